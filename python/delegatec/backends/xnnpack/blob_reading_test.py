@@ -14,6 +14,7 @@ from delegatec_schemas.xnnpack_graph import DataType
 
 from delegatec.backends.xnnpack.blob import read_blob, write_blob
 from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.reference.cases import Case, In, K, Out, random
 from delegatec.backends.xnnpack.reference.testing import network
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 from delegatec.delegation.protocol.parts import join
@@ -189,6 +190,15 @@ def test_attention_has_no_runtime() -> None:
     ids = [20, 20, 20, 20, 20]
     blob.node("Attention", *ids, blob.value(DataType.FLOAT32, (3, 8)), 0)
     assert message_of(blob.data()).endswith("(Attention) is of a type that no runtime implements")
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_layer_has_a_constant_filter_and_bias_or_neither(place: int) -> None:
+    fields: list[Any] = [In(random(5, 4)), K(random(6, 4)), K(random(6)), Out(), 0]
+    Case("", "FullyConnected", fields).executor()
+    fields[place] = In(fields[place].content)
+    message = message_of(Case("", "FullyConnected", fields).blob().data())
+    assert "has a filter and a bias of which only one is a constant" in message
 
 
 def test_what_the_runtime_does_not_read_may_be_wrong() -> None:

@@ -72,10 +72,12 @@ def linear_operands(b: LevelBuilder, node: Node) -> Operands:
 
 def _half(b: LevelBuilder, weight: Node) -> Node:
     """Returns the float16 constant that a weight is converted from, which the kernel converts itself."""
-    source = bind(weight)["self"] if weight.target is aten._to_copy.default else None
-    value = None if source is None else b.constant_value(source)
-    is_half = value is not None and value.dtype == torch.float16 and dtype_of(source) == torch.float16
-    return source if is_half and dtype_of(weight) == torch.float32 else weight
+    if weight.target is not aten._to_copy.default or dtype_of(weight) != torch.float32:
+        return weight
+    source: Node = bind(weight)["self"]
+    value = b.constant_value(source)
+    is_half = value is not None and value.dtype == dtype_of(source) == torch.float16
+    return source if is_half else weight
 
 
 def quantized_operands(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:

@@ -173,9 +173,16 @@ def fully_connected(
     is_transposed: bool = False,
     limits: Limits | None = None,
 ) -> int:
-    """Emits a product of the last dimension with a filter [out, in], or [in, out] if it is transposed."""
+    """Emits a product of the last dimension with a filter [out, in], or [in, out] if it is transposed.
+
+    A bias is added afterwards if it or the filter is computed, and the other a constant: the runtime frees a
+    constant when it loads the layer, but reads it at each run then.
+    """
     dtype, shape = b.type_of(id)
     filter, is_transposed = _matrix(b, filter, is_transposed)
+    if bias != NO_VALUE and b.draft.is_constant(bias) != b.draft.is_constant(filter):
+        product = fully_connected(b, id, filter, is_transposed=is_transposed)
+        return binary(b, Operation.Add, product, bias, limits)
     outputs = b.shape_of(filter)[1 if is_transposed else 0]
     out = b.temporary([*shape[:-1], outputs], dtype)
     flags = TRANSPOSED if is_transposed else 0

@@ -59,6 +59,9 @@ def _fully_connected(operation: Any, operands: list[Any], results: list[Any]) ->
     yield from channel_problems(operands[1], 1 if transposed else 0)
     if quantization_of(operands[1])[0]:
         yield from constant_problems(operands)
+    elif any(bool(tensor_of(bias).constantId) != bool(filter.constantId) for bias in operands[2:]):
+        # the runtime packs them at each run, after it has freed the one that is a constant
+        yield "has a filter and a bias of which only one is a constant"
     if len(filter.dims) != 2:
         yield f"has a filter of {len(filter.dims)} dimensions"
         return

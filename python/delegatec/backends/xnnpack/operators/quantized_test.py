@@ -17,7 +17,7 @@ from torch.nn import functional as f
 from delegatec.backends.common.testing import Compiled, X, floats
 from delegatec.backends.xnnpack.operators.cases.case import Case
 from delegatec.backends.xnnpack.operators.grid import graph_of, operations, rejected, run_case
-from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq, rows
+from delegatec.backends.xnnpack.quantized.testing import GroupedLinear, Layer, dq, q, qdq, rows
 from delegatec.backends.xnnpack.testing import compile_module
 from delegatec.backends.xnnpack.values import tensor_of
 
@@ -84,6 +84,21 @@ def test_weights_are_stored_packed(bits: int, group: int, kind: int, size: int) 
     (weight,) = (each for each in tensors if each.dataType == kind)
     assert list(weight.dims) == [20, 64]
     assert graph.constants[weight.constantId].size == size
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_weights_in_groups_are_stored_packed(has_zeros: bool, precision: str) -> None:
+    layer = GroupedLinear((80, 64), 32, has_zeros=has_zeros)
+    case = Case(layer, (floats(5, 64),), half=0.01)
+    (blob,) = run_case(case, precision=precision).blobs()
+    products = ["Slice", "FullyConnected"] * 2
+    found = [each for each in operations(blob) if each != "Convert"]
+    assert found == (["FullyConnected"] * 2 + [*products[:2], "Add"] * 2 if has_zeros else [*products, "Add"])
+    weights = [
+        each for each in map(tensor_of, graph_of(blob).values) if each.dataType == DataType.CHANNEL_INT4
+    ]
+    assert [list(each.dims) for each in weights][-2:] == [[80, 32]] * 2
 
 
 def test_int4_is_not_for_layers_from_levels_to_levels() -> None:

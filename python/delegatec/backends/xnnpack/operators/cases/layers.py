@@ -43,6 +43,12 @@ _PRODUCTS: Final = {
     "linear-no-bias": Case(_affine(torch.nn.Linear(4, 5, bias=False)), (X,), "FullyConnected"),
     "linear-computed": Case(functional.linear, (X, floats(5, 4), floats(5)), "FullyConnected"),
     "mm": Case(torch.mm, (X[0], floats(4, 5)), "FullyConnected"),
+    "linear-computed-filter": Case(
+        lambda x, y: functional.linear(x, y, _BIAS), (X, floats(4, 4)), "FullyConnected Add"
+    ),
+    "linear-computed-bias": Case(
+        lambda x, y: functional.linear(x, _WEIGHT, y.exp()), (X, floats(4)), "Exp FullyConnected Add"
+    ),
     "addmm": Case(torch.addmm, (floats(5), X[0], floats(4, 5)), "FullyConnected"),
     "addmm-matrix": Case(torch.addmm, (floats(3, 5), X[0], floats(4, 5)), "FullyConnected Add"),
     "addmm-factors": Case(
