@@ -21,6 +21,7 @@ from delegatec.backends.xnnpack.building.operations import (
     unary,
 )
 from delegatec.backends.xnnpack.building.reductions import largest_of, mean_of, sum_of
+from delegatec.backends.xnnpack.building.views import viewed
 from delegatec.backends.xnnpack.operators.positions import POSITIONS, with_position
 from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOAT_RESULT, FLOATS_OR_BOOLS, SHAPES, SUMMED
@@ -51,7 +52,7 @@ def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Low
     def lower(b: GraphBuilder, node: Node) -> None:
         source, dims = operand(b, bind(node)["self"], dtype_of(node)), reduced_dims(node)
         result = reduce(b, source, dims) if dims else source
-        b.alias(node, reshaped(b, result, node.meta["val"].shape))
+        b.alias(node, viewed(b, result, node.meta["val"].shape))
 
     return lower
 

@@ -26,12 +26,13 @@ from delegatec.edge.symbols import is_dynamic, is_number
 
 aten = torch.ops.aten
 
+_MOST_RANK: Final = 6
 TRUTHS: Final = FLOATS | {torch.bool}
 """The dtypes of values; bools are zeros and ones."""
 SHAPES: Final[tuple[Constraint[object], ...]] = (
     bounded_shapes("the program plans memory for the largest.", lambda _: True, ()),
     no_empty_tensors("XNNPACK does not support them."),
-    rank_at_most(6, "the limit of XNNPACK."),
+    rank_at_most(_MOST_RANK, "the limit of XNNPACK."),
 )
 UNIVERSAL: Final[tuple[Constraint[object], ...]] = (
     known_dtypes(
@@ -77,13 +78,22 @@ def _varying_terms(node: Node, _: object) -> str | None:
     varying = [sizes[dim] for dim in dims if not isinstance(sizes[dim], int)]
     if varying:
         return f"a dimension of {varying[0]} elements"
+    if _is_of_rows(node, len(sizes), dims):
+        return None
     outer = [size for size in sizes if not isinstance(size, int)]
     return f"the sizes {[str(size) for size in sizes]}" if len(outer) > 1 else None
 
 
+def _is_of_rows(node: Node, rank: int, dims: list[int]) -> bool:
+    """Whether a call sums rows: a product with a row of ones, which needs no view before."""
+    if node.target not in (aten.mean.dim, aten.sum.dim_IntList) or dims != [rank - 1]:
+        return False
+    return bool(bind(node)["keepdim"]) or rank < _MOST_RANK
+
+
 SUMMED: Final = Constraint[object](
     "dynamic-shape",
-    "Reduced dimensions are static, and at most one other varies.",
+    "Reduced dimensions are static, and at most one other varies, unless rows are summed.",
     _varying_terms,
     "make the size a constant of the model",
 )

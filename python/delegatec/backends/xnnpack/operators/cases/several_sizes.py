@@ -112,6 +112,8 @@ CASES: Final[dict[str, Case]] = {
     "sizes-joined": _case(lambda x: x.exp().flatten(2), (3, 4)),
     "sizes-joined-and-split": _case(lambda x: x.exp().view(*x.shape[:2], 2, 6), (3, 4)),
     "sizes-heads": _case(_rotated, (32,)),
+    "sizes-rms-norm": _case(lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6), (12,)),
+    "sizes-sums": _case(lambda x: (x.sum(-1), x.exp().mean(3), (x > 0).sum(-1, dtype=torch.float32)), (3, 4)),
     "sizes-levels": _case(_levels, (8,), half=None),
     "sizes-rows": _case(_Rows(), (8,), half=2e-2),
     "sizes-attention": _attention(),
