@@ -39,10 +39,13 @@ def setting_attributes():
     return {name: attr.string(default = CHOICES[name][0], doc = _DOCS[name]) for name in CHOICES}
 
 def setting_problems(attributes):
-    """Returns a `problem` for each unknown value, and each that does not fit another one.
+    """Checks the settings of a target.
 
     Args:
         attributes: those of the rule.
+
+    Returns:
+        A `problem` for each unknown value, and each that does not fit another one.
     """
     problems = []
     for name, choices in CHOICES.items():

@@ -41,14 +41,15 @@ def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple
         column by column.
     """
     batch, *sizes, channels = b.shape_of(id)
-    shape = [batch, *(size // length for size, length in zip(sizes, kernel, strict=True)), channels]
+    rows, columns = (int(size) // length for size, length in zip(sizes, kernel, strict=True))
+    shape = [batch, rows, columns, channels]
     values = b.temporary(shape, torch.float32)
     places = b.value(DataType.INT32, shape, torch.int32)
     b.emit(Operation.ArgMaxPooling, schema.ArgMaxPoolingT(0, 0, 0, 0, *kernel, id, values, places, 0))
     numbers = b.temporary(shape, torch.float32)
     b.emit(Operation.Convert, schema.UnaryT(places, numbers, 0))
     both = concatenated(b, [values, numbers], 1)
-    return values, sliced(b, both, 1, shape[1], 2 * shape[1])
+    return values, sliced(b, both, 1, rows, 2 * rows)
 
 
 def largest_of_long_rows(b: GraphBuilder, id: int) -> tuple[int, int]:

@@ -153,7 +153,7 @@ def _divide(order: Axis, sizes: Sequence[Size]) -> tuple[list[Axis], dict[Atom, 
 
 
 def _needed(size: Size, found: Size) -> int | None:
-    """Returns the number by which a product must be multiplied to be a size; None if that is no number."""
+    """Returns the number by which a product must be multiplied to be a size; None if there is none."""
     if isinstance(size, int) and isinstance(found, int):
         return size // found if size % found == 0 else None
     ratio = sympy.cancel(sympy.sympify(size) / found)
