@@ -62,7 +62,8 @@ def test_constants_that_are_read_at_each_run_are_in_the_blob(external: bool) -> 
     assert [each.offset for each in blob.graph.constants].count(NAMED) == 2
     assert len(delegate.named_data) == 2
     if external:
-        assert "layer.bias" in delegate.named_data and "scale" not in delegate.named_data
+        assert "layer.weight" in delegate.named_data
+        assert not {"layer.bias", "scale"} & {*delegate.named_data}  # the key of the bias tells layers apart
 
 
 def test_a_delegate_of_layers_has_its_own_segment() -> None:
@@ -102,17 +103,36 @@ class Transposed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(8, 8))
+        self.weight = nn.Parameter(torch.randn(8, 4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return nn.functional.linear(x, self.weight) @ self.weight
 
 
-def test_the_first_layer_finds_an_external_weight_by_its_name() -> None:
-    module = Transposed()
-    first, second = delegate_of(module, torch.randn(3, 8), external=True).named_data.items()
-    assert first[0] == "weight" and len(second[0]) == 64
-    assert all(bytes(item.data) == module.weight.detach().numpy().tobytes() for _, item in (first, second))
+def test_layers_of_an_external_weight_have_biases_of_their_own() -> None:
+    delegate = delegate_of(Transposed(), torch.randn(3, 4), external=True)
+    data = dict(delegate.named_data)
+    assert "weight" in data and all(item.is_separate for item in data.values())
+    del data["weight"]
+    assert sorted(bytes(item.data) for item in data.values()) == [bytes(16), bytes(32)]
+
+
+def keys_of_biases(module: nn.Module) -> list[str]:
+    """Returns the keys of a delegate with external weights, apart from names of weights."""
+    delegate = delegate_of(module, torch.randn(3, 8), external=True)
+    assert [key for key in delegate.named_data if key.endswith("weight")] == ["0.weight", "2.weight"]
+    return [key for key in delegate.named_data if not key.endswith("weight")]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_external_weights_of_equal_names_have_other_keys(bias: bool) -> None:
+    module = nn.Sequential(nn.Linear(8, 8, bias=bias), nn.ReLU(), nn.Linear(8, 8, bias=bias))
+    first = keys_of_biases(module)
+    assert len({*first}) == 2 and keys_of_biases(module) == first
+    with torch.no_grad():
+        module[2].weight[0, 0] += 1  # type: ignore[operator,union-attr]
+    second = keys_of_biases(module)
+    assert second[0] == first[0] and second[1] != first[1]
 
 
 def test_keys_do_not_depend_on_the_batch() -> None:

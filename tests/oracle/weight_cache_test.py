@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of the XNNPACK backend in the stock runtime with its weight cache.
 
-The cache frees all named data once a delegate is loaded, and finds packed weights by their keys.
+The cache frees all named data once a delegate is loaded, and finds packed weights by their keys. It is one
+for all programs of a process.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from delegatec.lowering import lower
 from delegatec.program import weights_of, write_flat_tensors, write_program
 from tests.oracle.oracle import OracleProgram
 from tests.oracle.weight_cache import with_weight_cache
-
-Inputs = Mapping[str, tuple[torch.Tensor, ...]]
 
 
 class Sums(nn.Module):
@@ -84,6 +83,30 @@ class Levels(nn.Module):
         return self.first(x), self.second(x)
 
 
+class Transposed(nn.Module):
+    """A matrix and its transpose in one delegate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 32) / 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x @ self.weight, self.weight)
+
+
+class Apart(nn.Module):
+    """Layers of one square matrix in two delegates: the positions between them are integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 64) / 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x @ self.weight
+        z = y * (y.argmax(-1, keepdim=True) % 2 + 1)
+        return y, nn.functional.linear(z, self.weight), z @ self.weight
+
+
 def slopes() -> nn.Module:
     return nn.PReLU(64)
 
@@ -113,36 +136,58 @@ CASES: dict[str, tuple[Callable[[], nn.Module], dict[str, tuple[int, ...]]]] = {
     "equal bytes": (Twice, {"forward": (4, 64)}),
     "equal parameters": (Strides, {"forward": (1, 16, 20, 20)}),
     "equal levels": (Levels, {"forward": (4, 64)}),
+    "transposed": (Transposed, {"forward": (4, 64)}),
+    "two delegates": (Apart, {"forward": (4, 64)}),
 }
 
 
-def differences(network: nn.Module, shapes: Mapping[str, Sequence[int]], external: bool) -> dict[str, float]:
-    """Returns method -> the largest difference from eager mode, of two runs after all methods are loaded."""
-    torch.set_num_threads(1)
-    inputs = {name: torch.randn(shape) for name, shape in shapes.items()}
-    programs = {name: export(Model(network.eval(), (x,)))["forward"] for name, x in inputs.items()}
-    lowered = lower(programs, "xnnpack", external_weights=external)
-    for report in lowered.reports.values():
-        assert (len(report.delegates), report.rejections) == (1, [])
-    found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        pte, ptd = Path(folder) / "program.pte", Path(folder) / "weights.ptd"
-        with open(pte, "wb") as file:
-            write_program(lowered.emitted, file)
-        if external:
-            data = io.BytesIO()
-            write_flat_tensors(weights_of(programs), data)
+class Program:
+    """A network with its program, loaded from memory and from files.
+
+    In memory, equal places in a file are equal addresses, by which the runtime knows data.
+    """
+
+    def __init__(self, network: nn.Module, shapes: Mapping[str, Sequence[int]], external: bool) -> None:
+        self.network = network.eval()
+        self.inputs = {name: torch.randn(shape) for name, shape in shapes.items()}
+        programs = {name: export(Model(network, (x,)))["forward"] for name, x in self.inputs.items()}
+        self.lowered = lower(programs, "xnnpack", external_weights=external)
+        file, data = io.BytesIO(), io.BytesIO()
+        write_program(self.lowered.emitted, file)
+        write_flat_tensors(weights_of(programs), data)
+        with tempfile.TemporaryDirectory() as folder:
+            pte, ptd = Path(folder) / "program.pte", Path(folder) / "weights.ptd"
+            pte.write_bytes(file.getvalue())
             ptd.write_bytes(data.getvalue())
-        program = OracleProgram(pte, ptd if external else None)
-        for name in [*inputs, *inputs]:  # the second round runs with all of them loaded
-            with torch.no_grad():
-                wanted = network(inputs[name])
-            results = program.run([inputs[name]], name)
-            wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-            pairs = zip(results, wanted, strict=True)
-            largest = max(float((result - value).abs().max()) for result, value in pairs)
-            found[name] = max(found.get(name, 0.0), largest if largest == largest else float("inf"))
-    return found
+            self._loaded = [
+                OracleProgram(file.getvalue(), data.getvalue() if external else None),
+                OracleProgram(pte, ptd if external else None),
+            ]
+            self.differences()  # loads the methods
+
+    def differences(self) -> dict[str, float]:
+        """Returns method -> the largest difference from eager mode."""
+        found: dict[str, float] = {}
+        for program in self._loaded:
+            for name, x in self.inputs.items():
+                with torch.no_grad():
+                    wanted = self.network(x)
+                pairs = zip(
+                    program.run([x], name), wanted if isinstance(wanted, tuple) else (wanted,), strict=True
+                )
+                largest = max(float((result - value).abs().max()) for result, value in pairs)
+                found[name] = max(found.get(name, 0.0), largest if largest == largest else float("inf"))
+        return found
+
+
+def differences(network: nn.Module, shapes: Mapping[str, Sequence[int]], external: bool) -> dict[str, float]:
+    """Returns method -> the largest difference from eager mode, after all methods are loaded."""
+    torch.set_num_threads(1)
+    program = Program(network, shapes, external)
+    for report in program.lowered.reports.values():
+        delegates, rejections = len(report.delegates), report.rejections
+        assert (delegates, rejections == []) == ((2, False) if isinstance(network, Apart) else (1, True))
+    return program.differences()
 
 
 @pytest.mark.parametrize("external", [False, True], ids=["in the program", "external weights"])
@@ -168,5 +213,33 @@ def test_the_cache_is_on(make: Callable[[], nn.Module]) -> None:
         with mock.patch.object(draft, "layer_key", lambda data, _: keys.content_key(data)):
             found = differences(make(), {"forward": (4, 64)}, external=False)
         assert found["forward"] > 0.1
+
+    with_weight_cache(work)
+
+
+def linear() -> nn.Module:
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU())
+
+
+def without_bias() -> nn.Module:
+    return nn.Linear(64, 64, bias=False)
+
+
+def convolution() -> nn.Module:
+    """A layer that differs from others in its bias only; its filter is stored in another order."""
+    layer = nn.Conv2d(64, 8, 3, padding=1)
+    nn.init.constant_(layer.weight, 0.01)
+    return nn.Sequential(nn.Unflatten(1, (64, 1, 1)), layer)
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["in the program", "external weights"])
+@pytest.mark.parametrize("make", [linear, without_bias, convolution])
+def test_models_share_no_weights_by_name(make: Callable[[], nn.Module], external: bool) -> None:
+    def work() -> None:
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        programs = [Program(make(), {"forward": (4, 64)}, external) for _ in range(2)]
+        found = [program.differences()["forward"] for program in programs]
+        assert max(found) < 1e-4, found
 
     with_weight_cache(work)

@@ -55,6 +55,8 @@ class NamedData:
         data: a part, as in a blob: a memoryview of a constant's storage is copied once, into the file, and
             `ComputedBytes` are computed while it is written.
         alignment: in bytes, in the file; a power of two.
+        is_separate: whether it shares its place in the file with no equal data under other keys. A runtime
+            that knows data by its address requires this: in memory, equal places are equal addresses.
 
     Raises:
         TypeError: the data has another type.
@@ -63,6 +65,7 @@ class NamedData:
 
     data: Part
     alignment: int = 16
+    is_separate: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, Part):

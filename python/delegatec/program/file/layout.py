@@ -69,7 +69,7 @@ def lay_out(program: EmittedProgram) -> Layout:
     known = ContentIndex()  # different numbering of blobs
     for key, item in program.named_data.items():
         fresh = len(layout.segments.spans)
-        layout.named[key] = known.find_or_add([item.data], fresh)
+        layout.named[key] = fresh if item.is_separate else known.find_or_add([item.data], fresh)
         if layout.named[key] == fresh:
             layout.segments.add([(0, item.data)], item.alignment)
     return layout

@@ -7,8 +7,10 @@ import random
 
 import pytest
 
+from delegatec.delegation import NamedData
 from delegatec.diagnostics import DelegatecError
-from delegatec.program.file.layout import pack
+from delegatec.program.emitted import EmittedProgram
+from delegatec.program.file.layout import lay_out, pack
 from delegatec.program.options import ProgramOptions
 
 
@@ -42,6 +44,13 @@ def test_runs_that_overlap_in_part_are_stored_both() -> None:
     assert len(parts) == 2
     for item, offset in zip(items, offsets[1:], strict=True):
         assert content[offset : offset + len(item)] == item
+
+
+def test_equal_data_has_places_of_its_own_on_request() -> None:
+    data = {key: NamedData(b"1234", is_separate=key in "cd") for key in "abcd"}
+    layout = lay_out(EmittedProgram([], named_data=data))
+    assert layout.named["a"] == layout.named["b"]
+    assert len({*layout.named.values()}) == len(layout.segments.spans) == 3
 
 
 @pytest.mark.parametrize("value", [0, -16, 3, 24, 2**31])

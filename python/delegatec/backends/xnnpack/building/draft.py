@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Final
 
 from delegatec_schemas import xnnpack_graph as schema
@@ -22,6 +23,7 @@ from delegatec.backends.xnnpack.building.limits import fuse_clamps
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.building.unread import drop_positions
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
+from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import (
     BIAS,
     FILTER,
@@ -64,7 +66,7 @@ class Draft:
         self._values: list[schema.ValueT] = []
         self._data: dict[str, NamedData] = {}
         self._indices: dict[Stored, int] = {}  # index of each constant; 0 means "no constant"
-        self._readers: dict[int, str] = {}  # filter -> the layer that reads it, see `layer_text`
+        self._readers: dict[int, str] = {}  # filter or bias -> the layer on which its key depends
         self._external: set[str] = set()
 
     def value(
@@ -128,26 +130,47 @@ class Draft:
     def _separate(self) -> None:
         """Gives each layer that packs a constant in another way a separate value, and other readers one.
 
-        The runtime packs filters and biases when it loads a layer, and finds packed ones by key. It then
-        frees the data of those values, even if other operations read them.
+        The runtime packs filters and biases when it loads a layer, and finds packed ones by the keys of both.
+        It then frees the data of those values, even if other operations read them.
         """
-        packed = [(s.node, f, id) for s in self.steps for f, id in packed_fields(s.node)]
-        others = [(s.node, f, id) for s in self.steps for f, id in unpacked_fields(s.node)]
-        found = [each for each in (*packed, *others) if self.is_constant(each[2])]
         keys = {index: stored.key for stored, index in self._indices.items()}
         own: dict[tuple[int, str], int] = {}
         taken: set[int] = set()
-        for node, field, id in found:
-            # the same text for all readers that can share a value
-            reader = field if field == BIAS else ""
-            if field == FILTER:
-                reader = layer_text(node, self._values, keys)
+
+        def separate(node: Any, field: str, id: int, reader: str) -> int:
             if (id, reader) not in own:
                 own[id, reader] = id if id not in taken else self._copy(id)
                 taken.add(id)
             setattr(node.operation, field, own[id, reader])
-            if field == FILTER:
-                self._readers[own[id, reader]] = reader
+            return own[id, reader]
+
+        for step in self.steps:
+            operation = step.node.operation
+            if not (packed_fields(step.node) and self.is_constant(operation.filterId)):
+                continue
+            layer = layer_text(step.node, self._values, keys)
+            key = keys[self.tensor(operation.filterId).constantId]
+            filter = separate(step.node, FILTER, operation.filterId, layer)
+            bias, reader = operation.biasId, BIAS
+            if key not in self._external:
+                self._readers[filter] = layer
+            else:
+                # The name of a weight in the .ptd tells neither bytes nor layer: the key of the bias does.
+                reader = f"{layer} {content_key(self._data[key].data)}"
+                bias = self._no_bias(step.node) if bias == NO_VALUE else bias
+            if bias != NO_VALUE:
+                self._readers[separate(step.node, BIAS, bias, reader)] = reader
+        for step in self.steps:
+            for field, id in unpacked_fields(step.node):
+                if self.is_constant(id):
+                    separate(step.node, field, id, "")
+
+    def _no_bias(self, layer: schema.NodeT) -> int:
+        """Adds the zeros that the runtime packs for a linear layer without a bias."""
+        tensor = self.tensor(layer.operation.filterId)
+        channels = int(tensor.dims[1 if layer.operation.flags & TRANSPOSED else 0])
+        width = 4 if tensor.dataType == schema.DataType.FLOAT32 else 2
+        return self.value(tensor.dataType, [channels], constant_id=self.constant(bytes(channels * width)))
 
     def _copy(self, id: int) -> int:
         copy = len(self._values)
@@ -161,16 +184,13 @@ class Draft:
         inner = {id for step in self.steps for _, id in unpacked_fields(step.node)}
         old = {index: stored for stored, index in self._indices.items()}
         new: dict[Stored, int] = {}
-        external: dict[str, str] = {}  # weight -> the layer that finds it by its name
         for id, owner, field in self._references():
             key = old[getattr(owner, field)].key
             name: str | None = key
             if id in inner:
                 name = None
             elif field == "constantId" and id in self._readers:
-                reader = self._readers[id]
-                if key not in self._external or external.setdefault(key, reader) != reader:
-                    name = layer_key(self._data[key].data, reader)
+                name = layer_key(self._data[key].data, self._readers[id])
             setattr(owner, field, new.setdefault(Stored(key, name), len(new) + 1))
         self._indices = new
 
@@ -196,7 +216,11 @@ class Draft:
 
     def named_data(self) -> dict[str, NamedData]:
         """Returns key -> bytes of the constants outside of the blob, after `simplify`."""
-        return {each.name: self._data[each.key] for each in self._indices if each.name is not None}
+        return {
+            each.name: replace(self._data[each.key], is_separate=True)
+            for each in self._indices
+            if each.name is not None
+        }
 
     @property
     def has_inner_constants(self) -> bool:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of constants outside of a blob, and places of those inside.
 
-The runtime's weight cache finds the packed weights of a layer by the keys of its filter and bias. It tells
-layers apart by neither scales nor, in part, shapes: XNNPACK's seed of an operator is an exclusive or of
-sizes. So the key of a filter depends on its layer.
+The runtime's weight cache finds the packed weights of a layer, of any program of the process, by the keys of
+its filter and bias. It tells layers apart by neither scales nor, in part, shapes: XNNPACK's seed of an
+operator is an exclusive or of sizes. So the key of a filter depends on its layer. That of one in a `.ptd`
+is the name of the weight; there, the key of the bias depends on the filter's bytes and on the layer.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def content_key(data: Part) -> str:
 
 
 def layer_key(data: Part, layer: str) -> str:
-    """Returns the key of a filter.
+    """Returns the key of a filter, or of the bias of a filter in a `.ptd`.
 
     Args:
         data: its bytes.
-        layer: the layer that reads it, from `layer_text`.
+        layer: what else they depend on: the layer that reads them, from `layer_text`.
     """
     digest = _digest(data)
     digest.update(layer.encode())
