@@ -54,11 +54,30 @@ def test_rows_stay_apart(use: Callable[[nn.Linear, Tensor], Any]) -> None:
     assert changed and aten.view.default not in called(program)
 
 
+def test_rows_of_a_weight_that_is_turned() -> None:
+    """GPT-2 has such layers."""
+
+    def use(layer: nn.Linear, x: Tensor) -> Tensor:
+        rows = torch.addmm(layer.bias[:4], x.view(-1, 4), layer.weight[:4])
+        return rows.view(*x.shape[:2], 4).relu()
+
+    program, changed = _program(use)
+    assert changed and called(program).count(aten.linear.default) == 1
+    assert not {aten.view.default, aten.addmm.default} & {*called(program)}
+
+
 @pytest.mark.parametrize(
     ("use", "sizes"),
     [
         # all sizes are known
         (lambda layer, x: layer(x.flatten(0, 1)).view(*x.shape[:2], 6), None),
+        # the weight is computed
+        (
+            lambda layer, x: torch.addmm(layer.bias[:4], x.view(-1, 4), layer.weight[:4] * x.sum()).view(
+                *x.shape[:2], 4
+            ),
+            _SIZES,
+        ),
         # channels are divided, too
         (lambda layer, x: layer(x.flatten(0, 1)).view(*x.shape[:2], 2, 3), _SIZES),
         # the rows are used

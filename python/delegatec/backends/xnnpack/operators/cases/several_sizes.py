@@ -87,6 +87,14 @@ class _Rows(nn.Module):
         return rows.view(*x.shape[:2], 6)
 
 
+class _TurnedRows(_Rows):
+    """The same with a weight [in, out], as in GPT-2."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = torch.addmm(self.layer.bias, x.exp().flatten(0, 1), self.layer.weight.mT)
+        return rows.view(*x.shape[:2], 6)
+
+
 class _Encoder(nn.Module):
     def __init__(self, batch_first: bool) -> None:
         super().__init__()
@@ -116,6 +124,7 @@ CASES: Final[dict[str, Case]] = {
     "sizes-sums": _case(lambda x: (x.sum(-1), x.exp().mean(3), (x > 0).sum(-1, dtype=torch.float32)), (3, 4)),
     "sizes-levels": _case(_levels, (8,), half=None),
     "sizes-rows": _case(_Rows(), (8,), half=2e-2),
+    "sizes-rows-turned": _case(_TurnedRows(), (8,), half=2e-2),
     "sizes-attention": _attention(),
     "sizes-attention-at-once": _case(_together, (24,)),
     "sizes-attention-causal": _attention(is_causal=True),
