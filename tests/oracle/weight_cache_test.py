@@ -20,6 +20,7 @@ from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize
 from torchao.quantization.granularity import PerAxis
 
 from delegatec.backends.xnnpack.building import draft, keys
+from delegatec.backends.xnnpack.quantized.testing import GroupedLinear
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.lowering import lower
@@ -126,6 +127,12 @@ def layer() -> nn.Module:
     return nn.Linear(256, 256)
 
 
+def groups() -> nn.Module:
+    network = GroupedLinear((256, 256), 32, has_zeros=True)
+    network.levels[:, 32:64] = network.levels[:, :32]  # two groups with equal levels
+    return network
+
+
 CASES: dict[str, tuple[Callable[[], nn.Module], dict[str, tuple[int, ...]]]] = {
     "sums": (Sums, {"forward": (1, 256, 256)}),
     "slopes": (slopes, {"forward": (1, 64, 256)}),
@@ -133,6 +140,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], dict[str, tuple[int, ...]]]] = {
     "encoder": (encoder, {"forward": (1, 32, 64)}),
     "two methods of an encoder": (encoder, {"prefill": (1, 32, 64), "step": (1, 1, 64)}),
     "one layer in two methods": (layer, {"prefill": (64, 256), "step": (1, 256)}),
+    "groups in two methods": (groups, {"prefill": (64, 256), "step": (1, 256)}),
     "equal bytes": (Twice, {"forward": (4, 64)}),
     "equal parameters": (Strides, {"forward": (1, 16, 20, 20)}),
     "equal levels": (Levels, {"forward": (4, 64)}),

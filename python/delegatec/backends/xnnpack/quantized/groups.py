@@ -22,7 +22,7 @@ from delegatec.edge.analysis.quantized import Constant, quantized_constant
 _LEAST_SHIFTED: Final = -8
 _UNSIGNED_SHIFT: Final = 128
 _LEVELS_OF_INT4: Final = 16
-_BYTES_OF_GROUP: Final = 700
+_BYTES_OF_GROUP: Final = 970
 """What the operations, values and keys of a group take in a program, measured."""
 _FLOAT_BYTES: Final = 4
 
