@@ -34,9 +34,15 @@ NEEDS = [
     ("calibration_entry", "activation", ["int8", "int16"]),
 ]
 
-def setting_attributes():
-    """Returns the attributes of the settings in `CHOICES`, without their check."""
-    return {name: attr.string(default = CHOICES[name][0], doc = _DOCS[name]) for name in CHOICES}
+def with_settings(attributes):
+    """Returns attributes with those of the settings in `CHOICES`, without their check, in alphabetical order.
+
+    Args:
+        attributes: dict of the rule's other attributes.
+    """
+    settings = {name: attr.string(default = CHOICES[name][0], doc = _DOCS[name]) for name in CHOICES}
+    found = dict(attributes, **settings)
+    return {name: found[name] for name in sorted(found)}
 
 def setting_problems(attributes):
     """Checks the settings of a target.

@@ -7,7 +7,7 @@ load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with", "fail_with_all")
 load(":python_paths.bzl", "import_roots", "merged_python")
-load(":quantization.bzl", "CHOICES", "STATIC", "setting_attributes", "setting_problems")
+load(":quantization.bzl", "CHOICES", "STATIC", "setting_problems", "with_settings")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _check_samples(ctx):
@@ -87,7 +87,7 @@ Observes the values inside the model on samples of its inputs, without network o
 `activation` needs no samples, and writes the quantized model as `NAME.pt2`: a program for every rule that lowers an
 `exported_program`. The same inputs give the same bytes.
 """,
-    attrs = dict(ACTION_ATTRS, **dict(setting_attributes(), **{
+    attrs = dict(ACTION_ATTRS, **with_settings({
         "calibration": attr.label_list(
             allow_files = True,
             doc = "Samples: `.safetensors` files with a tensor per input, or `.npy` files for a model with one input. " +

@@ -129,8 +129,10 @@ def _is_layer(graph: GraphModule, node: Node, operands: Operands) -> bool:
     value = getattr_of(graph, weight)
     if not isinstance(value, Tensor) or value.dtype is not torch.float32 or not value.numel():
         return False
+    if value.dim() < 2 or value.numel() == value.shape[operands.axis]:
+        return False  # a scale for each number
     if operands.form is not Form.LINEAR:
-        return value.dim() >= 2
+        return True
     if value.dim() != 2 or not x.meta["val"].dim():
         return False
     return node.target is not aten.addmm.default or _is_affine(node, value)

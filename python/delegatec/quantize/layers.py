@@ -47,7 +47,7 @@ def graphs_of(programs: Mapping[str, ExportedProgram]) -> dict[str, GraphModule]
     """
     graphs = {}
     for method, program in programs.items():
-        graph = _with_linear_layers(program).module(check_guards=False)
+        graph = _functional(program).module(check_guards=False)
         assert isinstance(graph, GraphModule)
         with torch.no_grad():
             fold_constants(graph)
@@ -56,13 +56,12 @@ def graphs_of(programs: Mapping[str, ExportedProgram]) -> dict[str, GraphModule]
     return graphs
 
 
-def _with_linear_layers(program: ExportedProgram) -> ExportedProgram:
-    """Returns a program whose recurrent layers are linear ones."""
-    if not any(node.target in _RECURRENT for node in program.graph.nodes):
-        return program
-    table = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
-    decomposed: ExportedProgram = program.run_decompositions({each: table[each] for each in _RECURRENT})
-    return decomposed
+def _functional(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program that writes only to its buffers, with recurrent layers as linear ones."""
+    recurrent = {node.target for node in program.graph.nodes} & _RECURRENT
+    table = dict(default_decompositions().items()) if recurrent else {}  # type: ignore[no-untyped-call]
+    functional: ExportedProgram = program.run_decompositions({each: table[each] for each in recurrent})
+    return functional
 
 
 def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> list[Diagnostic]:

@@ -65,11 +65,11 @@ _LAYERS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", _LAYERS)
 @pytest.mark.parametrize("model", [Read, Shared, Plain])
 def test_each_norm_is_that_of_the_model(model: type[Normed], name: str, activation: str) -> None:
-    make, norms, shape = _LAYERS[name]
+    make, kind, shape = _LAYERS[name]
     torch.manual_seed(1)
-    module, x = model(make(), norms).eval(), torch.randn(shape)
+    module, x = model(make(), kind).eval(), torch.randn(shape)
     program = quantized(module, (x,), Settings(activation=activation)).methods["forward"]
     with torch.no_grad():
         assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
-    names = {node.target.__name__ for node in program.graph.nodes if node.op == "call_function"}
-    assert ("batch_norm.default" in names) == (activation == "dynamic_int8" and model is not Plain)
+    norms = [node for node in program.graph.nodes if "batch_norm" in str(node.target)]
+    assert bool(norms) == (activation == "dynamic_int8" and model is not Plain)
