@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.architectures.case import Case
-from tests.architectures.measure import Error, Measurement
+from tests.architectures.measure import Error, Measurement, Whole
 
 _INTRODUCTION: Final = """\
 # Architectures
@@ -16,15 +16,16 @@ _INTRODUCTION: Final = """\
 
 Models of `transformers` from small configurations, with random weights and inputs from a seed: narrow, but
 with all parts of the architecture. Each is built as usual: `torch.export`, `.pt2`, lowering, `.pte`. The
-portable program runs in the stock ExecuTorch runtime; for the MPS program, the reference executor runs the
-blobs, and the portable kernels run the other operators. Both are compared with the model in eager mode.
+portable program and the XNNPACK program run in the stock ExecuTorch runtime, 1.4.1; for the MPS program, the
+reference executor runs the blobs, and the portable kernels run the other operators. All are compared with the
+model in eager mode.
 
 | column | what |
 | --- | --- |
 | exported | calls in the graph of `torch.export` |
 | calls | instructions of the portable program |
 | kernels | different kernels that it calls |
-| delegates + left | delegates of the MPS program, and operators that are not delegated |
+| MPS, XNNPACK | delegates of that program + operators that are not delegated |
 | error | largest difference from eager mode, absolute and relative to the largest magnitude of its output |
 | memory | planned bytes of the portable program, and their ratio to the lower bound of any plan |
 """
@@ -35,11 +36,14 @@ _HEADER: Final = (
     "exported",
     "calls",
     "kernels",
-    "delegates + left",
+    "MPS",
+    "XNNPACK",
     "portable error",
     "MPS error",
+    "XNNPACK error",
     "memory",
 )
+_REFUSED_HEADER: Final = ("architecture", "family", "code", "reason")
 
 _REFUSED: Final = """\
 ## Unsupported
@@ -48,32 +52,47 @@ _REFUSED: Final = """\
 """
 
 
-def counts(measurement: Measurement) -> tuple[str, ...]:
-    """Returns the results that must be equal on all machines."""
+# The cells of a row by the name of their column.
+Cells = Mapping[str, str]
+
+
+def counts(measurement: Measurement) -> dict[str, str]:
+    """Returns the cells of the portable and the MPS program that must be equal on all machines."""
     m = measurement
-    return (str(m.exported_nodes), str(m.instructions), str(m.kernels), f"{m.delegates} + {m.left}")
+    return {
+        "exported": str(m.exported_nodes),
+        "calls": str(m.instructions),
+        "kernels": str(m.kernels),
+        "MPS": f"{m.delegates} + {m.left}",
+        "memory": f"{m.planned:,} ({m.planned / max(1, m.bound):.3f})",
+    }
 
 
-def memory(measurement: Measurement) -> str:
-    """Returns planned bytes, and their ratio to the bound."""
-    return f"{measurement.planned:,} ({measurement.planned / max(1, measurement.bound):.3f})"
+def xnnpack_counts(whole: Whole) -> dict[str, str]:
+    """Returns the cell of the XNNPACK program that must be equal on all machines."""
+    return {"XNNPACK": f"{whole.delegates} + {whole.left}"}
 
 
-def render(rows: Mapping[Case, Measurement]) -> str:
+def cells(measurement: Measurement) -> dict[str, str]:
+    """Returns all cells of the portable and the MPS program."""
+    errors = {"portable error": _error(measurement.portable), "MPS error": _error(measurement.mps)}
+    return counts(measurement) | errors
+
+
+def xnnpack_cells(whole: Whole) -> dict[str, str]:
+    """Returns all cells of the XNNPACK program."""
+    return xnnpack_counts(whole) | {"XNNPACK error": _error(whole.error)}
+
+
+def render(rows: Mapping[Case, Cells]) -> str:
     """The page.
 
     Args:
-        rows: measurements of each supported case; errors of the others are in the cases.
+        rows: cells of each supported case, by `cells` and `xnnpack_cells`; errors of the others are in the
+            cases.
     """
     measured = [
-        (
-            case.name,
-            case.family,
-            *counts(row),
-            _error(row.portable),
-            _error(row.mps),
-            memory(row),
-        )
+        (case.name, case.family, *(row[column] for column in _HEADER[2:]))
         for case, row in rows.items()
         if case.refusal is None
     ]
@@ -82,19 +101,18 @@ def render(rows: Mapping[Case, Measurement]) -> str:
     ]
     parts = [_INTRODUCTION, f"{len(measured)} architectures.\n", _table(_HEADER, measured)]
     if refused:
-        parts += [_REFUSED, _table(("architecture", "family", "code", "reason"), refused)]
+        parts += [_REFUSED, _table(_REFUSED_HEADER, refused)]
     return "\n".join(parts)
 
 
-def parse(page: str) -> dict[str, tuple[str, ...]]:
-    """Rows of the page by the name of their architecture, without the errors, which differ between hosts."""
-    rows: dict[str, tuple[str, ...]] = {}
+def parse(page: str) -> dict[str, dict[str, str]]:
+    """Rows of the page by the name of their architecture: column -> cell."""
+    rows: dict[str, dict[str, str]] = {}
     for line in page.splitlines():
-        cells = tuple(cell.strip() for cell in line.strip("|").split("|"))
-        if line.startswith("|") and len(cells) == len(_HEADER):
-            rows[cells[0]] = (*cells[2:6], cells[8])
-        elif line.startswith("|") and len(cells) == 4:
-            rows[cells[0]] = (cells[2].strip("`"),)
+        texts = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        for header in (_HEADER, _REFUSED_HEADER):
+            if line.startswith("|") and len(texts) == len(header):
+                rows[texts[0]] = dict(zip(header[1:], texts[1:], strict=True))
     return rows
 
 
@@ -102,6 +120,6 @@ def _error(error: Error) -> str:
     return f"{error.absolute:.0e} ({error.relative:.0e})"
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = (header, ("---",) * len(header), *rows)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

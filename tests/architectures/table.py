@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures all architectures and writes docs/architectures.md: `bazel run //tests/architectures:table`."""
+"""Measures all architectures and writes docs/architectures.md: `bazel run //tests/architectures:table`.
+
+`-- --xnnpack` measures the XNNPACK programs alone, and keeps the other columns.
+"""
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import sys
@@ -12,43 +16,74 @@ from pathlib import Path
 from delegatec.diagnostics import DelegatecError
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
-from tests.architectures.measure import Measurement, measure, refusal
-from tests.architectures.page import render
+from tests.architectures.measure import Measurement, Whole, measure, measure_xnnpack, refusal
+from tests.architectures.page import Cells, cells, parse, render, xnnpack_cells
+
+# The cells that were measured, and what is wrong with them; "" for nothing.
+_Row = tuple[Cells, str]
 
 
-def _row(number: int) -> Measurement | str | None:
+def _xnnpack(number: int) -> _Row:
     case = CASES[number]
+    if case.refusal:
+        return {}, ""
     try:
-        return refusal(case) if case.refusal else measure(case)
+        found = measure_xnnpack(case)
     except DelegatecError as error:
-        return str(error)
+        return {}, str(error)
+    return xnnpack_cells(found), _excess(case, xnnpack=found)
 
 
-def main(workers: int) -> int:
+def _all(number: int) -> _Row:
+    case = CASES[number]
+    if case.refusal:
+        code = refusal(case)
+        return {}, "" if code == case.refusal[0] else f"the code is {code}"
+    try:
+        found, xnnpack = measure(case), measure_xnnpack(case)
+    except DelegatecError as error:
+        return {}, str(error)
+    return cells(found) | xnnpack_cells(xnnpack), _excess(case, found, xnnpack)
+
+
+def _excess(case: Case, found: Measurement | None = None, xnnpack: Whole | None = None) -> str:
+    errors = []
+    if found is not None:
+        errors += [("portable", found.portable, case.tolerance), ("MPS", found.mps, case.mps_tolerance)]
+    if xnnpack is not None:
+        errors.append(("XNNPACK", xnnpack.error, case.tolerance))
+    return "; ".join(f"{name}: {error}" for name, error, tolerance in errors if error.relative > tolerance)
+
+
+def main(workers: int, page: Path, xnnpack_only: bool) -> int:
     """Writes the page, unless a case has an unexpected outcome, which it reports.
 
     Args:
         workers: how many processes measure.
+        page: the page.
+        xnnpack_only: whether to keep the other columns of the page.
     """
-    rows: dict[Case, Measurement] = {}
+    kept = parse(page.read_text(encoding="utf-8")) if xnnpack_only else {}
+    rows: dict[Case, Cells] = {}
     wrong = 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
-        for case, row in zip(CASES, pool.map(_row, range(len(CASES))), strict=True):
+        measured = pool.map(_xnnpack if xnnpack_only else _all, range(len(CASES)))
+        for case, (row, problem) in zip(CASES, measured, strict=True):
             print(case.name, row, flush=True)
-            rows[case] = row
-            if isinstance(row, Measurement):
-                within = row.portable.relative <= case.tolerance and row.mps.relative <= case.mps_tolerance
-            else:
-                within = case.refusal is not None and row == case.refusal[0]
-            if not within:
+            rows[case] = {**kept.get(case.name, {}), **row}
+            if problem:
                 wrong += 1
-                print(f"  WRONG: {row}", file=sys.stderr, flush=True)
+                print(f"  WRONG: {problem}", file=sys.stderr, flush=True)
     if not wrong:
-        folder = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]) / "docs"
-        (folder / "architectures.md").write_text(render(rows), encoding="utf-8")
+        page.write_text(render(rows), encoding="utf-8")
     return min(wrong, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count() or 1))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workers", type=int, nargs="?", default=os.cpu_count() or 1)
+    parser.add_argument("--xnnpack", action="store_true", help="measure XNNPACK alone")
+    options = parser.parse_args()
+    folder = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]) / "docs"
+    sys.exit(main(options.workers, folder / "architectures.md", options.xnnpack))

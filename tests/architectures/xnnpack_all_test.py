@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
 from tests.architectures.measure import measure_xnnpack
+from tests.architectures.page import parse, xnnpack_counts
+
+PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
+HELP = "run `bazel run //tests/architectures:table -- --xnnpack`, and check the changes"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.refusal], ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
     found = measure_xnnpack(case)
-    print(f"{case.name}: {found}")
-    assert found.error.relative <= max(case.tolerance, 1e-5)
+    assert found.error.relative <= case.tolerance
+    assert PAGE[case.name]["XNNPACK"] == xnnpack_counts(found)["XNNPACK"], HELP
