@@ -2,7 +2,7 @@
 """The table of backends as a provider for rules, and the analysis-time check of backends and their options."""
 
 load(":ethos_u_options.bzl", "check_ethos_u_options")
-load(":options.bzl", "check_option", "did_you_mean", "fail_with")
+load(":options.bzl", "did_you_mean", "fail_with", "fail_with_all", "option_problems")
 load(":settings.bzl", "SETTINGS_ATTRS", "SettingsInfo", "option_settings", "settings_info")
 load(":tosa_specification.bzl", "check_tosa_specification")
 
@@ -118,11 +118,13 @@ def check_backends(label, table, lists, options):
             if backend != "portable" and backend not in requested:
                 requested.append(backend)
     owned = {backend: {} for backend in requested}
+    problems = []
     for option, value in options.items():
         backend, name = _owner(label, requested, option)
         known = {} if backend == "portable" else None if is_plugin(backend) else table[backend].options
-        check_option(label, backend, known, name, value)
+        problems.extend(option_problems(backend, known, name, value))
         owned.setdefault(backend, {})[name] = value
+    fail_with_all(label, problems)
     if "ethos_u" in requested:
         check_ethos_u_options(label, owned["ethos_u"], table["ethos_u"].options)
     for backend in requested:

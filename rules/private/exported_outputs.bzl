@@ -4,8 +4,8 @@
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
-load(":layout_options.bzl", "check_alignment")
-load(":options.bzl", "fail_with")
+load(":layout_options.bzl", "alignment_problems")
+load(":options.bzl", "fail_with", "fail_with_all")
 
 def check_entry(ctx, attribute, entry):
     """Fails unless an entry is `module:function` and the module is one of `srcs`.
@@ -42,7 +42,7 @@ def exported_outputs(ctx, program, signature, sources, license, license_files):
     Returns:
         A list of providers.
     """
-    check_alignment(ctx.label, "weights_alignment", ctx.attr.weights_alignment)
+    fail_with_all(ctx.label, alignment_problems("weights_alignment", ctx.attr.weights_alignment))
     weights = ctx.actions.declare_file(ctx.label.name + ".ptd")
     args = delegatec_arguments(ctx, "weights")
     args.add(program, format = "--program=%s")

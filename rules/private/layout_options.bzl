@@ -4,7 +4,7 @@
 `delegatec.program.options` is the authority; the checks here run before anything is built.
 """
 
-load(":options.bzl", "fail_with")
+load(":options.bzl", "fail_with_all", "problem")
 
 _LARGEST = 1 << 30
 
@@ -78,22 +78,24 @@ _DELEGATE_FLAGS = [
     ("inline_delegates", "--inline-delegates"),
 ]
 
-def check_alignment(label, name, value, least = 1):
-    """Fails unless a value is a valid alignment.
+def alignment_problems(name, value, least = 1):
+    """Returns why a value is not a valid alignment, for `fail_with_all`.
 
     Args:
-        label: the target, for the message.
         name: the attribute.
         value: an int.
         least: the smallest value.
+
+    Returns:
+        A list of `problem`; empty if it is.
     """
-    if value < least or value > _LARGEST or value & (value - 1):
-        fail_with(
-            label,
-            "DC310",
-            "%s cannot be %d" % (name, value),
-            expected = "a power of two from %d to %d" % (least, _LARGEST),
-        )
+    if value >= least and value <= _LARGEST and not value & (value - 1):
+        return []
+    return [problem(
+        "DC310",
+        "%s cannot be %d" % (name, value),
+        expected = "a power of two from %d to %d" % (least, _LARGEST),
+    )]
 
 def layout_flags(ctx):
     """Returns the flags of `delegatec lower` for LAYOUT_ATTRS, and for DELEGATE_LAYOUT_ATTRS if the rule has them.
@@ -107,11 +109,13 @@ def layout_flags(ctx):
     values = ctx.attr
     names = _FLAGS + _DELEGATE_FLAGS if hasattr(values, "inline_delegates") else _FLAGS
     flags = []
+    problems = []
     for name, flag in names:
         value = getattr(values, name)
         if name in _ALIGNMENTS:
-            check_alignment(ctx.label, name, value, _ALIGNMENTS[name])
+            problems.extend(alignment_problems(name, value, _ALIGNMENTS[name]))
             flags.append(flag + str(value))
         elif value != name.startswith("plan_"):
             flags.append(flag)
+    fail_with_all(ctx.label, problems)
     return flags

@@ -38,62 +38,63 @@ def option_attribute(spec, flag = ""):
         return make(doc = "%s; by default as the flag `%s`, or `%s`" % (doc, flag, spec.default))
     return make(default = spec.default, doc = doc)
 
-def check_option(label, backend, known, name, value):
-    """Fails unless a backend accepts an option with this value.
+def option_problems(backend, known, name, value):
+    """Returns why a backend does not accept an option with this value, for `fail_with_all`.
 
     Args:
-        label: the target, for the message.
         backend: the backend's name.
         known: dict of its options; None for a plug-in, which checks its options while it lowers.
         name: the option's name.
         value: a string, a list of strings, or a File.
+
+    Returns:
+        A list of `problem`; empty if it does.
     """
     values = [value] if type(value) == "string" else [] if type(value) == "File" else value
-    for string in values:
-        if "\n" in string:
-            fail_with(
-                label,
-                "DC402",
-                "option \"%s\" of backend \"%s\" has a line break: \"%s\"" % (name, backend, string.replace("\n", "\\n")),
-                expected = "one line",
-            )
-    if known == None:
-        return
+    problems = [
+        problem(
+            "DC402",
+            "option \"%s\" of backend \"%s\" has a line break: \"%s\"" % (name, backend, string.replace("\n", "\\n")),
+            expected = "one line",
+        )
+        for string in values
+        if "\n" in string
+    ]
+    if problems or known == None:
+        return problems
     if name not in known:
-        fail_with(
-            label,
+        return [problem(
             "DC402",
             "backend \"%s\" has no option \"%s\"" % (backend, name),
             expected = ", ".join(sorted(known)) or "no options",
             help = did_you_mean(name, known),
-        )
+        )]
     spec = known[name]
     if type(value) == "File":
-        return
+        return []
     if spec.file:
-        fail_with(
-            label,
+        return [problem(
             "DC402",
             "option \"%s\" of backend \"%s\" is a file" % (name, backend),
             expected = "attribute \"%s\" of %s_program" % (name, backend),
-        )
+        )]
     if type(value) != "string" and type(spec.default) == "string":
-        fail_with(
-            label,
+        return [problem(
             "DC402",
             "option \"%s\" of backend \"%s\" must be one string, not %s" % (name, backend, value),
             expected = " or ".join(spec.values) or "one string",
             help = spec.doc,
+        )]
+    return [
+        problem(
+            "DC402",
+            "option \"%s\" of backend \"%s\" cannot be \"%s\"" % (name, backend, string),
+            expected = " or ".join(spec.values),
+            help = " ".join([text for text in [did_you_mean(string, spec.values), spec.doc] if text]),
         )
-    for string in values:
-        if spec.values and string not in spec.values:
-            fail_with(
-                label,
-                "DC402",
-                "option \"%s\" of backend \"%s\" cannot be \"%s\"" % (name, backend, string),
-                expected = " or ".join(spec.values),
-                help = " ".join([text for text in [did_you_mean(string, spec.values), spec.doc] if text]),
-            )
+        for string in values
+        if spec.values and string not in spec.values
+    ]
 
 def option_arguments(options):
     """Returns the values of the compiler's flag `--option`.

@@ -31,7 +31,7 @@ def refusal_tests(name):
     delegate_program(name = "list_for_a_string", backend = "mps", options = {"precision": ["fp16", "fp32"]}, program = program, tags = ["manual"])
     delegate_program(name = "line_break", backend = "a:B", options = {"flags": ["--a", "--b\nc"]}, program = program, tags = ["manual"])
     mps_program(name = "misspelt_value", int4 = "paked", program = program, tags = ["manual"])
-    mps_program(name = "unknown_value", precision = "fp8", program = program, tags = ["manual"])
+    mps_program(name = "unknown_value", fp16_overflow = "clip", precision = "fp8", program = program, tags = ["manual"])
     vulkan_program(name = "misspelt_storage", program = program, storage = "bufer", tags = ["manual"])
     vulkan_program(name = "limits_as_storage", program = program, storage = "desktop", tags = ["manual"])
     vulkan_program(name = "unknown_limits", program = program, tags = ["manual"], textures = "2048")
@@ -55,7 +55,7 @@ def refusal_tests(name):
     delegate_program(name = "misplaced_portable", backends = ["portable", "mps"], program = program, tags = ["manual"])
     exported_program(name = "entry_without_function", srcs = sources, entry = "mlp", tags = ["manual"])
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
-    mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
+    mps_program(name = "alignment_of_a_segment", constant_alignment = 8, program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
     quantized_program(name = "misspelt_activation", activation = "dynamic_int4", group_size = -1, program = program, tags = ["manual"], weight = "int2")
@@ -87,7 +87,7 @@ def refusal_tests(name):
     program_variant(name = "program_of_no_variant", program_name = "mlp_mpz", tags = ["manual"], variant = "half", variants = ":portable_variants")
     known = ", ".join(sorted(BACKENDS.keys() + ["portable"]))
     refusals = {
-        "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
+        "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two", "constant_alignment cannot be 8"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
@@ -141,7 +141,7 @@ def refusal_tests(name):
         "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
         "unknown_overflow": ["error DC402", "cannot be \"clamp\"", "expected: error or saturate", "help: with fp16, error rejects"],
-        "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores"],
+        "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores", "option \"fp16_overflow\" of backend \"mps\" cannot be \"clip\""],
         "variant_outside": ["error DC418", "a variant is named \"../half\"", "expected: a letter or digit"],
     }
     for target, texts in refusals.items():
