@@ -18,6 +18,7 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.weights import Weight, is_int4, weight_of
 from delegatec.edge.analysis.quantized import Constant, quantized_constant
+from delegatec.edge.arguments import bind
 
 _LEAST_SHIFTED: Final = -8
 _UNSIGNED_SHIFT: Final = 128
@@ -87,7 +88,7 @@ def grouped_weight(node: Node, constant: Constant) -> Grouped | None:
     if not levels.numel() or not bool(((found.scales > 2.0**-60) & (found.scales < 2.0**60)).all()):
         return None
     whole = weight_of(node, constant)
-    is_read = all(user.target is aten.linear.default and user.args[1] is node for user in node.users)
+    is_read = all(user.target is aten.linear.default and bind(user)["weight"] is node for user in node.users)
     if not is_read or (whole is not None and not whole.width):
         return None
     rows = found.block[0]
