@@ -63,11 +63,11 @@ def setting_problems(attributes):
                 expected = _listed(choices),
                 help = did_you_mean(value, choices),
             ))
-    if attributes.group_size < 0:
+    if attributes.group_size < 0 or attributes.group_size == 1:
         problems.append(problem(
             "DC130",
-            "group_size = %d is negative" % attributes.group_size,
-            expected = "a number of inputs of linear layers, such as 32, or 0 for all inputs",
+            "group_size = %d is not a group of inputs" % attributes.group_size,
+            expected = "2 or more inputs of linear layers, such as 32, or 0 for all inputs",
         ))
     for setting, other, needed in NEEDS:
         name, _, value = setting.partition(" = ")

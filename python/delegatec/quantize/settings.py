@@ -56,9 +56,11 @@ def problems_of(values: Mapping[str, Any]) -> list[Diagnostic]:
         if values[name] not in choices
     ]
     size = values["group_size"]
-    if size < 0:
-        expected = "a number of inputs of linear layers, such as 32, or 0 for all inputs"
-        problems.append(Diagnostic("DC130", f"group_size = {size} is negative", expected=expected))
+    if size < 0 or size == 1:
+        expected = "2 or more inputs of linear layers, such as 32, or 0 for all inputs"
+        problems.append(
+            Diagnostic("DC130", f"group_size = {size} is not a group of inputs", expected=expected)
+        )
     for setting, other, needed in NEEDS:
         name, _, value = setting.partition(" = ")
         found, is_known = values[other], values[other] in CHOICES[other]

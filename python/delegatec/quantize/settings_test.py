@@ -10,8 +10,8 @@ import pytest
 from delegatec.diagnostics import DelegatecError
 from delegatec.quantize.settings import Settings
 
-DYNAMIC: Final = {"activation": "dynamic_int8"}
-GROUPS: Final = {"weight": "int4", "group_size": 32}
+DYNAMIC: Final[dict[str, Any]] = {"activation": "dynamic_int8"}
+GROUPS: Final[dict[str, Any]] = {"weight": "int4", "group_size": 32}
 _UNFIT: Final[dict[str, tuple[dict[str, Any], int]]] = {
     "groups": ({"group_size": 32}, 2),
     "groups of a weight with one scale": ({**DYNAMIC, **GROUPS, "weight_scales": "tensor"}, 1),
@@ -38,5 +38,11 @@ def test_all_problems_are_reported() -> None:
     assert [each.message for each in error.value.diagnostics] == [
         'activation = "int4" is not a setting of quantization',
         'weight = "int2" is not a setting of quantization',
-        "group_size = -1 is negative",
+        "group_size = -1 is not a group of inputs",
     ]
+
+
+def test_a_group_has_two_inputs_or_more() -> None:
+    with pytest.raises(DelegatecError, match="DC130: group_size = 1 is not a group of inputs"):
+        Settings(**DYNAMIC, weight="int4", group_size=1)
+    assert Settings(**DYNAMIC, weight="int4", group_size=2).group_size == 2
