@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
+import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
@@ -44,12 +45,19 @@ def _rounded(b: LevelBuilder, node: Node) -> None:
 
 
 def _no_scale(node: Node, _: object) -> str | None:
-    return None if scale_of(node) is not None or is_wide(node) else "levels of another dtype"
+    if scale_of(node) is not None or is_wide(node):
+        return None
+    bound = bind(node)
+    scale, zero = bound["scale"], bound["zero_point"]
+    if bound["dtype"] in (torch.int8, torch.uint8) and isinstance(zero, int):
+        return f"scale {scale:g}, zero point {zero}"
+    return "levels of another dtype"
 
 
 _SCALE: Final = Constraint(
     "levels",
-    "Levels are int8 or uint8, with one scale. Levels of more bits are dequantized in the same delegate.",
+    "Levels are int8 or uint8, with one scale, and a zero point that is one of them. "
+    "Levels of more bits are dequantized in the same delegate.",
     _no_scale,
     "quantize activations to int8",
 )

@@ -139,6 +139,11 @@ def test_levels_with_several_scales_are_left() -> None:
     assert "several scales" in str(found)
 
 
+def test_a_zero_point_that_is_no_level_is_named() -> None:
+    found = rejected(Layer(lambda _, x: qdq(x.exp(), 0.5, 200)), (X,))
+    assert "scale 0.5, zero point 200" in str(found)
+
+
 CHAINS: Final[dict[str, tuple[Callable[[Tensor], Tensor], str]]] = {
     "a number": (lambda x: qdq(qdq(x) + 1.25), "Convert Add Convert"),
     "a constant": (lambda x: qdq(qdq(x) * torch.tensor([1.25])), "Convert Multiply Convert"),
