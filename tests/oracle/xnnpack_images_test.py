@@ -42,6 +42,16 @@ def test_sizes_that_vary() -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
 
 
+@pytest.mark.parametrize("corners", [True, False])
+def test_images_of_sizes_that_vary_are_resized_to_one(corners: bool) -> None:
+    torch.manual_seed(0)
+    sizes = {0: Dim("batch", max=9), 2: Dim("height", min=2, max=16), 3: Dim("width", min=2, max=16)}
+    model = nn.Sequential(nn.Upsample((12, 10), mode="bilinear", align_corners=corners), nn.ReLU())
+    shapes = ((2, 3, 8, 9), (1, 3, 16, 2), (9, 3, 12, 10), (3, 3, 5, 16))
+    report = run_in_runtime(model, [(torch.randn(shape),) for shape in shapes], (sizes,))
+    assert (len(report.delegates), report.rejections) == (1, [])
+
+
 def test_channels_last_images_cross_as_they_are() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU6(), nn.MaxPool2d(2), nn.Conv2d(8, 5, 1))

@@ -84,6 +84,15 @@ def largest_of_long_rows(b: GraphBuilder, id: int) -> tuple[int, int]:
     return values, reshaped(b, place, [rows, 1, 1, 1])
 
 
+def largest_alone(b: GraphBuilder, id: int, kernel: Sequence[int]) -> int:
+    """Emits the maxima of `largest_in_windows` without their positions."""
+    batch, *sizes, channels = b.shape_of(id)
+    rows, columns = (int(size) // length for size, length in zip(sizes, kernel, strict=True))
+    values = b.temporary([batch, rows, columns, channels], torch.float32)
+    b.emit(Operation.MaxPooling, schema.PoolingT(0, 0, 0, 0, *kernel, *kernel, 1, 1, id, values, 0))
+    return values
+
+
 def integers(b: GraphBuilder, id: int) -> int:
     """Emits whole numbers as int32, which the runtime widens to a caller's int64."""
     out = b.value(DataType.INT32, b.shape_of(id), torch.int32)

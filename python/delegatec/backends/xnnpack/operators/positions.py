@@ -19,7 +19,12 @@ from delegatec.backends.xnnpack.building.operations import (
     transposed,
     unary,
 )
-from delegatec.backends.xnnpack.building.positions import integers, largest_in_windows, largest_of_long_rows
+from delegatec.backends.xnnpack.building.positions import (
+    integers,
+    largest_alone,
+    largest_in_windows,
+    largest_of_long_rows,
+)
 from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SHAPES
 from delegatec.edge.arguments import bind, dtype_of, read_results
@@ -107,12 +112,17 @@ def _other_length(node: Node, _: object) -> str | None:
 def _pool(b: LevelBuilder, node: Node) -> None:
     """Emits a pool and its positions in the image, those of the first of equal elements.
 
-    The runtime reads windows column by column, and ATen row by row: the image is transposed.
+    The runtime reads windows column by column, and ATen row by row: the image is transposed. It crashes if no
+    operation reads the positions, which a rewrite may have used in calls that are removed.
     """
     bound = bind(node)
     (rows, columns), width = bound["kernel_size"], bound["self"].meta["val"].shape[3]
     source = operand(b, bound["self"], torch.float32)
     image = transposed(b, source, _SWAPPED)
+    if not reads_position(node):
+        values = largest_alone(b, image, (columns, rows))
+        b.alias(node, converted(b, transposed(b, values, _SWAPPED), dtype_of(bound["self"])), 0)
+        return
     values, places = largest_in_windows(b, image, (columns, rows))
     row = unary(
         b, Operation.Floor, binary(b, Operation.Multiply, binary(b, Operation.Add, places, 0.5), 1 / columns)

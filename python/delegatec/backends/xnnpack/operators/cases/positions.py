@@ -66,6 +66,7 @@ _CASES: Final = {
     "channels of rows that vary": _varied(lambda x: (x.argmax(1), x.argmin(1)), 2, 2, 21, 5),
     "pool": Case(lambda x: f.max_pool2d(x, 2, return_indices=True), (_EQUAL,)),
     "pool of several columns": Case(lambda x: f.max_pool2d(x, (2, 3), return_indices=True), (_EQUAL,)),
+    "pool of volumes": Case(lambda x: f.max_pool3d(x.exp(), 2), (floats(2, 4, 6, 8),)),
     "pool, positions alone": Case(lambda x: f.max_pool2d(x, (3, 1), return_indices=True)[1], (_X,)),
 }
 CASES: Final[dict[str, Case]] = {

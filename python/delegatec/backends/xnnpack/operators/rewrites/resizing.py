@@ -35,11 +35,11 @@ class _Dim(NamedTuple):
     factor: float | None
 
 
-def _dims(node: Node) -> list[_Dim] | None:
-    """Returns the rows and columns; None if one of them varies."""
+def _dims(node: Node, *, to_static: bool = False) -> list[_Dim] | None:
+    """Returns the rows and columns; None if one of them, or of the result if it is to be static, varies."""
     bound = bind(node)
     sizes, outputs = shape_of(_source(node))[2:], shape_of(node)[2:]
-    if is_dynamic((*sizes, *outputs)):
+    if is_dynamic(outputs if to_static else (*sizes, *outputs)):
         return None
     names = ("scales_h", "scales_w")[-len(sizes) :]
     factors = bound.get("scale_factors") or [bound.get(name, bound.get("scales")) for name in names]
@@ -62,11 +62,13 @@ def _finished(result: Value, node: Node) -> Node:
 
 
 def _linear(builder: Builder, node: Node) -> Any:
-    dims, corners = _dims(node), bool(bind(node)["align_corners"])
+    dims, corners = _dims(node, to_static=True), bool(bind(node)["align_corners"])
     if dims is None:
         return _VARY
     for dim in dims if not corners else ():
         # the runtime knows no factors: positions follow from the sizes
+        if dim.factor and is_dynamic([dim.size]):
+            return _VARY
         if dim.factor and abs(1 / dim.factor - dim.size / dim.outputs) * dim.outputs > _TOLERANCE:
             return Refusal("argument", f"a factor of {dim.factor:g} for {dim.size} to {dim.outputs} elements")
     x, sizes = _image(builder, node), [dim.outputs for dim in dims]
