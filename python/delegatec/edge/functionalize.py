@@ -51,9 +51,9 @@ def functionalize(program: EdgeProgram) -> bool:
     found = mutations(program)
     if not found:
         return True
+    _drop_other_names(program)
     if views_of_several(program):
         return False
-    _drop_other_names(program)
     roots = storage_roots(program.graph)
     order = {node: position for position, node in enumerate(program.graph.nodes)}
     buffers = {
@@ -83,17 +83,28 @@ def functionalize(program: EdgeProgram) -> bool:
 
 
 def _drop_other_names(program: EdgeProgram) -> None:
-    """Erases no-op dtype conversions: they return the tensor itself, which may be written to."""
+    """Erases operators that return the tensor itself, which may be written to.
+
+    torch's functionalization does not know that of dropout.
+    """
     for node in list(program.graph.nodes):
-        if node.target not in _CONVERSIONS:
-            continue
-        source, bound = node.args[0], bind(node)
-        assert isinstance(source, Node)
-        same = bound["dtype"] in (None, source.meta["val"].dtype) and bound["memory_format"] is None
         is_result = any(user.op == "output" for user in node.users)
-        if same and not bound["copy"] and not is_result:
-            node.replace_all_uses_with(source)
+        if _returns_operand(node) and not is_result:
+            node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
+
+
+def _returns_operand(node: Node) -> bool:
+    """Whether a node is a dtype conversion or a dropout that has no effect."""
+    if node.target is torch.ops.aten.dropout.default:
+        bound = bind(node)
+        return not bound["train"] or bound["p"] == 0
+    if node.target not in _CONVERSIONS:
+        return False
+    source, bound = node.args[0], bind(node)
+    assert isinstance(source, Node)
+    same = bound["dtype"] in (None, source.meta["val"].dtype) and bound["memory_format"] is None
+    return same and not bound["copy"]
 
 
 def _leave(program: EdgeProgram, lasting: Mapping[str | None, Node]) -> None:

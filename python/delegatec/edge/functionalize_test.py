@@ -85,6 +85,7 @@ def test_a_size_that_torch_specializes_is_rejected() -> None:
     "view",
     [
         *(torch.atleast_1d, torch.atleast_2d, torch.atleast_3d, torch.conj_physical),
+        *(lambda x: torch.nn.functional.dropout(x, training=False), lambda x: torch.dropout(x, 0.0, True)),
         *(lambda x: torch.nn.functional.dropout2d(x, training=False), lambda x: x.sum_to_size(2, 3)),
         *(
             lambda x: torch.nn.functional.alpha_dropout(x, training=False),
