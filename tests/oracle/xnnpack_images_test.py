@@ -42,6 +42,20 @@ def test_sizes_that_vary() -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
 
 
+def test_a_size_that_follows_from_two_others() -> None:
+    class Computed(nn.Module):
+        def forward(self, image: Tensor, filter: Tensor) -> Tensor:
+            return f.conv_transpose2d(f.conv_transpose2d(image, filter, stride=2), weight, stride=2).relu()
+
+    torch.manual_seed(0)
+    weight = torch.randn(2, 1, 3, 2)
+    shapes = [((3, 4), 2), ((9, 2), 5), ((2, 9), 3)]
+    calls = [(torch.randn(2, 3, *sizes), torch.randn(3, 2, 2, columns)) for sizes, columns in shapes]
+    height, width, columns = (Dim(name, min=2, max=9) for name in ("height", "width", "columns"))
+    report = run_in_runtime(Computed(), calls, ({2: height, 3: width}, {3: columns}))
+    assert (len(report.delegates), report.nodes_left) == (1, 1)
+
+
 @pytest.mark.parametrize("corners", [True, False])
 def test_images_of_sizes_that_vary_are_resized_to_one(corners: bool) -> None:
     torch.manual_seed(0)

@@ -82,6 +82,22 @@ def whole_ratio(size: int | torch.SymInt, other: int | torch.SymInt) -> int | No
     return int(ratio) if isinstance(ratio, sympy.Integer) else None
 
 
+def multiple_of(expression: Any, size: Any) -> tuple[int, int] | None:
+    """Returns factor and rest if `expression` is a factor times `size` plus a rest, both integers, else None.
+
+    Args:
+        expression: of sympy.
+        size: the same, not constant.
+    """
+    expression, size = sympy.expand(expression), sympy.expand(size)
+    terms = {term: factor for term, factor in size.as_coefficients_dict().items() if term != 1}
+    term, known = next(iter(terms.items()))
+    factor = expression.as_coefficients_dict()[term] / known
+    rest = sympy.expand(expression - factor * size)
+    is_multiple = factor.is_Integer and factor != 0 and rest.is_Integer
+    return (int(factor), int(rest)) if is_multiple else None
+
+
 def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
     """Returns the upper bound of a size; None if unbounded."""
     if not isinstance(size, torch.SymInt):
@@ -180,7 +196,10 @@ class SizeNodes:
             return bool(expression)
         key = str(expression)
         if key not in self._nodes:
-            self._nodes[key] = self._create(expression)
+            try:
+                self._nodes[key] = self._create(expression)
+            except UnknownSizeError:
+                self._nodes[key] = self._create_multiple(expression)
         return self._nodes[key]
 
     def _create(self, expression: Any) -> Any:
@@ -236,6 +255,18 @@ class SizeNodes:
                         node = self._apply(operator.sub, node, int(rest))
                     return node if factor == 1 else self._apply(operator.floordiv, node, int(factor))
         raise UnknownSizeError(str(symbol))
+
+    def _create_multiple(self, expression: Any) -> Node:
+        """Creates a node from an input's size of which the number is a multiple, without its symbols."""
+        for source in self._program.user_inputs():
+            val = source.meta.get("val")
+            for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
+                found = multiple_of(expression, size.node.expr) if isinstance(size, torch.SymInt) else None
+                if found is not None:
+                    node = self._insert(aten.sym_size.int, (source, dim), size)
+                    node = node if found[0] == 1 else self._apply(operator.mul, node, found[0])
+                    return node if found[1] == 0 else self._apply(operator.add, node, found[1])
+        raise UnknownSizeError(str(expression))
 
     @staticmethod
     def _makes(source: Node, symbol: Any) -> bool:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from torch.export import Dim
 
@@ -17,6 +19,7 @@ from delegatec.edge.symbols import (
     SizeNodes,
     UnknownSizeError,
     largest,
+    multiple_of,
     sizes_key,
     smallest,
     upper_bound,
@@ -157,6 +160,30 @@ def test_whole_ratios() -> None:
     assert found == [3, 3, 1]
     assert [whole_ratio(rows + 1, rows), whole_ratio(rows, 2 * rows), whole_ratio(rows, 0)] == [None] * 3
     assert len(rows.node.shape_env.guards) == guards
+
+
+def test_multiples_of_sizes() -> None:
+    a, b = sympy.symbols("a b", integer=True, positive=True)
+    assert multiple_of(4 * a + 2 * b - 3, 2 * a + b - 2) == (2, 1)
+    assert multiple_of(2 * (a * b + 1), a * b) == (2, 2)
+    assert multiple_of(3 - a, a) == (-1, 3)
+    assert multiple_of(a + b, a) is None
+    assert multiple_of(a, 2 * a) is None
+    assert multiple_of(a * b, a) is None
+
+
+def test_sizes_of_inputs_with_unknown_symbols() -> None:
+    sizes = {0: Dim("a", max=9), 1: Dim("b", max=9)}
+    program = edge(lambda x: x * 2, torch.ones(4, 6), dynamic_shapes=(sizes,))
+    (place,) = program.user_inputs()
+    rows, columns = place.meta["val"].shape
+    wanted = 2 * rows + 4 * columns - 1
+    place.meta["val"] = place.meta["val"].new_empty(rows + 2 * columns, 1)
+    node = SizeNodes(program).node_of(wanted)
+    assert node.meta["val"].node.expr == wanted.node.expr
+    assert (node.target, node.args[0].target) == (operator.add, operator.mul)
+    with pytest.raises(UnknownSizeError):
+        SizeNodes(program).node_of(rows + columns)
 
 
 def test_keys_of_sizes_do_not_specialize() -> None:

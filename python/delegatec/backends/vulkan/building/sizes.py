@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import sympy
 import torch
 from delegatec_schemas import vulkan_graph as schema
 from torch.utils._sympy import functions as symbolic
+
+from delegatec.edge.symbols import multiple_of
 
 _ARITHMETIC: Final[dict[Any, str]] = {
     sympy.Add: "add",
@@ -31,6 +33,12 @@ def _is_computable(expression: Any) -> bool:
     if expression.func is sympy.Pow and expression.args[1].is_Integer and expression.args[1] > 0:
         return _is_computable(expression.args[0])
     return expression.func in _ARITHMETIC and all(map(_is_computable, expression.args))
+
+
+def _linear(size: Any, symbol: Any) -> tuple[int, int] | None:
+    """Returns factor and rest of a size that is linear and increasing in a symbol, else None."""
+    found = multiple_of(size, symbol)
+    return found if found is not None and found[0] > 0 else None
 
 
 class Sizes:
@@ -59,7 +67,8 @@ class Sizes:
 
     def _of(self, expression: Any) -> int:
         if expression not in self._ids:
-            self._ids[expression] = self._create(expression)
+            found = None if expression.free_symbols <= self._symbols() else self._multiple(expression)
+            self._ids[expression] = self._create(expression) if found is None else found
         return self._ids[expression]
 
     def _create(self, expression: Any) -> int:
@@ -77,20 +86,42 @@ class Sizes:
             result = self._apply(name, result, operand)
         return result
 
-    def _symbol(self, symbol: Any) -> int:
-        """Computes a symbol from a size that is linear in it."""
+    def _known(self) -> Iterator[tuple[int, int, Any]]:
+        """Yields the id, the dimension and the expression of each size that varies."""
         for tensor, id in self._tensors():
             for dim, size in enumerate(tensor.shape):
-                if not isinstance(size, torch.SymInt):
-                    continue
-                factor = size.node.expr.coeff(symbol)
-                rest = size.node.expr - factor * symbol
-                if factor.is_Integer and factor > 0 and rest.is_Integer:
-                    value = self._apply("sym_size.int", id, self._of(sympy.Integer(dim)))
-                    if rest != 0:
-                        value = self._apply("sub", value, self._of(rest))
-                    return value if factor == 1 else self._apply("floordiv", value, self._of(factor))
+                if isinstance(size, torch.SymInt):
+                    yield id, dim, size.node.expr
+
+    def _symbols(self) -> set[Any]:
+        """Returns the symbols that `_symbol` can compute."""
+        pairs = ((size, symbol) for _, _, size in self._known() for symbol in size.free_symbols)
+        return {symbol for size, symbol in pairs if _linear(size, symbol) is not None}
+
+    def _symbol(self, symbol: Any) -> int:
+        """Computes a symbol from a size that is linear in it."""
+        for id, dim, size in self._known():
+            found = _linear(size, symbol)
+            if found is not None:
+                factor, rest = found
+                value = self._apply("sym_size.int", id, self._number(dim))
+                value = self._apply("sub", value, self._number(rest)) if rest else value
+                return value if factor == 1 else self._apply("floordiv", value, self._number(factor))
         raise AssertionError(f"no tensor of the delegate has the size {symbol}")
+
+    def _multiple(self, expression: Any) -> int | None:
+        """Computes a size from another one of which it is a multiple; None if it is of none."""
+        for id, dim, size in self._known():
+            found = multiple_of(expression, size)
+            if found is not None:
+                factor, rest = found
+                value = self._apply("sym_size.int", id, self._number(dim))
+                value = value if factor == 1 else self._apply("mul", value, self._number(factor))
+                return self._apply("add", value, self._number(rest)) if rest else value
+        return None
+
+    def _number(self, number: int) -> int:
+        return self._of(sympy.Integer(number))
 
     def _apply(self, name: str, *operands: int) -> int:
         # the runtime sets the value when it builds the graph, with the largest sizes of the tensors

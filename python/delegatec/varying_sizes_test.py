@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that an operator outside of delegates computes from several others."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+from torch.nn import functional as f
+
+from delegatec.backends import builtin_backends
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from delegatec.program.reader import parse_program
+from delegatec.verify import Interpreter
+
+
+class Enlarged(nn.Module):
+    """Convolves an image whose columns follow from those of two inputs, which the delegate does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 1, 3, 2))
+
+    def forward(self, image: Tensor, filter: Tensor) -> Tensor:
+        larger = f.conv_transpose2d(image, filter, stride=2)
+        return f.conv_transpose2d(larger, self.weight, stride=2).relu() + larger.sum()
+
+
+@pytest.mark.parametrize("backend", ["vulkan", "xnnpack"])
+def test_a_size_that_follows_from_two_others(backend: str) -> None:
+    torch.manual_seed(0)
+    module = Enlarged().eval()
+    shapes = [((3, 4), 2), ((9, 2), 5), ((2, 9), 3)]
+    calls = [(torch.randn(2, 3, *sizes), torch.randn(3, 2, 2, columns)) for sizes, columns in shapes]
+    height, width, columns = (Dim(name, min=2, max=9) for name in ("height", "width", "columns"))
+    sizes = ({2: height, 3: width}, {3: columns})
+    exported = torch.export.export(module, calls[0], dynamic_shapes=sizes)
+    lowered = lower({"forward": exported}, backend)
+    assert len(lowered.reports["forward"].delegates) == 1
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    program = parse_program(file.getvalue())
+    run = Interpreter(program.method("forward"), builtin_backends(), named_data=program.named_bytes()).run
+    for call in calls:
+        (found,) = run([*call])
+        torch.testing.assert_close(found, module(*call).detach(), rtol=1e-5, atol=1e-5)
