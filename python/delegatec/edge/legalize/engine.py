@@ -164,9 +164,12 @@ def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> 
     node.graph.erase_node(node)
 
 
-def _check(node: Node, result: Node) -> None:
-    """Asserts that a result has the dtype and static sizes of the node that it replaces."""
-    wanted, found = node.meta.get("val"), result.meta.get("val")
+def _check(node: Node, result: Any) -> None:
+    """Asserts that a result has the dtype and static sizes of the node that it replaces.
+
+    A result may be a list of nodes, for an element that is a list.
+    """
+    wanted, found = node.meta.get("val"), result.meta.get("val") if isinstance(result, Node) else None
     if isinstance(wanted, torch.Tensor) and isinstance(found, torch.Tensor):
         assert found.dtype == wanted.dtype, f"{node.target} is rewritten to {found.dtype}, not {wanted.dtype}"
         assert len(found.shape) == len(wanted.shape) and all(
