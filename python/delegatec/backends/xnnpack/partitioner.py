@@ -12,6 +12,7 @@ from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.nan import nan_test
+from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
 from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
@@ -20,6 +21,7 @@ from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Rejection
 from delegatec.edge.arguments import bind
+from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.separate_rows import separate_rows
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
@@ -71,14 +73,14 @@ class XnnpackLegality(Legality[Settings]):
 class XnnpackPartitioner(TablePartitioner[Settings]):
     """Supports quantized values where the delegate knows their scales.
 
-    Before, it makes attention independent of the writes to caches, which XNNPACK lacks, and keeps sizes that
-    vary apart.
+    Before, it makes attention independent of the writes to caches, which XNNPACK lacks, keeps sizes that vary
+    apart, and converts bytes before they are moved.
     """
 
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `PreparesPrograms`."""
-        return (split_cached_attention, separate_rows)
+        return (split_cached_attention, separate_rows, convert_inputs_first)
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""
@@ -102,6 +104,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                     found[node] = Rejection(node, "boundary", _WIDE)
             elif node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
                 found[node] = Rejection(node, "boundary", "its levels have several scales")
+            elif is_of_bytes(node) and not reads_one_scale(node):
+                message = "its operand is also levels of another scale"
+                found[node] = Rejection(node, "boundary", message)
         constants = program.fixed_constants()
         for node in nodes:
             # Alone, its numbers would be stored as float32 to be returned as they are.

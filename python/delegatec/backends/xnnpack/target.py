@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes
 from delegatec.backends.xnnpack.operators.rewrites.integers import is_mixed
 from delegatec.backends.xnnpack.quantized.scales import QUANTIZE
 from delegatec.backends.xnnpack.quantized.weights import CALLS
@@ -35,4 +36,5 @@ class XnnpackTarget(TableTarget[Settings]):
 
     def exclusion(self, node: Node) -> Refusal | None:
         """See `TableTarget.exclusion`."""
-        return None if node.target in _EXEMPT or is_mixed(node) else super().exclusion(node)
+        is_exempt = node.target in _EXEMPT or is_mixed(node) or is_of_bytes(node)
+        return None if is_exempt else super().exclusion(node)

@@ -24,7 +24,17 @@ def _moved(operations: str, move: Function, varies: bool = False) -> Case:
     return Case(function, (X,), f"Negate {operations}" if operations else "", sizes, _MORE if varies else ())
 
 
+def _bytes(dtype: torch.dtype, operations: str) -> Case:
+    """Converts bytes of an input after a move."""
+    calls = [(torch.arange(-120, 12 * rows - 120).to(dtype).view(rows, 3, 4),) for rows in (2, 20, 3)]
+    return Case(
+        lambda x: x.permute(0, 2, 1).float() * 2, calls[0], operations, ({0: _BATCH},), tuple(calls[1:])
+    )
+
+
 CASES: Final[dict[str, Case]] = {
+    "bytes": _bytes(torch.int8, "Transpose Convert Multiply"),
+    "bytes-without-sign": _bytes(torch.uint8, "Convert Transpose Convert Multiply"),
     "view": _moved("Reshape", lambda x: x.view(6, 4)),
     "view-rows": _moved("Reshape", lambda x: x.view(-1, 2, 6), varies=True),
     "unsqueeze": _moved("Reshape", lambda x: x[:, None, :, :, None], varies=True),

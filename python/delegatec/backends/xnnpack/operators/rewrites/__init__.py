@@ -11,6 +11,7 @@ from typing import Final
 
 from delegatec.backends.xnnpack.operators import attention
 from delegatec.backends.xnnpack.operators.rewrites import (
+    byte_inputs,
     convolutions,
     integers,
     interpolation,
@@ -29,6 +30,7 @@ from delegatec.edge.legalize.rules import steps
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
+    byte_inputs.REWRITES,
     convolutions.REWRITES,
     integers.REWRITES,
     norms.REWRITES,

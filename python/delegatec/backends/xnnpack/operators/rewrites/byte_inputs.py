@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversions of inputs of eight bits, such as the pixels of a camera: levels with a scale of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.dtypes import FLOATS
+from delegatec.backends.xnnpack.quantized.grids import MOVES
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, WHOLE, Scale, scale_of
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import value_of
+
+aten = torch.ops.aten
+
+
+def is_of_bytes(node: Node) -> bool:
+    """Whether a call converts an input that `REWRITES` dequantize, or a constant."""
+    if node.target is not aten._to_copy.default or dtype_of(node) not in FLOATS:
+        return False
+    x = bind(node)["self"]
+    return x.op == "placeholder" and dtype_of(x) in WHOLE
+
+
+def reads_one_scale(node: Node) -> bool:
+    """Whether calls that dequantize the operand of such a call, if any, have a scale of one, too."""
+    x = bind(node)["self"]
+    return set(_scales(x)) <= {Scale(1.0, 0 if dtype_of(x) == torch.int8 else -SHIFT)}
+
+
+def _scales(levels: Node) -> Iterator[Scale | None]:
+    """Yields the scales of calls that dequantize levels, maybe after moves."""
+    for user in levels.users:
+        if user.target is DEQUANTIZE:
+            yield scale_of(user)
+        elif user.target in MOVES:
+            yield from _scales(user)
+
+
+def _levels(builder: Builder, node: Node) -> Node | None:
+    x, dtype = bind(node)["self"], dtype_of(node)
+    if not is_of_bytes(node) or builder.facts.constant(x) is not None:
+        return None
+    value = node.meta["val"].to(torch.float32)
+    numbers = builder.call(DEQUANTIZE, x, 1.0, 0, *WHOLE[dtype_of(x)], dtype_of(x), val=value)
+    return value_of(builder, numbers, dtype).node
+
+
+REWRITES: Final = (
+    Rewrite(aten._to_copy.default, _levels, note="inputs of int8 and uint8 are levels with a scale of 1"),
+)
