@@ -156,7 +156,7 @@ class Draft:
                 self._readers[filter] = layer
             else:
                 # The name of a weight in the .ptd tells neither bytes nor layer: the key of the bias does.
-                reader = f"{layer} {content_key(self._data[key].data)}"
+                reader = f"{layer} {self._content(key)}"
                 bias = self._no_bias(step.node) if bias == NO_VALUE else bias
             if bias != NO_VALUE:
                 self._readers[separate(step.node, BIAS, bias, reader)] = reader
@@ -190,9 +190,13 @@ class Draft:
             if id in inner:
                 name = None
             elif field == "constantId" and id in self._readers:
-                name = layer_key(self._data[key].data, self._readers[id])
+                name = layer_key(self._content(key), self._readers[id])
             setattr(owner, field, new.setdefault(Stored(key, name), len(new) + 1))
         self._indices = new
+
+    def _content(self, key: str) -> str:
+        """Returns the key of a constant's bytes."""
+        return content_key(self._data[key].data) if key in self._external else key
 
     def _have_one_scale(self, first: int, second: int) -> bool:
         """Whether two values are quantized alike, or not at all."""

@@ -41,19 +41,20 @@ class Stored:
 
 def content_key(data: Part) -> str:
     """Returns a key that depends on bytes alone."""
-    return _digest(data).hexdigest()
+    digest = hashlib.sha256()
+    for chunk in chunks(data):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
-def layer_key(data: Part, layer: str) -> str:
+def layer_key(content: str, layer: str) -> str:
     """Returns the key of a filter, or of the bias of a filter in a `.ptd`.
 
     Args:
-        data: its bytes.
-        layer: what else they depend on: the layer that reads them, from `layer_text`.
+        content: the key of its bytes, from `content_key`.
+        layer: what else it depends on: the layer that reads them, from `layer_text`.
     """
-    digest = _digest(data)
-    digest.update(layer.encode())
-    return digest.hexdigest()
+    return hashlib.sha256(f"{content} {layer}".encode()).hexdigest()
 
 
 def layer_text(node: schema.NodeT, values: Sequence[schema.ValueT], keys: Mapping[int, str]) -> str:
@@ -100,10 +101,3 @@ def inner_constants(data: Mapping[str, Part]) -> tuple[dict[str, int], list[Part
         parts += [part, bytes(padding)] if padding else [part]
         end += len(part) + padding
     return offsets, [*parts, bytes(_SPARE)] if parts else []
-
-
-def _digest(data: Part) -> hashlib._Hash:
-    digest = hashlib.sha256()
-    for chunk in chunks(data):
-        digest.update(chunk)
-    return digest
