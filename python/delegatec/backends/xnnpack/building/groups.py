@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
@@ -39,7 +41,7 @@ def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
         start = index * weight.width
         piece = b.shared(
             ("inputs", id, start, weight.width),
-            lambda start=start: sliced(b, id, last, start, start + weight.width),  # type: ignore[misc]
+            partial(sliced, b, id, last, start, start + weight.width),
         )
         added = NO_VALUE
         if bias is not None and total is None:
