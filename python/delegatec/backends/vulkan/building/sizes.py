@@ -67,7 +67,8 @@ class Sizes:
 
     def _of(self, expression: Any) -> int:
         if expression not in self._ids:
-            found = None if expression.free_symbols <= self._symbols() else self._multiple(expression)
+            is_known = all(map(self._has, expression.free_symbols))
+            found = None if is_known else self._multiple(expression)
             self._ids[expression] = self._create(expression) if found is None else found
         return self._ids[expression]
 
@@ -93,10 +94,9 @@ class Sizes:
                 if isinstance(size, torch.SymInt):
                     yield id, dim, size.node.expr
 
-    def _symbols(self) -> set[Any]:
-        """Returns the symbols that `_symbol` can compute."""
-        pairs = ((size, symbol) for _, _, size in self._known() for symbol in size.free_symbols)
-        return {symbol for size, symbol in pairs if _linear(size, symbol) is not None}
+    def _has(self, symbol: Any) -> bool:
+        """Whether `_symbol` can compute a symbol."""
+        return symbol in self._ids or any(_linear(size, symbol) for _, _, size in self._known())
 
     def _symbol(self, symbol: Any) -> int:
         """Computes a symbol from a size that is linear in it."""
