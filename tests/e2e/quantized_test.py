@@ -17,8 +17,8 @@ from delegatec import Model
 
 QUANTIZED = "examples/quantized"
 IN_RUNTIME = ("portable", "xnnpack")
-# The int8 embedding, and the conversion of token ids to int32 for it.
-_EMBEDDING = ("aten::_to_copy.out", "aten::index_select.out", "aten::index_select.out", "aten::mul.out")
+# The int8 embedding: rows of the table, and their scales.
+_EMBEDDING = ("aten::index_select.out", "aten::index_select.out")
 # Programs with a delegate -> id of the backend, and the kernels outside.
 DELEGATED: dict[str, tuple[str, tuple[str, ...]]] = {
     "llama_8da4w_mps": ("MPSBackend", ()),
