@@ -66,8 +66,8 @@ def quantized_program(name, program, **kwargs):
         name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints its contents.
         program: the `exported_program`, in float32.
         **kwargs: samples (`calibration`, or `calibration_entry` with `srcs`, `deps`, `data` and `seed`), settings
-            (`activation`, `weight`, `weight_scales`, `ranges`, `observer`, `inner`, `quantize_io`, `float_modules`,
-            `float_operators`), `weights_alignment`, and the attributes of every rule.
+            (`activation`, `weight`, `weight_scales`, `group_size`, `ranges`, `observer`, `inner`, `quantize_io`,
+            `float_modules`, `float_operators`), `weights_alignment`, and the attributes of every rule.
     """
     inspected(_quantized_program, name = name, program = program, **kwargs)
 

@@ -22,7 +22,7 @@ STATIC = ["int8", "int16"]
 # A setting that is not empty, or one of its values, needs one of these values of another setting.
 NEEDS = [
     ("group_size", "activation", ["dynamic_int8", "float"]),
-    ("group_size", "weight", ["int4"]),
+    ("group_size", "weight", ["int8", "int4"]),
     ("group_size", "weight_scales", ["channel"]),
     ("weight = float16", "activation", ["float"]),
     ("weight_scales = tensor", "weight", ["int8", "int4"]),

@@ -112,7 +112,7 @@ Observes the values inside the model on samples of its inputs, without network o
             doc = "Operators that stay in float, such as `aten.softmax`.",
         ),
         "group_size": attr.int(
-            doc = "Inputs of a linear layer with one scale, for `int4` without samples: 32, 64 or any number that " +
+            doc = "Inputs of a linear layer with one scale, for `int8` and `int4` without samples: 32, 64 or any number that " +
                   "divides the inputs of each layer. 0: a scale per output channel.",
         ),
         "program": attr.label(

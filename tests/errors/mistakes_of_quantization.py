@@ -71,11 +71,12 @@ SETTINGS: Final[tuple[Mistake, ...]] = (
     tensors("misspells a dtype", "DC130", "did you mean", content=_GOOD, flags="--activation=int32"),
     tensors("requests int4 activations", "DC130", "int16", content=_GOOD, flags="--activation=int4"),
     run(
-        "requests groups of int8 with samples",
+        "requests groups of float16 with samples",
         "DC136",
         'group_size = 32 needs activation = "dynamic_int8" or "float", not "int8"',
-        'group_size = 32 needs weight = "int4", not "int8"',
-        command=f"{_QUANTIZE} --group-size=32",
+        'group_size = 32 needs weight = "int8" or "int4", not "float16"',
+        'weight = "float16" needs activation = "float", not "int8"',
+        command=f"{_QUANTIZE} --weight=float16 --group-size=32",
     ),
     run(
         "passes samples for a range that is chosen at run time",

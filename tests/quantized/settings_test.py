@@ -71,6 +71,11 @@ CONFIGS: Final[dict[str, tuple[dict[str, Any], Callable[[nn.Module], None], floa
         lambda module: quantize_(module, _weights(torch.int8, ROWS)),
         *(0.26, 48.3),
     ),
+    "int8, groups": (
+        {"activation": "float", "group_size": 32},
+        lambda module: quantize_(module, _weights(torch.int8, GROUPS)),
+        *(0.31, 48.3),
+    ),
     "int4": (
         {"activation": "float", "weight": "int4"},
         lambda module: quantize_(module, _weights(INT4, ROWS)),

@@ -99,7 +99,7 @@ def refusal_tests(name):
         "flag_of_the_rule": ["error DC402", "--config is determined by the option config"],
         "flag_without_value": ["error DC402", "--optimise cannot be \"\"", "expected: Size or Performance"],
         "function_without_need": ["error DC136", "calibration_entry needs activation = \"int8\" or \"int16\", not \"float\"", "or no calibration_entry"],
-        "groups_with_samples": ["error DC136", "group_size = 32 needs activation = \"dynamic_int8\" or \"float\", not \"int8\"", "group_size = 32 needs weight = \"int4\", not \"float16\"", "group_size = 32 needs weight_scales = \"channel\", not \"tensor\"", "weight = \"float16\" needs activation = \"float\", not \"int8\"", "weight_scales = \"tensor\" needs weight = \"int8\" or \"int4\", not \"float16\""],
+        "groups_with_samples": ["error DC136", "group_size = 32 needs activation = \"dynamic_int8\" or \"float\", not \"int8\"", "group_size = 32 needs weight = \"int8\" or \"int4\", not \"float16\"", "group_size = 32 needs weight_scales = \"channel\", not \"tensor\"", "weight = \"float16\" needs activation = \"float\", not \"int8\"", "weight_scales = \"tensor\" needs weight = \"int8\" or \"int4\", not \"float16\""],
         "infinite_rtol": ["error DC514", "rtol cannot be \"inf\""],
         "inputs_without_entry": ["error DC101", "srcs, deps and data are for inputs_entry", "list data files of tensors in `inputs`"],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],

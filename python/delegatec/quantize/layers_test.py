@@ -90,6 +90,7 @@ _ERRORS: Final[dict[str, tuple[dict[str, Any], float, float]]] = {
     "8da8w, one scale per weight": ({**DYNAMIC, "weight_scales": "tensor"}, 34.7, 52.1),
     "8da4w": ({**DYNAMIC, "weight": "int4"}, 14.9, 35.3),
     "8da4w, groups": ({**DYNAMIC, **GROUPS}, 15.8, 51.0),
+    "8da8w, groups": ({**DYNAMIC, "group_size": 32}, 36.5, 51.0),
     "int8": ({"activation": "float"}, 37.8, 56.8),
     "float16": ({"activation": "float", "weight": "float16"}, 67.6, 80.2),
 }
@@ -115,7 +116,9 @@ _CONFIGS: Final[dict[str, tuple[dict[str, Any], Callable[[], Any]]]] = {
     "8da8w": (DYNAMIC, lambda: _dynamic(torch.int8, PerAxis(0))),
     "8da4w": ({**DYNAMIC, "weight": "int4"}, lambda: _dynamic(INT4, PerAxis(0))),
     "8da4w, groups": ({**DYNAMIC, **GROUPS}, lambda: _dynamic(INT4, PerGroup(32))),
+    "8da8w, groups": ({**DYNAMIC, "group_size": 32}, lambda: _dynamic(torch.int8, PerGroup(32))),
     "int8": ({"activation": "float"}, lambda: _weights(torch.int8, PerAxis(0))),
+    "int8, groups": ({"activation": "float", "group_size": 32}, lambda: _weights(torch.int8, PerGroup(32))),
     "int4": ({"activation": "float", "weight": "int4"}, lambda: _weights(INT4, PerAxis(0))),
     "int4, groups": ({"activation": "float", **GROUPS}, lambda: _weights(INT4, PerGroup(32))),
 }
@@ -132,8 +135,9 @@ def test_levels_and_results_are_those_of_torchao(name: str) -> None:
         weight: Any = theirs.get_submodule(layer).weight
         parts = {"levels": weight.qdata, "scale": weight.scale}
         for part, wanted in parts.items():
-            # the embedding, with the same weight, has int8
-            suffix = "_1" if layer == "head" and "weight" in settings else ""
+            # the embedding, with the same weight, has int8 rows
+            is_row = settings.get("weight", "int8") == "int8" and "group_size" not in settings
+            suffix = "_1" if layer == "head" and not is_row else ""
             stored = program.state_dict[f"{layer}.weight_{part}{suffix}"]
             assert torch.equal(stored, wanted), (layer, part)
     with torch.no_grad():

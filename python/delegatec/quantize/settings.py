@@ -24,7 +24,7 @@ STATIC: Final = ("int8", "int16")
 """Values of `activation` that need samples: the range of each activation is a constant."""
 NEEDS: Final = (
     ("group_size", "activation", ("dynamic_int8", "float")),
-    ("group_size", "weight", ("int4",)),
+    ("group_size", "weight", ("int8", "int4")),
     ("group_size", "weight_scales", ("channel",)),
     ("weight = float16", "activation", ("float",)),
     ("weight_scales = tensor", "weight", ("int8", "int4")),
@@ -86,7 +86,7 @@ class Settings:
         weight: dtype of the weights of layers: "int8"; "int4", stored in int8 (-7 to 7, or -8 to 7 without
             samples); or "float16", with activations in float.
         weight_scales: "channel", one scale per output channel of a layer, or "tensor", one per weight.
-        group_size: inputs of a linear layer with one scale, for int4 without samples; 0 for all inputs.
+        group_size: inputs of a linear layer with one scale, for integers without samples; 0 for all inputs.
         ranges: "affine", with a zero point per int8 activation, or "symmetric", with zero points of 0.
         observer: range of an int8 activation: "histogram", with the least squared error over all samples, or
             "minmax". int16 always has "minmax".

@@ -13,9 +13,9 @@ from delegatec.quantize.settings import Settings
 DYNAMIC: Final[dict[str, Any]] = {"activation": "dynamic_int8"}
 GROUPS: Final[dict[str, Any]] = {"weight": "int4", "group_size": 32}
 _UNFIT: Final[dict[str, tuple[dict[str, Any], int]]] = {
-    "groups": ({"group_size": 32}, 2),
+    "groups": ({"group_size": 32}, 1),
     "groups of a weight with one scale": ({**DYNAMIC, **GROUPS, "weight_scales": "tensor"}, 1),
-    "groups of int8": ({**DYNAMIC, "group_size": 32}, 1),
+    "groups of float16": ({"activation": "float", "weight": "float16", "group_size": 32}, 1),
     "float16": ({**DYNAMIC, "weight": "float16", "weight_scales": "tensor"}, 2),
     "ranges": (
         {**DYNAMIC, "ranges": "symmetric", "observer": "minmax", "inner": "int16", "quantize_io": True},

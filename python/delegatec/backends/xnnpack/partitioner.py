@@ -28,7 +28,8 @@ from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.program import EdgeProgram
 
 _HELP = (
-    "quantize the layers' weights to int8 or int4 without zero points, in groups of a multiple of 32 inputs"
+    "quantize the layers' weights without zero points: to int8 with a scale per output channel, or to "
+    "int4, which may have groups of a multiple of 32 inputs"
 )
 
 _WIDE = "levels of more than 8 bits are not quantized and dequantized in the same delegate"
