@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from delegatec.backends.common.testing import Call
 from tests.oracle.xnnpack import numbers, run_in_runtime
 
 _LONGEST: Final = 24
@@ -64,6 +65,60 @@ def test_an_encoder_of_batches_and_lengths_that_vary() -> None:
     report = run_in_runtime(Encoder(), calls, ({0: batch, 1: length}, {0: batch, 1: length}))
     assert len(report.delegates) == 1
     assert {each.operator for each in report.rejections} == {"aten.embedding.default"}
+
+
+class Buckets(nn.Module):
+    """Attention with a bias for each bucket of relative positions, as in T5: far positions share buckets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.layer, self.bias = nn.Embedding(50, 16), nn.Linear(16, 48), nn.Embedding(16, 2)
+
+    def _bias(self, length: int) -> Tensor:
+        places = torch.arange(length)
+        distance = places[None, :] - places[:, None]
+        far, distance = (distance > 0) * 8, distance.abs()
+        bucket = 4 + (torch.log(distance.float() / 4) / 2 * 4).to(torch.long)
+        bucket = far + torch.where(distance < 4, distance, bucket.clamp(max=7))
+        bias: Tensor = self.bias(bucket)
+        return bias.permute(2, 0, 1)[None]
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        batch, length = ids.shape
+        parts = self.layer(self.embedding(ids)).view(batch, length, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        shift = self._bias(length) + (1 - mask)[:, None, None] * -1e4
+        mixed = f.scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=shift)
+        return mixed.transpose(1, 2).flatten(2)
+
+
+def test_buckets_of_relative_positions_do_not_separate_an_encoder() -> None:
+    """Two delegates, the first of which also computed logarithms of distances."""
+    batch = torch.export.Dim("batch", min=1, max=5)
+    length = torch.export.Dim("length", min=2, max=_LONGEST)
+    calls = [
+        (ids.expand(count, -1), mask.expand(count, -1))
+        for count, (ids, mask) in (
+            (3, _call(9, seed=0, masked=2)),
+            (5, _call(_LONGEST, seed=1)),
+            (1, _call(2, seed=2)),
+        )
+    ]
+    report = run_in_runtime(Buckets(), calls, ({0: batch, 1: length}, {0: batch, 1: length}))
+    assert len(report.delegates) == 1
+    assert {each.operator for each in report.rejections if each.rule == "boundary"} == {
+        "aten.div.Scalar",
+        "aten.log.default",
+        "aten.mul.Scalar",
+    }
+
+
+def test_functions_of_whole_numbers_are_computed_in_a_delegate_if_nothing_follows() -> None:
+    def function(x: Tensor) -> Tensor:
+        return (x.float().exp() * 3).to(torch.int64)
+
+    report = run_in_runtime(Call(function), [(torch.arange(-4, 9),)])
+    assert len(report.delegates) == 1
 
 
 class Sized(nn.Module):

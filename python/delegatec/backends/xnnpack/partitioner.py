@@ -11,6 +11,7 @@ from torch.fx import Node
 from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.indices import computes_indices
 from delegatec.backends.xnnpack.nan import nan_test
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
@@ -31,6 +32,8 @@ _HELP = (
     "quantize the layers' weights without zero points: to int8 with a scale per output channel, or to "
     "int4, which may have groups of a multiple of 32 inputs"
 )
+
+_INDICES = "it computes whole numbers from whole numbers, which are computed outside of the delegate"
 
 _WIDE = "levels of more than 8 bits are not quantized and dequantized in the same delegate"
 
@@ -90,7 +93,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
         """See `HasBoundary.misplaced`. A value has one scale, and is quantized where its layers are."""
-        members = {*nodes}
+        members, constants = {*nodes}, program.fixed_constants()
+        if computes_indices(nodes, constants):
+            return [Rejection(node, "boundary", _INDICES) for node in nodes]
         found: dict[Node, Rejection] = {}
         for each in fused_of(program):
             calls = [call for call in each.calls if call in members]
@@ -108,7 +113,6 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
             elif is_of_bytes(node) and not reads_one_scale(node):
                 message = "its operand is also levels of another scale"
                 found[node] = Rejection(node, "boundary", message)
-        constants = program.fixed_constants()
         for node in nodes:
             # Alone, its numbers would be stored as float32 to be returned as they are.
             is_constant = node.target is DEQUANTIZE and bind(node)["input"].name in constants
