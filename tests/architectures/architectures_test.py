@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every architecture end to end against eager mode, and docs/architectures.md is up to date."""
+"""Architectures end to end against eager mode, and docs/architectures.md is up to date.
+
+All models of transformers, and some of the plain networks; `plain_all_test` has all of these.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,20 @@ import pytest
 
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
-from tests.architectures.measure import Error, difference, measure, refusal
-from tests.architectures.page import counts, parse, render
+from tests.architectures.check import check
+from tests.architectures.measure import Error, difference, refusal
+from tests.architectures.page import parse, render
+from tests.architectures.plain import PLAIN
 
 TEXT = (Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8")
 PAGE = parse(TEXT)
-HELP = "run `bazel run //tests/architectures:table`, and check the changes"
+NAMES = {"YOLO", "GRU", "DiT", "Fourier neural operator"}
+TESTED = [case for case in CASES if not case.refusal and (case not in PLAIN or case.name in NAMES)]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.refusal], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
-    found = measure(case)
-    assert found.portable.relative <= case.tolerance
-    assert found.mps.relative <= case.mps_tolerance
-    assert found.planned <= 1.15 * found.bound  # ERNIE 4.5: 1.123, of tensors of a few hundred bytes
-    assert {column: PAGE[case.name][column] for column in counts(found)} == counts(found), HELP
+    check(case, PAGE[case.name])
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.refusal], ids=lambda case: case.name)

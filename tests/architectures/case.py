@@ -70,9 +70,9 @@ class Case:
     Attributes:
         name: of the row.
         family: its kind: "vision", "text", ...
-        model: name of a class of transformers.
-        config: name of its configuration.
-        sizes: arguments of the configuration: small in width, whole in structure.
+        model: name of a class of transformers, or a class of plain PyTorch.
+        config: name of its configuration; "" for a class.
+        sizes: arguments of the configuration, or of the class: small in width, whole in structure.
         inputs: keyword argument of `forward` -> how it is made.
         wrap: makes of the model the module that is exported; None for the model itself.
         runs: how often the program runs; each run has other inputs, and state lasts.
@@ -87,7 +87,7 @@ class Case:
 
     name: str
     family: str
-    model: str
+    model: str | type[nn.Module]
     config: str
     sizes: Mapping[str, Any]
     inputs: Mapping[str, Input]
@@ -103,12 +103,19 @@ class Case:
     def module(self) -> nn.Module:
         """The module that is exported, with weights that the seed decides, in eval mode."""
         torch.manual_seed(SEED)
-        config = getattr(transformers, self.config)(**copy.deepcopy(dict(self.sizes)))
+        module = self._fresh()
+        stir(module.eval())
+        return self.wrap(module).eval() if self.wrap else module
+
+    def _fresh(self) -> nn.Module:
+        sizes = copy.deepcopy(dict(self.sizes))
+        if not isinstance(self.model, str):
+            return self.model(**sizes)
+        config = getattr(transformers, self.config)(**sizes)
         if self.experts:
             config._experts_implementation = self.experts
         module: nn.Module = getattr(transformers, self.model)(config)
-        stir(module.eval())
-        return self.wrap(module).eval() if self.wrap else module
+        return module
 
     def examples(self, run: int = 0) -> dict[str, torch.Tensor]:
         """Inputs of one run."""

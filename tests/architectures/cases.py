@@ -10,6 +10,7 @@ from tests.architectures.case import Case
 from tests.architectures.decoders import DECODERS
 from tests.architectures.dense import DENSE
 from tests.architectures.multimodal import MULTIMODAL
+from tests.architectures.plain import PLAIN
 from tests.architectures.quantized import QUANTIZED
 from tests.architectures.sequence import SEQUENCE
 from tests.architectures.text import TEXT
@@ -24,4 +25,5 @@ CASES: Final[tuple[Case, ...]] = (
     *AUDIO,
     *MULTIMODAL,
     *QUANTIZED,
+    *PLAIN,
 )

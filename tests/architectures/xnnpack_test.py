@@ -14,7 +14,7 @@ from tests.architectures.page import parse, xnnpack_counts
 PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", ["ViT", "Swin", "MobileNetV2"])
+@pytest.mark.parametrize("name", ["ViT", "Swin", "MobileNetV2", "YOLO", "GRU", "Fourier neural operator"])
 def test_it_is_one_delegate_that_agrees_with_eager_mode(name: str) -> None:
     """Found: errors of 4e-7."""
     (case,) = [case for case in CASES if case.name == name]
