@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare
@@ -21,6 +20,7 @@ from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, sc
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Rejection
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
@@ -50,18 +50,15 @@ class XnnpackLegality(Legality[Settings]):
     def __init__(self, target: XnnpackTarget, prepare: Sequence[Prepare], program: EdgeProgram) -> None:
         super().__init__(target, prepare)
         self._calls = {call for each in fused_of(program) for call in each.calls}
-        self._constants = program.fixed_constants()
+        self._constant = Facts(program.fixed_constants()).constant
 
     def constant_operands(self, program: EdgeProgram, node: Node) -> Sequence[Node]:
         """See `Legality.constant_operands`."""
-        return [each for each in node.all_input_nodes if self._is_weight(each)]
-
-    def _is_weight(self, node: Node) -> bool:
-        return is_weight(node, lambda each: self._constants.get(each.name))
+        return [each for each in node.all_input_nodes if is_weight(each, self._constant)]
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """See `Legality.rejection`."""
-        if node in self._calls or self._is_weight(node):
+        if node in self._calls or is_weight(node, self._constant):
             return None
         if node.target in DYNAMIC:
             message = (
@@ -129,10 +126,6 @@ def _has_one_scale(levels: Node) -> bool:
 
 def fused_of(program: EdgeProgram) -> list[Rounding | Product]:
     """Returns the calls of a program that are parts of layers with quantized operands."""
-    constants = program.fixed_constants()
+    constant = Facts(program.fixed_constants()).constant
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-
-    def constant(node: Node) -> torch.Tensor | None:
-        return constants.get(node.name)
-
     return [*roundings(nodes, constant), *products(nodes, constant)]

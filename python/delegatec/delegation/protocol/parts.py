@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
@@ -96,6 +97,14 @@ def tensor_part(tensor: torch.Tensor) -> memoryview | TensorBytes:
     if isinstance(tensor, ScaledTensor):
         return TensorBytes(tensor.detach().reshape(-1), tensor.itemsize)
     return tensor_bytes(tensor)
+
+
+def digest(part: Part) -> str:
+    """Returns the SHA-256 of the bytes of a part, in hexadecimal."""
+    found = hashlib.sha256()
+    for chunk in chunks(part):
+        found.update(chunk)
+    return found.hexdigest()
 
 
 def chunks(part: Part) -> Iterator[bytes | memoryview]:

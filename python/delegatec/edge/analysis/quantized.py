@@ -28,23 +28,25 @@ class QuantizedConstant:
 
     Attributes:
         levels: the integers: a constant, or rows of one.
+        tensor: their value; do not write to it.
         block: sizes of a block, one per dimension of the levels; each divides that of the levels.
         scales: floating point, one per block, in as many dimensions.
         zeros: of the same shape; None if all are zero.
     """
 
     levels: Node
+    tensor: Tensor
     block: tuple[int, ...]
     scales: Tensor
     zeros: Tensor | None
 
-    def values(self, levels: Tensor) -> Tensor:
-        """Returns the values of the constant's levels."""
+    def values(self) -> Tensor:
+        """Returns the numbers that the levels stand for, in the dtype of the scales."""
         scales, zeros = self.scales, self.zeros
         for dim, width in enumerate(self.block):
             scales = scales.repeat_interleave(width, dim)
             zeros = None if zeros is None else zeros.repeat_interleave(width, dim)
-        return (levels.to(scales.dtype) - (0 if zeros is None else zeros)) * scales
+        return (self.tensor.detach().to(scales.dtype) - (0 if zeros is None else zeros)) * scales
 
 
 Constant = Callable[[Node], Tensor | None]
@@ -64,15 +66,15 @@ def quantized_constant(node: Node, constant: Constant) -> QuantizedConstant | No
     if operands is None:
         return None
     levels, scales, zeros, block = operands
-    shape = shape_of(levels)
-    if constant(levels) is None or dtype_of(levels) not in LEVELS or len(block) != len(shape):
+    shape, tensor = shape_of(levels), constant(levels)
+    if tensor is None or dtype_of(levels) not in LEVELS or len(block) != len(shape):
         return None
     counts = [size // width for size, width in zip(shape, block, strict=True)]
     found = [_per_block(each, constant, counts) for each in (scales, zeros)]
     if found[0] is None or (found[1] is None and zeros is not None):
         return None
     is_shifted = found[1] is not None and bool(found[1].any())
-    return QuantizedConstant(levels, tuple(block), found[0], found[1] if is_shifted else None)
+    return QuantizedConstant(levels, tensor, tuple(block), found[0], found[1] if is_shifted else None)
 
 
 def _operands(node: Node) -> tuple[Node, Any, Any, Sequence[int]] | None:

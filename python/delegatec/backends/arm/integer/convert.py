@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import Any, Final
 
 import torch
@@ -234,13 +233,11 @@ def _follow(conversion: Conversion, node: Node) -> None:
 def _dequantize(conversion: Conversion, node: Node) -> None:
     to = parameters_of(node, conversion.constant)
     source = node.all_input_nodes[0]
-    constant = conversion.constant(source)
-    if constant is not None:
+    if conversion.constant(source) is not None:
         found = quantized_constant(node, conversion.constant)
         if found is None:
             raise UnsupportedError("quantization parameters that are not constant")
-        values = partial(found.values, constant.detach())
-        conversion.quantities[node] = Fixed(values, shape_of(node), to)
+        conversion.quantities[node] = Fixed(found.values, shape_of(node), to)
         return
     if to is None:
         raise UnsupportedError("quantization parameters that are not constant, or several zero points")

@@ -70,9 +70,7 @@ def weight_of(conversion: Conversion, node: Node, outputs: int) -> Weight:
     found = quantized_constant(node, conversion.constant)
     if found is None:
         raise UnsupportedError(f"the weight {node.name} is not quantized")
-    levels = conversion.constant(found.levels)
-    assert levels is not None
-    levels = levels.detach()
+    levels = found.tensor.detach()
     zeros = 0 if found.zeros is None else found.zeros
     if levels.dtype == torch.uint8:
         levels = (levels.to(torch.int16) - 128).to(torch.int8)

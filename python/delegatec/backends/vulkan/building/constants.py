@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Final
 
@@ -26,7 +25,7 @@ from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
-from delegatec.delegation.protocol.parts import chunks, tensor_part
+from delegatec.delegation.protocol.parts import digest, tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
@@ -105,10 +104,7 @@ class Constants:
         return tensor_part(tensor.to(dtype)), ""
 
     def _add(self, data: Part) -> tuple[int, schema.BytesT]:
-        digest = hashlib.sha256()
-        for chunk in chunks(data):
-            digest.update(chunk)
-        key = digest.hexdigest()
+        key = digest(data)
         self.data.setdefault(key, NamedData(data))
         index = self._indices.setdefault(key, len(self._indices))
         return index, schema.BytesT(NAMED, len(data), key)

@@ -82,9 +82,7 @@ def layer_of(node: Node, constant: Constant) -> Layer | None:
     if bias is not None:
         values, folded = constant(bias), quantized_constant(bias, constant)
         if folded is not None:
-            levels = constant(folded.levels)
-            assert levels is not None
-            values = folded.values(levels)
+            values = folded.values()
             constants.append(bias)
         if values is None:
             return None

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 
 from delegatec.edge.analysis.quantized import QuantizedConstant, quantized_constant
@@ -17,6 +16,10 @@ aten = torch.ops.aten
 class Matrix:
     """A quantized weight of a product.
 
+    Args:
+        found: the operands of its dequantization.
+        transposed: whether its rows are those of the product's operand.
+
     Attributes:
         source: the constant of its levels.
         levels: integers, (columns of the product, rows).
@@ -25,10 +28,10 @@ class Matrix:
         group: rows per group.
     """
 
-    def __init__(self, found: QuantizedConstant, levels: Tensor, transposed: bool) -> None:
+    def __init__(self, found: QuantizedConstant, transposed: bool = False) -> None:
         self.source = found.levels
         order = (1, 0) if transposed else (0, 1)
-        self.levels = levels.detach().permute(order)
+        self.levels = found.tensor.detach().permute(order)
         columns, rows = self.levels.shape
         height, self.group = (found.block[dim] for dim in order)
         parts = (found.scales, found.zeros)
@@ -61,7 +64,7 @@ def matrix_of(program: EdgeProgram, node: Node, transposed: bool = False) -> Mat
     found = quantized_constant(node, lambda each: program.constants.get(each.name))
     if found is None or len(found.block) != 2:
         return None
-    return Matrix(found, program.constants[found.levels.name], transposed)
+    return Matrix(found, transposed)
 
 
 def _sliced(program: EdgeProgram, node: Node, transposed: bool) -> Matrix | None:
@@ -81,4 +84,4 @@ def _sliced(program: EdgeProgram, node: Node, transposed: bool) -> Matrix | None
     part = slice(*slice(bound["start"], bound["end"], bound["step"]).indices(sizes[bound["dim"]]))
     levels = found.levels[part] if bound["dim"] == 0 else found.levels[:, part]
     scale = found.scales[0, 0].expand(1, 1)
-    return Matrix(QuantizedConstant(found.source, tuple(levels.shape), scale, None), levels, transposed)
+    return Matrix(QuantizedConstant(found.source, levels, tuple(levels.shape), scale, None), transposed)

@@ -77,13 +77,14 @@ def _convolution(builder: Builder, node: Node) -> Node | None:
     found = quantized_constant(bound["weight"], lambda operand: constants.get(operand.name))
     if found is None or not is_pointwise(node) or bound["transposed"]:
         return None
-    levels = constants[found.levels.name].flatten(1)
     zeros = None if found.zeros is None else found.zeros.flatten(1)
-    flat = QuantizedConstant(found.levels, found.block[:2], found.scales.flatten(1), zeros)
+    flat = QuantizedConstant(
+        found.levels, found.tensor.flatten(1), found.block[:2], found.scales.flatten(1), zeros
+    )
     x = value_of(builder, bound["input"]).permute(0, 2, 3, 1)
     batch, columns, height, width = shape_of(node)
     shape = (batch, height, width, columns)
-    product = _product(builder, x.node, Matrix(flat, levels, False), bound["bias"], shape)
+    product = _product(builder, x.node, Matrix(flat), bound["bias"], shape)
     return None if product is None else Value(builder, product).permute(0, 3, 1, 2).node
 
 

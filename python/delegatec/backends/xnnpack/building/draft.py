@@ -14,7 +14,6 @@ from delegatec.backends.common.liveness import live
 from delegatec.backends.xnnpack.blob import write_blob
 from delegatec.backends.xnnpack.building.keys import (
     Stored,
-    content_key,
     inner_constants,
     layer_key,
     layer_text,
@@ -37,6 +36,7 @@ from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
 from delegatec.delegation.protocol.mapping import DebugHandleMap, debug_map_of
+from delegatec.delegation.protocol.parts import digest
 
 _QUANTIZATIONS: Final = {
     schema.ScalesOfChannelsT: schema.Quantization.ScalesOfChannels,
@@ -99,7 +99,7 @@ class Draft:
             alignment: in bytes.
             name: that of a weight in the program's `.ptd`, where they are.
         """
-        key = name or content_key(data)
+        key = name or digest(data)
         self._data.setdefault(key, NamedData(data, alignment))
         if name:
             self._external.add(name)
@@ -112,6 +112,10 @@ class Draft:
     def is_constant(self, id: int) -> bool:
         """Whether a value is a constant."""
         return bool(self.tensor(id).constantId)
+
+    def is_taken(self, id: int) -> bool:
+        """Whether a value cannot be one more output: it is an input, an output or a constant."""
+        return id in self.inputs or id in self.outputs or self.is_constant(id)
 
     def constant_ids(self) -> set[int]:
         """Returns the ids of all constants."""
@@ -195,8 +199,8 @@ class Draft:
         self._indices = new
 
     def _content(self, key: str) -> str:
-        """Returns the key of a constant's bytes."""
-        return content_key(self._data[key].data) if key in self._external else key
+        """Returns the digest of a constant's bytes."""
+        return digest(self._data[key].data) if key in self._external else key
 
     def _have_one_scale(self, first: int, second: int) -> bool:
         """Whether two values are quantized alike, or not at all."""

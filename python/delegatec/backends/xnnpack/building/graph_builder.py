@@ -74,8 +74,7 @@ class GraphBuilder:
         if value.dtype == torch.bool:
             source = self._bytes(value.shape)
             self.draft.inputs.append(source)
-            self._ids[node] = self.temporary(value.shape, self.truth_dtype)
-            self.emit(schema.Operation.Convert, schema.UnaryT(source, self._ids[node], 0))
+            self._ids[node] = self.convert(source, self.temporary(value.shape, self.truth_dtype))
             return
         if value.dtype in TO_FORMAT:
             self._ids[node] = self.temporary(value.shape, value.dtype)
@@ -108,9 +107,8 @@ class GraphBuilder:
         """Makes the value of a node an output of the delegate."""
         id = self.of(node)
         if node.meta["val"].dtype == torch.bool:
-            source, id = id, self._bytes(self.shape_of(id))
-            self.emit(schema.Operation.Convert, schema.UnaryT(source, id, 0))
-        elif id in self.draft.inputs or id in self.draft.outputs or self.draft.is_constant(id):
+            id = self.convert(id, self._bytes(self.shape_of(id)))
+        elif self.draft.is_taken(id):
             source, (dtype, shape) = id, self.type_of(id)
             id = self.temporary(shape, dtype)
             self.emit(schema.Operation.Copy, schema.UnaryT(source, id, 0))
@@ -275,6 +273,11 @@ class GraphBuilder:
         bounds = None if limits is None else schema.LimitsT(*limits)
         node = schema.NodeT(operation, table, 0, bounds)
         self.draft.steps.append(Step(node, () if self.current is None else (self.current,)))
+
+    def convert(self, id: int, out: int) -> int:
+        """Emits a conversion of a value to the type and scale of another one; returns the latter."""
+        self.emit(schema.Operation.Convert, schema.UnaryT(id, out, 0))
+        return out
 
     def finished(self) -> PreprocessResult:
         """Returns the blob, its constants and debug information, without dead code.

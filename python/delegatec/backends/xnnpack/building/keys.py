@@ -19,7 +19,6 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec.backends.xnnpack.operands import FILTER, operand_fields, result_ids
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 from delegatec.delegation import Part
-from delegatec.delegation.protocol.parts import chunks
 
 _ALIGNMENT: Final = 16
 # Kernels may read up to 16 bytes behind the last element (XNN_EXTRA_BYTES).
@@ -39,19 +38,11 @@ class Stored:
     name: str | None
 
 
-def content_key(data: Part) -> str:
-    """Returns a key that depends on bytes alone."""
-    digest = hashlib.sha256()
-    for chunk in chunks(data):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
 def layer_key(content: str, layer: str) -> str:
     """Returns the key of a filter, or of the bias of a filter in a `.ptd`.
 
     Args:
-        content: the key of its bytes, from `content_key`.
+        content: the digest of its bytes.
         layer: what else it depends on: the layer that reads them, from `layer_text`.
     """
     return hashlib.sha256(f"{content} {layer}".encode()).hexdigest()

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from delegatec_schemas import xnnpack_graph as schema
-from delegatec_schemas.xnnpack_graph import DataType, Operation
+from delegatec_schemas.xnnpack_graph import DataType
 from torch import Tensor
 from torch.fx import Node
 
@@ -95,11 +95,8 @@ def quantized_operands(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> 
 
 
 def _static(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands:
-    scale, weight, bias = (
-        b.scale_of(x),
-        layer_weight(node, b.constant_value),
-        layer_bias(node, b.constant_value),
-    )
+    scale, weight = b.scale_of(x), layer_weight(node, b.constant_value)
+    bias = layer_bias(node, b.constant_value)
     assert scale is not None and weight is not None
     steps = weight.steps * scale.step
     bias_id = NO_VALUE
@@ -192,8 +189,7 @@ def _rounded(b: LevelBuilder, call: Node, stored: Stored) -> int:
         table = schema.ScalesOfRowsT(dims)
         out = b.value(DataType.DYNAMIC_INT8, b.shape_of(id), b.dtype_of(id), table)
         with b.at(call):
-            b.emit(Operation.Convert, schema.UnaryT(id, out, 0))
-        return out
+            return b.convert(id, out)
 
     return b.shared(("rounded", id, dims), make)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 from delegatec_schemas import xnnpack_graph as schema
-from delegatec_schemas.xnnpack_graph import DataType, Operation
+from delegatec_schemas.xnnpack_graph import DataType
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
@@ -58,11 +58,8 @@ class LevelBuilder(GraphBuilder):
             super().output(node)
             return
         id = super().of(node)
-        is_taken = id in self.draft.inputs or id in self.draft.outputs or self.draft.is_constant(id)
-        if is_taken or dtype_of(node) == torch.uint8:
-            out = self._boundary(node, scale)
-            self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
-            id = out
+        if self.draft.is_taken(id) or dtype_of(node) == torch.uint8:
+            id = self.convert(id, self._boundary(node, scale))
         self.draft.outputs.append(id)
 
     def _boundary(self, node: Node, scale: Scale) -> int:
@@ -114,20 +111,18 @@ class LevelBuilder(GraphBuilder):
     def stored(self, node: Node) -> int:
         """Returns the id of a value as it is kept."""
         found = quantized_constant(node, self.constant_value)
-        levels = None if found is None else self.constant_value(found.levels)
-        if found is None or levels is None:
+        if found is None:
             return super().of(node)
-        return self.constant(found.values(levels), dtype_of(node), found.levels, form=node)
+        return self.constant(found.values(), dtype_of(node), found.levels, form=node)
 
     def arranged(
         self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int], is_wide: bool = False
     ) -> int:
         """See `GraphBuilder.arranged`. The numbers of a quantized weight are computed."""
         found = quantized_constant(node, self.constant_value)
-        levels = None if found is None else self.constant_value(found.levels)
-        if found is None or levels is None:
+        if found is None:
             return super().arranged(node, form, arrange, shape, is_wide)
-        numbers, dtype = found.values(levels), dtype_of(node)
+        numbers, dtype = found.values(), dtype_of(node)
         key = ("numbers", node, form, dtype, is_wide)
         return self.shared(key, lambda: self._constant(numbers, dtype, found.levels, arrange, shape, is_wide))
 
@@ -172,12 +167,10 @@ class LevelBuilder(GraphBuilder):
             )
         found = quantized_constant(node, self.constant_value)
         assert found is not None
-        levels = self.constant_value(found.levels)
-        assert levels is not None
 
         def make() -> int:
-            data = self.draft.constant(tensor_part(levels))
-            return self.named(self.levels(levels.shape, scale, dtype_of(node), data), found.levels)
+            data = self.draft.constant(tensor_part(found.tensor))
+            return self.named(self.levels(found.tensor.shape, scale, dtype_of(node), data), found.levels)
 
         return self.shared(("levels", found.levels, scale), make)
 
@@ -186,9 +179,7 @@ class LevelBuilder(GraphBuilder):
         values, found = self.constant_value(node), quantized_constant(node, self.constant_value)
         if values is None:
             assert found is not None
-            levels = self.constant_value(found.levels)
-            assert levels is not None
-            values = found.values(levels)
+            values = found.values()
         numbers = values.detach().to(torch.float32)
         rounded = QUANTIZE(numbers, scale.step, scale.zero, LEAST, MOST, torch.int8)
 
@@ -209,9 +200,7 @@ class LevelBuilder(GraphBuilder):
 
         def make() -> int:
             with self.at(node):
-                out = super(LevelBuilder, self).temporary(self.shape_of(id), dtype)
-                self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
-            return out
+                return self.convert(id, super(LevelBuilder, self).temporary(self.shape_of(id), dtype))
 
         return self.shared(("numbers", id, dtype), make)
 
@@ -219,8 +208,10 @@ class LevelBuilder(GraphBuilder):
     def at(self, node: Node) -> Iterator[None]:
         """Makes a node the origin of new operations."""
         before, self.current = self.current, node
-        yield
-        self.current = before
+        try:
+            yield
+        finally:
+            self.current = before
 
     def quantized(self, node: Node, scale: Scale) -> int:
         """Returns the levels of a value in a scale."""
@@ -235,8 +226,6 @@ class LevelBuilder(GraphBuilder):
 
     def _converted(self, id: int, scale: Scale) -> int:
         def make() -> int:
-            out = self.levels(self.shape_of(id), scale, self.dtype_of(id))
-            self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
-            return out
+            return self.convert(id, self.levels(self.shape_of(id), scale, self.dtype_of(id)))
 
         return self.shared(("quantized", id, scale), make)

@@ -64,9 +64,7 @@ def converted(b: GraphBuilder, id: int, dtype: torch.dtype) -> int:
         return id
 
     def make() -> int:
-        out = b.temporary(b.shape_of(id), dtype)
-        b.emit(Operation.Convert, schema.UnaryT(id, out, 0))
-        return out
+        return b.convert(id, b.temporary(b.shape_of(id), dtype))
 
     return b.shared(("converted", id, dtype), make)
 

@@ -46,8 +46,7 @@ def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple
     values = b.temporary(shape, torch.float32)
     places = b.value(DataType.INT32, shape, torch.int32)
     b.emit(Operation.ArgMaxPooling, schema.ArgMaxPoolingT(0, 0, 0, 0, *kernel, id, values, places, 0))
-    numbers = b.temporary(shape, torch.float32)
-    b.emit(Operation.Convert, schema.UnaryT(places, numbers, 0))
+    numbers = b.convert(places, b.temporary(shape, torch.float32))
     both = concatenated(b, [values, numbers], 1)
     return values, sliced(b, both, 1, rows, 2 * rows)
 
@@ -95,6 +94,4 @@ def largest_alone(b: GraphBuilder, id: int, kernel: Sequence[int]) -> int:
 
 def integers(b: GraphBuilder, id: int) -> int:
     """Emits whole numbers as int32, which the runtime widens to a caller's int64."""
-    out = b.value(DataType.INT32, b.shape_of(id), torch.int32)
-    b.emit(Operation.Convert, schema.UnaryT(id, out, 0))
-    return out
+    return b.convert(id, b.value(DataType.INT32, b.shape_of(id), torch.int32))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.quantized.scales import are_steps
 from delegatec.backends.xnnpack.quantized.weights import Weight, is_int4, weight_of
 from delegatec.edge.analysis.quantized import Constant, quantized_constant
 from delegatec.edge.arguments import bind
@@ -82,10 +83,12 @@ def grouped_weight(node: Node, constant: Constant) -> Grouped | None:
         constant: returns the value of a constant node, and None for other nodes.
     """
     found = quantized_constant(node, constant)
-    levels = None if found is None else constant(found.levels)
-    if found is None or levels is None or levels.dtype not in (torch.int8, torch.uint8) or levels.dim() != 2:
+    if found is None:
         return None
-    if not levels.numel() or not bool(((found.scales > 2.0**-60) & (found.scales < 2.0**60)).all()):
+    levels = found.tensor
+    if levels.dtype not in (torch.int8, torch.uint8) or levels.dim() != 2:
+        return None
+    if not levels.numel() or not are_steps(found.scales):
         return None
     whole = weight_of(node, constant)
     is_read = all(user.target is aten.linear.default and bind(user)["weight"] is node for user in node.users)

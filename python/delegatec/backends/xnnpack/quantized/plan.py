@@ -27,7 +27,7 @@ from delegatec.backends.xnnpack.quantized.fits import (
     fits_sum,
 )
 from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of, read_scale
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, SHARES, Scale, scale_of
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, SHARES, Scale, is_step, scale_of
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, weight_of
 from delegatec.edge.analysis.quantized import Constant, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
@@ -137,14 +137,13 @@ def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Scale
     if value is not None:
         return scale_of_number(float(value)) if value.numel() == 1 else None
     found = quantized_constant(node, constant)
-    if found is None or (found.scales.numel() != 1 and len(set(found.scales.flatten().tolist())) != 1):
+    if found is None or found.tensor.dtype != torch.int8:
         return None
-    levels = constant(found.levels)
-    if levels is None or levels.dtype != torch.int8:
+    if found.scales.numel() != 1 and len(set(found.scales.flatten().tolist())) != 1:
         return None
     zeros = {0} if found.zeros is None else {int(zero) for zero in found.zeros.flatten().tolist()}
     step = float(found.scales.flatten()[0])
-    return Scale(step, zeros.pop()) if len(zeros) == 1 and 2.0**-60 < step < 2.0**60 else None
+    return Scale(step, zeros.pop()) if len(zeros) == 1 and is_step(step) else None
 
 
 def scale_of_number(number: float) -> Scale | None:
@@ -229,8 +228,7 @@ def layer_bias(node: Node, constant: Constant) -> Tensor | None:
     if bias is None:
         return None
     found = quantized_constant(bias, constant)
-    levels = None if found is None else constant(found.levels)
-    return constant(bias) if found is None or levels is None else found.values(levels)
+    return constant(bias) if found is None else found.values()
 
 
 _KINDS: Final[dict[Any, tuple[tuple[str, ...], _Fits]]] = {

@@ -73,16 +73,11 @@ def recover_linear(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    constants = program.fixed_constants()
-
-    def constant(node: Node) -> torch.Tensor | None:
-        return constants.get(node.name)
-
-    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    found = products(nodes, constant)
     builder = Builder(program)
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    found = products(nodes, builder.facts.constant)
     for each in found:
-        last, bias = _last(each, constant)
+        last, bias = _last(each, builder.facts.constant)
         builder.at(last)
         levels = builder.derived(each.levels, program.constants[each.levels.name].t())
         zeros = builder.constant(torch.zeros(shape_of(each.steps)[0], dtype=torch.int64))

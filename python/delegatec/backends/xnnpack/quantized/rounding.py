@@ -98,10 +98,9 @@ def round_rows(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    constants = program.fixed_constants()
-    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    found = roundings(nodes, lambda node: constants.get(node.name))
     builder = Builder(program)
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    found = roundings(nodes, builder.facts.constant)
     for each in found:
         call = builder.at(each.result).call(
             XNNPACK.rounded.default, each.source, each.dims, val=each.result.meta["val"]

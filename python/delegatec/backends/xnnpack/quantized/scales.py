@@ -6,15 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# Registers torch.ops.quantized_decomposed.
 import torch
-import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
+from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.arguments import bind
 
-QUANTIZE: Final = torch.ops.quantized_decomposed.quantize_per_tensor.default
-DEQUANTIZE: Final = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+QUANTIZE: Final = quantized.quantize_per_tensor.default
+DEQUANTIZE: Final = quantized.dequantize_per_tensor.default
 
 LEAST: Final = -128
 MOST: Final = 127
@@ -22,6 +21,20 @@ WHOLE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
 """The least and the largest level of each dtype that the runtime has."""
 SHIFT: Final = 128
 """The difference between uint8 and int8 levels."""
+_STEPS: Final = (2.0**-60, 2.0**60)
+"""Below and above all steps whose inverses and products float32 holds."""
+
+
+def are_steps(scales: torch.Tensor) -> bool:
+    """Whether float32 holds the inverses and products of scales."""
+    least, most = _STEPS
+    return bool(((scales > least) & (scales < most)).all())
+
+
+def is_step(scale: float) -> bool:
+    """Whether float32 holds the inverse and products of a scale."""
+    least, most = _STEPS
+    return least < scale < most
 
 
 @dataclass(frozen=True)
@@ -64,8 +77,7 @@ def scale_of(node: Node) -> Scale | None:
         return None
     bound = bind(node)
     step, zero, dtype = bound["scale"], bound["zero_point"], bound["dtype"]
-    # the least and largest step whose inverse and products float32 holds
-    if not 2.0**-60 < step < 2.0**60:
+    if not is_step(step):
         return None
     least, most = WHOLE.get(dtype, (0, -1))
     if not least <= bound["quant_min"] < bound["quant_max"] <= most:

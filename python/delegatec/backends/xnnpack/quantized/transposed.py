@@ -29,10 +29,9 @@ def linear_of_transposed(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    constants = program.fixed_constants()
     builder, changed = Builder(program), False
     for node in list(program.graph.nodes):
-        found = _operands(node, lambda each: constants.get(each.name))
+        found = _operands(node, builder.facts.constant)
         if found is None:
             continue
         layer = builder.at(node).call(aten.linear.default, *found, val=node.meta["val"])

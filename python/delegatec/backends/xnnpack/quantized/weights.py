@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.quantized.scales import are_steps
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized, quantized_constant
 
@@ -79,21 +80,21 @@ def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -
         repeats: how often these channels repeat: the groups of a transposed convolution.
     """
     found = quantized_constant(node, constant)
-    levels = None if found is None else constant(found.levels)
-    if found is None or levels is None or levels.dtype != torch.int8 or found.zeros is not None:
+    if found is None or found.tensor.dtype != torch.int8 or found.zeros is not None:
         return None
+    levels = found.tensor.detach()
     # a scale of zero, or below float32, has no bias in its unit
-    if not levels.numel() or not bool(((found.scales > 2.0**-60) & (found.scales < 2.0**60)).all()):
+    if not levels.numel() or not are_steps(found.scales):
         return None
     shape = tuple(levels.shape)
     others = [dim for dim in range(len(shape)) if dim != axis and found.block[dim] != shape[dim]]
     steps = found.scales.to(torch.float32).repeat_interleave(found.block[axis], axis)
     if not others:
-        return Weight(node, found.levels, levels.detach(), steps.flatten().repeat(repeats), 0)
+        return Weight(node, found.levels, levels, steps.flatten().repeat(repeats), 0)
     width = found.block[1]
     if len(shape) != 2 or axis != 0 or width % _GROUP:
         return None
-    return Weight(node, found.levels, levels.detach(), steps, width)
+    return Weight(node, found.levels, levels, steps, width)
 
 
 def bias_levels(bias: Tensor | None, steps: Tensor) -> Tensor | None:

@@ -125,9 +125,7 @@ def _folded(builder: Builder, node: Node) -> Node | None:
     found = quantized_constant(node, builder.facts.constant)
     if found is None or dtype_of(found.levels) != torch.int32:
         return None
-    levels = builder.facts.constant(found.levels)
-    assert levels is not None
-    return builder.derived(found.levels, found.values(levels), dtype_of(node))
+    return builder.derived(found.levels, found.values(), dtype_of(node))
 
 
 def _in_float32(builder: Builder, node: Node) -> Node | None:
