@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from delegatec.delegation import DelegationReport
+from delegatec.delegation import DelegationReport, RejectionSummary
 from delegatec.diagnostics import Diagnostic, SourceLocation
 from delegatec.edge import EdgeProgram
+from delegatec.edge.handles import Origin
 from delegatec.edge.kernels import PRIMITIVES
 from delegatec.program.emitted import EmittedMethod, EmittedProgram, KernelCall
 
@@ -36,6 +37,9 @@ _COPIES: Final = {
 }
 _OTHER: Final = ("it runs on the CPU", "choose another operator, or another backend")
 
+# Rules against nodes that are supported elsewhere: another node is the cause, if there is one.
+_CONSEQUENCES: Final = ("boundary", "trivial")
+
 
 def locations_of(programs: Mapping[str, EdgeProgram]) -> dict[str, dict[int, SourceLocation]]:
     """Returns the line of each debug handle. Call it before delegation removes nodes from the graph."""
@@ -50,18 +54,52 @@ def locations_of(programs: Mapping[str, EdgeProgram]) -> dict[str, dict[int, Sou
     }
 
 
-def rejected(report: DelegationReport) -> list[Diagnostic]:
-    """Returns an error for each node that a backend rejected."""
-    return [
-        Diagnostic(
-            code="DC405",
-            message=f"{rejection.backend_id} rejected {rejection.operator}: {rejection.message}",
-            location=rejection.location,
-            node=rejection.node,
-            help=rejection.help or "choose another operator, or let this one run on the CPU",
-        )
-        for rejection in report.rejections
-    ]
+def rejected(report: DelegationReport, origins: Mapping[int, Origin]) -> list[Diagnostic]:
+    """Returns an error for each reason against operators of a line, as the user's code calls them.
+
+    Args:
+        report: of a method.
+        origins: debug handle -> operator of the exported program, of whose decomposition nodes are parts.
+    """
+    calls: dict[Hashable, list[RejectionSummary]] = {}
+    for each in report.rejections:
+        call = each.debug_handle if each.debug_handle in origins else each.node
+        calls.setdefault((each.backend_id, call), []).append(each)
+    lines: dict[Hashable, list[tuple[RejectionSummary, str]]] = {}
+    for parts in calls.values():
+        cause = min(parts, key=lambda each: each.rule in _CONSEQUENCES)
+        origin = origins.get(cause.debug_handle)
+        operator = cause.operator if origin is None else origin.operator
+        line = (cause.backend_id, cause.location or cause.node, cause.message)
+        lines.setdefault(line, []).append((cause, operator))
+    return [_problem(causes) for causes in lines.values()]
+
+
+def _problem(causes: Sequence[tuple[RejectionSummary, str]]) -> Diagnostic:
+    """Returns the error of operators that are rejected for one reason, each with a node that is the cause."""
+    first, _ = causes[0]
+    operators = list(dict.fromkeys(operator for _, operator in causes))
+    helps = [cause.help for cause, operator in causes if _is_help(cause, operator)]
+    message = f"{first.backend_id} rejected {', '.join(operators)}: {first.message}"
+    if len(causes) == 1 and not _is_same(first.operator, operators[0]):
+        message += f" (in its decomposition: {first.operator})"
+    return Diagnostic(
+        code="DC405",
+        message=message,
+        location=first.location,
+        node=first.node,
+        help=next(filter(None, helps), "choose another operator, or let this one run on the CPU"),
+    )
+
+
+def _is_help(cause: RejectionSummary, operator: str) -> bool:
+    """Whether the help for a node is one for the user's call: dtypes inside of it are not the user's."""
+    return cause.rule != "dtype" or _is_same(cause.operator, operator)
+
+
+def _is_same(operator: str, other: str) -> bool:
+    """Whether two operators differ in the overload only."""
+    return operator.rpartition(".")[0] == other.rpartition(".")[0]
 
 
 def kernels_left(emitted: EmittedProgram, locations: Locations) -> list[Diagnostic]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.export import Dim, export
 
+from delegatec.backends.common.testing import Call
 from delegatec.diagnostics import DelegatecError
 from delegatec.lowering import Lowered, lower
 from delegatec.program.emitted import KernelCall
@@ -113,3 +114,39 @@ def test_primitives_are_no_copies() -> None:
     dynamic = {"x": {0: Dim("batch", min=2, max=8)}}
     kernels = _kernels(_lowered(Sized(), _X, backend="vulkan", full=True, dynamic=dynamic))
     assert "aten::sym_size.int" in kernels
+
+
+def _messages(function: Any, *inputs: torch.Tensor) -> list[tuple[str, str]]:
+    with pytest.raises(DelegatecError) as caught:
+        _lowered(Call(function), *inputs, backend="xnnpack", full=True)
+    assert {each.code for each in caught.value.diagnostics} == {"DC405"}
+    return [
+        (each.message.removeprefix("XnnpackBackend rejected "), each.help)
+        for each in caught.value.diagnostics
+    ]
+
+
+_ANOTHER = "choose another operator, or let this one run on the CPU"
+
+
+def test_one_message_names_the_operator_of_the_model() -> None:
+    """A line had a message for each node of the decomposition, most with a help that does not help."""
+    ((message, help),) = _messages(lambda x: torch.sort(x.exp())[0] + 1, _X)
+    assert message.startswith("aten.sort.default: dtype int64.")
+    assert message.endswith(" (in its decomposition: aten.topk.default)")
+    assert help == _ANOTHER
+    assert [message for message, _ in _messages(lambda x: torch.nan_to_num(x.exp()), _X)] == [
+        "aten.nan_to_num.default: it tests for NaN: NaN is not equal to itself"
+        " (in its decomposition: aten.isnan.default)"
+    ]
+
+
+def test_operators_of_a_line_that_are_rejected_for_one_reason_share_a_message() -> None:
+    def function(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.exp(), i * 3 + i, x.nonzero()
+
+    found = _messages(function, _X, torch.arange(3))
+    assert [(message.partition(":")[0], help) for message, help in found] == [
+        ("aten.mul.Tensor, aten.add.Tensor", "convert to float32"),
+        ("aten.nonzero.default", _ANOTHER),
+    ]

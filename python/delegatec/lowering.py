@@ -195,7 +195,7 @@ def lower(
     for name in reports:
         decompose_rejected(programs[name], every[name])
     if require_full_delegation:
-        left = [problem for report in reports.values() for problem in rejected(report)]
+        left = [problem for name in reports for problem in rejected(reports[name], programs[name].origins)]
         if left:
             raise DelegatecError(left)
     emitted = emitting(programs)

@@ -45,6 +45,7 @@ class RejectionSummary:
         message: the violation, with the value.
         help: how to make the backend support it.
         location: the user's line, if known.
+        debug_handle: of the operator of the exported program that the node is a part of; 0 if unknown.
     """
 
     backend_id: str
@@ -54,6 +55,7 @@ class RejectionSummary:
     message: str
     help: str
     location: SourceLocation | None
+    debug_handle: int = 0
 
 
 @dataclass
@@ -91,4 +93,5 @@ def summarize_rejection(backend_id: str, rejection: Rejection) -> RejectionSumma
         message=rejection.message,
         help=rejection.help,
         location=rejection.node.meta.get("source"),
+        debug_handle=rejection.node.meta.get("debug_handle", 0),
     )
