@@ -42,6 +42,24 @@ def test_sizes_that_vary() -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
 
 
+def test_norms_before_layers_cost_nothing() -> None:
+    """As in networks that recognize faces. Each norm was a product and a sum."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.BatchNorm2d(3), nn.Conv2d(3, 8, 3, 2), nn.GELU(), nn.BatchNorm2d(8), nn.Conv2d(8, 6, 1)),
+        *(nn.GELU(), nn.BatchNorm2d(6), nn.Conv2d(6, 6, 3, groups=6), nn.ReLU(), nn.BatchNorm2d(6)),
+        *(nn.Dropout(), nn.Flatten(), nn.Linear(6 * 9, 5)),
+    )
+    for norm in model:
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
+            norm.weight.data.uniform_(0.5, 2), norm.bias.data.normal_()
+    report = run_in_runtime(model, [(torch.randn(1, 3, 11, 11),)], rtol=2e-5, atol=1e-5)
+    assert (len(report.delegates), report.rejections) == (1, [])
+    found = operations(report.delegates[0].module.blob_bytes())
+    assert not {"Multiply", "Add"}.intersection(found)
+
+
 def test_a_size_that_follows_from_two_others() -> None:
     class Computed(nn.Module):
         def forward(self, image: Tensor, filter: Tensor) -> Tensor:

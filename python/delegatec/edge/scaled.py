@@ -41,7 +41,7 @@ class ScaledTensor(Tensor):
         """Runs an operator on it."""
         if func in (aten.detach.default, aten.view.default):
             return cls(func(args[0].source, *args[1:]), args[0].scale)
-        if func is aten.permute.default and args[1][0] == 0:
+        if func is aten.permute.default and args[1][0] == 0 and len(args[0]) == len(args[0].scale):
             # Other elements than those at the address of the first one.
             return cls(func(args[0].source, args[1]).contiguous(), args[0].scale.clone())
         if func is aten.slice.Tensor and args[0].dim() == 1:

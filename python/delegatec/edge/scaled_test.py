@@ -38,6 +38,12 @@ def test_permuted_rows_are_scaled_later() -> None:
     assert torch.equal(moved.reshape(6, -1)[:, 2], WANTED[:, 2, 0])
 
 
+def test_scales_of_more_than_rows_are_moved_with_their_elements() -> None:
+    """Groups of rows, and rows inside of filters: the scales stayed where they were."""
+    scaled = ScaledTensor(SOURCE, SCALE).view(2, 3, 15)
+    assert torch.equal(scaled.permute(0, 2, 1), WANTED.view(2, 3, 15).permute(0, 2, 1))
+
+
 def test_views_have_no_memory_and_one_address() -> None:
     scaled = ScaledTensor(SOURCE, SCALE)
     views = [scaled.detach(), scaled.view(2, 3, -1), scaled.reshape(-1).view(30, 3), scaled.contiguous()]

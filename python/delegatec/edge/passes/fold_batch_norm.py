@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folds batch norm at inference into the convolution or linear layer before it."""
+"""Folds batch norm at inference into the convolution or linear layer before it, or the one that reads it.
+
+A layer that reads a norm multiplies the norm's offset by its weights: a new bias. In convolutions that pad
+with zeros, and in transposed ones, results near the border have fewer terms: those stay.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,32 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.new_constants import NewConstants
+from delegatec.edge.passes.norm_before_layer import (
+    LAYERS,
+    PARAMETERS,
+    affine_map,
+    fold_behind,
+    layer_behind,
+    replace_weights,
+)
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.scaled import ScaledTensor
 
 aten = torch.ops.aten
 
-_LAYERS: Final = (aten.convolution.default, aten.linear.default)
-_PARAMETERS: Final = ("weight", "bias", "running_mean", "running_var")
-
 
 def fold_batch_norm(program: EdgeProgram, kept: Collection[str] = ()) -> bool:
     """Scale the weights of layers, computed in float64 and rounded once, instead of their results.
 
-    A layer stays where its result or one of its weights has other uses, in bodies of control flow too, where
-    a scale is not finite, and where a weight has to keep its name and value.
+    A layer stays where its operand, its result or one of its weights has other uses, in bodies of control
+    flow too, where a scale is not finite, and where a weight has to keep its name and value.
 
     Args:
         program: edited in place, bodies included.
@@ -62,33 +71,45 @@ def _fold_all(program: EdgeProgram, kept: Collection[str], uses: Counter[int]) -
             and made.names.get(node.name) not in kept
         )
 
-    pairs = []
-    for norm in norms:
-        layer = norm.args[0]
-        parameters = bind(norm)
-        if layer.target not in _LAYERS or len(layer.users) > 1:
-            continue
-        if layer.target is aten.linear.default and layer.meta["val"].dim() != 2:
-            continue
+    def is_free(layer: Node) -> bool:
+        """Whether the weights of a layer may be replaced."""
         weights = [node for node in (bind(layer)["weight"], bind(layer)["bias"]) if node is not None]
-        if all(map(is_own, weights)) and all(parameters[name].name in fixed for name in _PARAMETERS):
-            pairs.append((layer, norm))
-    for layer, norm in pairs:
+        return all(map(is_own, weights))
+
+    norms = [norm for norm in norms if all(bind(norm)[name].name in fixed for name in PARAMETERS)]
+    before = {norm: layer for norm in norms if (layer := _layer_before(norm)) and is_free(layer)}
+    behind = {
+        norm: layer
+        for norm in norms
+        if norm not in before
+        and (layer := layer_behind(norm))
+        and is_free(layer)
+        # The weights of a layer between two norms are scaled once.
+        and layer not in before.values()
+    }
+    for norm, layer in before.items():
         _fold(program, layer, norm, made)
+    for norm, layer in behind.items():
+        fold_behind(program, layer, norm, made)
     folded = made.declare()
     program.erase_unused_placeholders()
     return folded
 
 
+def _layer_before(norm: Node) -> Node | None:
+    """Returns the layer whose result is the operand of a norm, and nothing else."""
+    layer: Any = norm.args[0]
+    if layer.target not in LAYERS or len(layer.users) > 1:
+        return None
+    return None if layer.target is aten.linear.default and layer.meta["val"].dim() != 2 else layer
+
+
 def _fold(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants) -> None:
-    arguments, parameters = bind(layer), bind(norm)
-    gain, shift, mean, variance = (
-        program.constants[parameters[name].name].detach().double() for name in _PARAMETERS
-    )
-    scale = gain / torch.sqrt(variance + parameters["eps"])
+    arguments = bind(layer)
+    scale, offset = affine_map(program, norm)
     bias = arguments["bias"]
-    offset = -mean if bias is None else program.constants[bias.name].detach().double() - mean
-    offset = shift + offset * scale
+    if bias is not None:
+        offset = offset + program.constants[bias.name].detach().double() * scale
     if not math.isfinite((scale + offset).sum()):
         return
     weight = arguments["weight"]
@@ -99,16 +120,7 @@ def _fold(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants) -> 
         scaled = ScaledTensor(value, scales.reshape(-1))
     else:
         scaled = ScaledTensor(value, scale)
-    place = weight if bias is None else bias
-    new = {
-        "weight": made.add(f"{made.names[weight.name]}.folded", scaled, weight),
-        "bias": made.add(
-            f"{made.names[place.name]}.offset", offset.to(value.dtype), parameters["running_mean"]
-        ),
-    }
-    new["bias"].meta["val"] = new["bias"].meta["val"].to(value.dtype)
-    layer.args = tuple(new.get(name, argument) for name, argument in arguments.items())
-    layer.kwargs = {}
+    replace_weights(layer, scaled, offset, bind(norm)["running_mean"], made)
     # It computes the value that the norm did, which tools look up by handle and line.
     if "debug_handle" in norm.meta:
         layer.meta["debug_handle"] = norm.meta["debug_handle"]

@@ -52,6 +52,25 @@ FOLDED: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (2, 6, 5, 5),
     ),
     "linear": (lambda: nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4)), (3, 5)),
+    "before a convolution": (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3)), (2, 3, 6, 6)),
+    "before, no bias": (lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Conv1d(3, 4, 3, bias=False)), (2, 3, 9)),
+    "before, groups": (
+        lambda: nn.Sequential(nn.BatchNorm2d(4), nn.Conv2d(4, 6, 3, stride=2, groups=2)),
+        (2, 4, 6, 6),
+    ),
+    "before, depthwise": (
+        lambda: nn.Sequential(nn.BatchNorm2d(4), nn.Conv2d(4, 8, 3, groups=4)),
+        (2, 4, 6, 6),
+    ),
+    "before, many outputs": (lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 600)), (2, 3)),
+    "before a linear layer, joined": (
+        lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(60, 5, bias=False)),
+        (2, 3, 4, 5),
+    ),
+    "between two layers": (
+        lambda: nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3), nn.Conv2d(3, 4, 1), nn.ReLU()),
+        (2, 3, 4, 5),
+    ),
     "no affine map": (
         lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)),
         (2, 3, 6, 6),
@@ -69,6 +88,45 @@ def test_folded(name: str) -> None:
     assert BATCH_NORM not in operators(program)
     assert len(program.constants) == 2
     torch.testing.assert_close(run(program, x), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [
+        (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3, padding=1)), (2, 3, 6, 6)),
+        (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.ConvTranspose2d(3, 4, 3)), (2, 3, 6, 6)),
+        (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(2), nn.Linear(36, 4)), (2, 3, 6, 6)),
+        (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3)), (2, 3, 6, 6)),
+    ],
+)
+def test_layers_behind_that_a_bias_does_not_replace(
+    build: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    assert BATCH_NORM in operators(edge(statistics(build()), torch.rand(shape)))
+
+
+def test_a_layer_between_two_norms_is_scaled_once() -> None:
+    module = statistics(nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
+    x = torch.rand(2, 3, 6, 6)
+    program = edge(module, x)
+    assert operators(program).count(BATCH_NORM) == 1
+    torch.testing.assert_close(run(program, x), module(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+class ReadTwice(nn.Module):
+    """A norm with another reader than a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.layer = nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(x)
+        return self.layer(y) + y
+
+
+def test_a_norm_with_another_reader_is_kept() -> None:
+    assert BATCH_NORM in operators(edge(statistics(ReadTwice()), torch.rand(1, 3, 4, 4)))
 
 
 def test_weights_are_rounded_once() -> None:
