@@ -16,6 +16,7 @@ _FP16_OVERFLOW = option(
     default = "error",
     doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
           "the lowest and highest float32 are always clamped",
+    needs = ["precision", "fp16"],
     values = ["error", "saturate"],
 )
 

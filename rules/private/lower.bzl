@@ -6,9 +6,10 @@ load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "builtin_packages", "check_backends")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
+load(":idle_settings.bzl", "idle_problems")
 load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "layout_flags")
-load(":options.bzl", "option_arguments")
+load(":options.bzl", "fail_with_all", "option_arguments")
 load(":program_outputs.bzl", "program_outputs")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":settings.bzl", "SettingsInfo")
@@ -45,6 +46,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     requested = check_backends(ctx.label, table, [backends] + method_backends.values(), options)
     settings = ctx.attr._backends[SettingsInfo]
     options = _with_settings(settings.options, requested, options)
+    fail_with_all(ctx.label, idle_problems(ctx.attr, table, requested, options, plugin))
     option_files = [value for value in options.values() if type(value) == "File"]
     options = {option: value.path if type(value) == "File" else value for option, value in options.items()}
     host_options = _host_options(table, requested, options)

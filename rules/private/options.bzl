@@ -3,7 +3,7 @@
 
 load(":labels.bzl", "label_text")
 
-def option(doc, default = "", values = [], file = [], host = "", setting = False):
+def option(doc, default = "", values = [], file = [], host = "", needs = [], setting = False):
     """Declares an option of a built-in backend, like `delegatec.delegation.OptionSpec`.
 
     Args:
@@ -12,12 +12,13 @@ def option(doc, default = "", values = [], file = [], host = "", setting = False
         values: the allowed strings; any if empty.
         file: the extensions of files, such as ".ini", if the value is the path of a file: the attribute is its label.
         host: the value for a program that runs on this host, if others do not.
+        needs: another option and its value without which only the default has an effect.
         setting: whether a flag, `//config:BACKEND_OPTION`, sets the value of programs that do not.
 
     Returns:
         A struct of these.
     """
-    return struct(default = default, doc = doc, file = file, host = host, setting = setting, values = values)
+    return struct(default = default, doc = doc, file = file, host = host, needs = needs, setting = setting, values = values)
 
 def option_attribute(spec, flag = ""):
     """Returns the attribute of a rule that sets an option.

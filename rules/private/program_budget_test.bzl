@@ -29,6 +29,9 @@ def _program_budget_test_impl(ctx):
         for name, (figure, unit, _) in _LIMITS.items()
         if getattr(ctx.attr, name) >= 0
     ]
+    negative = [name for name in _LIMITS if getattr(ctx.attr, name) < -1]
+    if negative:
+        fail_with(ctx.label, "DC509", "%s cannot be negative" % " and ".join(negative), expected = "0 or more; no limit if it is not set")
     if not limits:
         fail_with(ctx.label, "DC509", "the test has no limits", expected = " or ".join(sorted(_LIMITS)))
     manifest = ctx.attr.program[DelegateProgramInfo].manifest

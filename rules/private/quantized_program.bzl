@@ -24,11 +24,11 @@ def _check_samples(ctx):
             help = "a few dozen samples of real inputs determine the ranges of all values; activation = " +
                    "\"dynamic_int8\" or \"float\" needs none",
         )
-    elif attributes.srcs or attributes.deps or attributes.data:
+    elif attributes.srcs or attributes.deps or attributes.data or attributes.seed:
         fail_with(
             ctx.label,
             "DC101",
-            "srcs, deps and data are for calibration_entry, which is not set",
+            "srcs, deps, data and seed are for calibration_entry, which is not set",
             expected = "calibration_entry = \"module:function\"",
             help = "list data files of tensors in `calibration`",
         )

@@ -121,7 +121,7 @@ _DELEGATED: Final = {
     "require_full_delegation": "True",
     "tools": '[":library_again"]',
 }
-_HALF: Final = {"fp16_overflow": '"saturate"', "precision": '"fp16"'}
+_HALF: Final = {"fp16_overflow": '"saturate"', "precision": '"fp32"'}
 _BACKENDS: Final = {
     "ethos_u": {
         "accelerator": '"ethos-u55-256"',
@@ -139,7 +139,8 @@ _BACKENDS: Final = {
 }
 # Without them a target cannot set the others.
 _REQUIRED: Final = {
-    "ethos_u": {"config": '"board.ini"', "memory_mode": '"Shared"', "system_config": '"Board"'}
+    "ethos_u": {"config": '"board.ini"', "memory_mode": '"Shared"', "system_config": '"Board"'},
+    **{name: {"precision": '"fp16"'} for name in ("mps", "vulkan", "xnnpack")},
 }
 _ONE: Final = {"programs": '[":fixed_mps"]'}
 _ANOTHER: Final = {"programs": '[":other_mps"]'}

@@ -213,6 +213,12 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         "one string",
         flags=("--backend=mps", "--option=precision=fp16", "--option=precision=fp32"),
     ),
+    lower(
+        "clamps numbers beyond float16 without float16",
+        "DC423",
+        "option 'fp16_overflow' of backend mps has no effect with precision 'fp32'",
+        flags=("--backend=mps", "--option=fp16_overflow=saturate"),
+    ),
     lower("sets an option of no backend", "DC402", "portable", flags=("--option=precision=fp16",)),
     lower("names a plug-in without its attribute", "DC403", "module:attribute", flags=("--backend=npu:",)),
     lower("names a plug-in by its file", "DC403", "module:attribute", flags=("--backend=./npu.py:BACKEND",)),

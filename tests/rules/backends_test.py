@@ -54,6 +54,7 @@ def test_names_and_options_agree() -> None:
             name: {
                 "default": list(option.default) if option.is_list else option.default,
                 "doc": option.doc,
+                "needs": list(option.needs),
                 "values": list(option.values),
             }
             for name, option in backend.options.items()

@@ -36,6 +36,9 @@ def refusal_tests(name):
     vulkan_program(name = "limits_as_storage", program = program, storage = "desktop", tags = ["manual"])
     vulkan_program(name = "unknown_limits", program = program, tags = ["manual"], textures = "2048")
     vulkan_program(name = "unknown_overflow", fp16_overflow = "clamp", precision = "fp16", program = program, tags = ["manual"])
+    mps_program(name = "overflow_without_fp16", fp16_overflow = "saturate", program = program, tags = ["manual"])
+    delegate_program(name = "overflow_of_one_of_two", backends = ["vulkan", "xnnpack"], options = {"vulkan.fp16_overflow": "saturate", "vulkan.precision": "fp16", "xnnpack.fp16_overflow": "saturate"}, program = program, tags = ["manual"])
+    delegate_program(name = "rules_for_portable", backend = "portable", block_operators = ["aten.relu"], inline_delegates = True, program = program, tags = ["manual"], deps = ["//tests/rules/models:activation"])
     delegate_program(name = "option_of_mps", backend = "vulkan", options = {"int4": "packed"}, program = program, tags = ["manual"])
     ethos_u_program(name = "system_of_another_npu", program = program, system_config = "Ethos_U85_SYS_DRAM_Mid", tags = ["manual"])
     ethos_u_program(name = "unknown_memory_mode", accelerator = "ethos-u85-256", memory_mode = "Shared_Ram", program = program, tags = ["manual"])
@@ -48,6 +51,7 @@ def refusal_tests(name):
     tosa_program(name = "old_specification", program = program, specification = "TOSA-0.80.0+BI", tags = ["manual"])
     tosa_program(name = "specification_without_profile", program = program, specification = "TOSA-1.0", tags = ["manual"])
     vgf_program(name = "extension_without_profile", program = program, specification = "tosa-1.0+fp+INT16", tags = ["manual"])
+    program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
@@ -114,6 +118,7 @@ def refusal_tests(name):
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
         "misspelt_variant": ["error DC418", "there is no variant \"hlaf\"", "expected: \"half\"", "did you mean \"half\"?"],
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
+        "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
         "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
@@ -123,13 +128,16 @@ def refusal_tests(name):
         "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],
         "one_of_several_programs": ["error DC418", "variant \"half\" has 2 programs", "program_name = \"mlp_portable\" or \"mlp_mps\""],
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
+        "overflow_of_one_of_two": ["error DC423", "option \"fp16_overflow\" of backend \"xnnpack\" has no effect with precision = \"fp32\""],
+        "overflow_without_fp16": ["error DC423", "option \"fp16_overflow\" of backend \"mps\" has no effect with precision = \"fp32\"", "expected: precision = \"fp16\", or fp16_overflow = \"error\"", "by a select on the flag"],
         "program_of_no_variant": ["error DC418", "variant \"half\" has no program \"mlp_mpz\"", "did you mean \"mlp_mps\"?"],
         "programs_of_one_name": ["error DC418", "two files of variant \"half\" are named \"mlp_portable.manifest.json\"", "programs with distinct names"],
+        "rules_for_portable": ["error DC423", "block_operators and inline_delegates have no effect without a backend that delegates", "deps have no effect: no backend is a plug-in"],
         "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],
         "setting_without_value": ["error DC418", "variant \"half\" sets \"variant_bool\"", "expected: \"variant_bool=VALUE\" or"],
-        "sources_without_entry": ["error DC101", "srcs, deps and data are for calibration_entry", "list data files of tensors in `calibration`"],
+        "sources_without_entry": ["error DC101", "srcs, deps, data and seed are for calibration_entry", "list data files of tensors in `calibration`"],
         "specification_without_profile": ["error DC402", "it has no profile, INT or FP", "such as TOSA-1.0+INT"],
         "system_of_another_npu": ["error DC402", "\"Ethos_U85_SYS_DRAM_Mid\" for ethos-u55-128", "expected: Ethos_U55_Deep_Embedded or"],
         "three_tolerances": ["error DC514", "the tolerance of float32 cannot be \"1e-3,1e-3,0\"", "as in \"1e-3,1e-2\""],

@@ -99,6 +99,7 @@ CODES: Final[dict[str, str]] = {
     "DC420": "A backend builds an invalid debug map: a bug in the backend, not in the model.",
     "DC421": "A backend's debug map does not match the partition that it compiled.",
     "DC422": "A method cannot be represented in an ETRecord.",
+    "DC423": "A setting has no effect with the others.",
     "DC430": "A program that a backend runs is not installed.",
     "DC431": "A program that a backend runs fails.",
     "DC440": "A delegate's blob relies on unspecified behavior of its runtime.",

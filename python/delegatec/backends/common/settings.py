@@ -43,6 +43,7 @@ class Setting:
         values: value -> bytes of that compile spec.
         parse: parses a text; raises ValueError with what is wrong. None for an enumeration.
         is_file: whether the text is the path of a file.
+        needs: another option and its value, as in `OptionSpec`.
     """
 
     doc: str
@@ -51,6 +52,7 @@ class Setting:
     values: Mapping[Enum, bytes] = field(default_factory=dict)
     parse: Callable[[str], Any] | None = None
     is_file: bool = False
+    needs: tuple[str, ...] = ()
 
 
 PRECISION: Final = Setting(
@@ -61,6 +63,7 @@ OVERFLOW: Final = Setting(
     "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; the "
     "lowest and highest float32 are always clamped",
     option="fp16_overflow",
+    needs=("precision", Precision.FP16.value),
 )
 """For the same backends; see `constants.to_float16`."""
 
@@ -88,6 +91,7 @@ class SettingsCodec(Generic[SettingsT]):
                 _text(getattr(defaults, name)),
                 each.doc,
                 each.is_file,
+                each.needs,
             )
             for name, each in self._fields.items()
         }

@@ -39,11 +39,28 @@ def test_defaults_are_stored_under_foreign_keys_only() -> None:
     ]
 
 
-@pytest.mark.parametrize("precision", Precision)
-@pytest.mark.parametrize("overflow", Overflow)
+@pytest.mark.parametrize(
+    ("precision", "overflow"),
+    [
+        (Precision.FP32, Overflow.ERROR),
+        (Precision.FP16, Overflow.ERROR),
+        (Precision.FP16, Overflow.SATURATE),
+    ],
+)
 def test_settings_are_decoded(precision: Precision, overflow: Overflow) -> None:
     specs = encoded(precision=precision.value, fp16_overflow=overflow.value)
     assert CODEC.decode(specs) == Settings(precision, overflow)
+
+
+def test_fp32_has_no_overflow() -> None:
+    with pytest.raises(DelegatecError) as error:
+        encoded(fp16_overflow="saturate")
+    (found,) = error.value.diagnostics
+    assert (found.code, found.message, found.expected) == (
+        "DC423",
+        "option 'fp16_overflow' of backend some has no effect with precision 'fp32'",
+        "precision 'fp16', or fp16_overflow 'error'",
+    )
 
 
 def test_all_faults_are_named() -> None:

@@ -34,12 +34,15 @@ class OptionSpec:
         default: its value if it is not set. A tuple makes it a list of strings.
         doc: one sentence for the user.
         is_file: whether its value is the path of a file that the backend reads; manifests record its digest.
+        needs: another option and its value without which only the default of this one has an effect; empty if
+            there is none.
     """
 
     values: tuple[str, ...]
     default: OptionValue
     doc: str
     is_file: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:

@@ -23,14 +23,33 @@ def resolve_options(
             string is a list of one, and empty strings are ignored.
 
     Raises:
-        DelegatecError: DC402 for each unknown option and each invalid value.
+        DelegatecError: DC402 for each unknown option and each invalid value; DC423 for each value that has no
+            effect with the others.
     """
     problems = [
         problem for key, value in sorted(given.items()) for problem in _problems(name, declared, key, value)
     ]
     if problems:
         raise DelegatecError(problems)
-    return {key: _value(spec, given.get(key, spec.default)) for key, spec in declared.items()}
+    found = {key: _value(spec, given.get(key, spec.default)) for key, spec in declared.items()}
+    problems = [
+        _idle(name, key, spec, found)
+        for key, spec in declared.items()
+        if spec.needs and found[key] != spec.default and found[spec.needs[0]] != spec.needs[1]
+    ]
+    if problems:
+        raise DelegatecError(problems)
+    return found
+
+
+def _idle(name: str, key: str, spec: OptionSpec, found: Mapping[str, OptionValue]) -> Diagnostic:
+    other, value = spec.needs
+    return Diagnostic(
+        "DC423",
+        f"option {key!r} of backend {name} has no effect with {other} {found[other]!r}",
+        expected=f"{other} {value!r}, or {key} {spec.default!r}",
+        help=spec.doc,
+    )
 
 
 def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: object) -> Iterator[Diagnostic]:
