@@ -18,7 +18,7 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building.layers import Stored, quantized_operands
+from delegatec.backends.xnnpack.building.layers import FilterForm, quantized_operands
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import reshaped
 from delegatec.edge.arguments import bind, shape_of
@@ -35,7 +35,7 @@ def column_layer(b: LevelBuilder, node: Node, x: Node) -> int:
         x: its input, [..., inputs], quantized in each run.
     """
     outputs, inputs, *_ = shape_of(bind(node)["weight"])
-    filter = Stored("column", lambda levels: levels.flatten(1), (outputs, 1, 1, inputs), is_column=True)
+    filter = FilterForm("column", lambda levels: levels.flatten(1), (outputs, 1, 1, inputs), is_column=True)
     operands = quantized_operands(b, node, x, filter)
     assert operands is not None
     _, rows, _, _ = b.shape_of(operands.x)

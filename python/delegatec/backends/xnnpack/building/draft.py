@@ -13,7 +13,7 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec.backends.common.liveness import live
 from delegatec.backends.xnnpack.blob import write_blob
 from delegatec.backends.xnnpack.building.keys import (
-    Stored,
+    StoredConstant,
     inner_constants,
     layer_key,
     layer_text,
@@ -65,7 +65,7 @@ class Draft:
         self.copies: dict[int, int] = {}
         self._values: list[schema.ValueT] = []
         self._data: dict[str, NamedData] = {}
-        self._indices: dict[Stored, int] = {}  # index of each constant; 0 means "no constant"
+        self._indices: dict[StoredConstant, int] = {}  # index of each constant; 0 means "no constant"
         self._readers: dict[int, str] = {}  # filter or bias -> the layer on which its key depends
         self._external: set[str] = set()
 
@@ -103,7 +103,7 @@ class Draft:
         self._data.setdefault(key, NamedData(data, alignment))
         if name:
             self._external.add(name)
-        return self._indices.setdefault(Stored(key, key), len(self._indices) + 1)
+        return self._indices.setdefault(StoredConstant(key, key), len(self._indices) + 1)
 
     def tensor(self, id: int) -> schema.TensorT:
         """Returns the tensor of a value."""
@@ -187,7 +187,7 @@ class Draft:
         """Numbers the constants in use, in the blob or as named data."""
         inner = {id for step in self.steps for _, id in unpacked_fields(step.node)}
         old = {index: stored for stored, index in self._indices.items()}
-        new: dict[Stored, int] = {}
+        new: dict[StoredConstant, int] = {}
         for id, owner, field in self._references():
             key = old[getattr(owner, field)].key
             name: str | None = key
@@ -195,7 +195,7 @@ class Draft:
                 name = None
             elif field == "constantId" and id in self._readers:
                 name = layer_key(self._content(key), self._readers[id])
-            setattr(owner, field, new.setdefault(Stored(key, name), len(new) + 1))
+            setattr(owner, field, new.setdefault(StoredConstant(key, name), len(new) + 1))
         self._indices = new
 
     def _content(self, key: str) -> str:

@@ -13,6 +13,7 @@ from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.xnnpack.building.operations import binary, converted, padded, reshaped, sliced
 from delegatec.backends.xnnpack.building.views import viewed
 from delegatec.backends.xnnpack.dtypes import FLOATS
+from delegatec.backends.xnnpack.operands import result_ids
 from delegatec.edge.symbols import sizes_key
 
 
@@ -46,9 +47,7 @@ def _ones(b: GraphBuilder, size: Size, dtype: torch.dtype) -> int:
     (key,) = sizes_key([size])
 
     def make() -> int:
-        found = b.with_size(key)
-        assert found is not None
-        id, dim = found
+        id, dim = _with_size(b, key)
         if b.dtype_of(id) not in FLOATS:
             id = converted(b, id, torch.float32)
         for other, length in enumerate(b.shape_of(id)):
@@ -58,3 +57,13 @@ def _ones(b: GraphBuilder, size: Size, dtype: torch.dtype) -> int:
         return sliced(b, padded(b, row, [1, 0], [0, 0], 1.0), 0, 0, 1)
 
     return b.shared(("ones of a size", key, dtype), make)
+
+
+def _with_size(b: GraphBuilder, key: int | str) -> tuple[int, int]:
+    """Returns a value that is known by now, and its dimension of a size, given by its `sizes_key`."""
+    results = (id for step in b.draft.steps for id in result_ids(step.node))
+    for id in (*b.draft.inputs, *results):
+        keys = sizes_key(b.shape_of(id))
+        if key in keys:
+            return id, keys.index(key)
+    raise AssertionError(f"no value has the size {key}")  # excluded by a constraint of the row

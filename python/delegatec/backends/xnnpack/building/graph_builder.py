@@ -18,11 +18,10 @@ from delegatec.backends.xnnpack.building.numbers import converted_tensor, narrow
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dtypes import TO_FORMAT
-from delegatec.backends.xnnpack.operands import result_ids
 from delegatec.delegation.protocol.backend import PreprocessResult
 from delegatec.delegation.protocol.view import PartitionView, external_name
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.symbols import largest, sizes_key
+from delegatec.edge.symbols import largest
 
 Number = bool | int | float
 Size = int | torch.SymInt
@@ -89,15 +88,6 @@ class GraphBuilder:
         if value.element_size() == 2:
             return self.temporary(value.shape, torch.float16)
         return self.value(schema.DataType.INT32, value.shape, torch.int32)
-
-    def with_size(self, key: int | str) -> tuple[int, int] | None:
-        """Returns a value that is known by now, and its dimension of a size, given by its `sizes_key`."""
-        results = (id for step in self.draft.steps for id in result_ids(step.node))
-        for id in (*self.draft.inputs, *results):
-            keys = sizes_key(self.shape_of(id))
-            if key in keys:
-                return id, keys.index(key)
-        return None
 
     def _bytes(self, shape: Sequence[Size]) -> int:
         """Adds bools of the program: bytes of value zero or one, which the runtime passes as they are."""

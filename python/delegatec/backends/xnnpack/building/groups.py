@@ -9,12 +9,12 @@ import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building.layers import Stored, channel_filter, filter_of
+from delegatec.backends.xnnpack.building.layers import FilterForm, channel_filter, filter_of
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, sliced
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.groups import Grouped
-from delegatec.backends.xnnpack.quantized.plan import layer_bias
+from delegatec.backends.xnnpack.quantized.weights import layer_bias
 from delegatec.edge.arguments import bind
 
 
@@ -47,7 +47,7 @@ def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
         if bias is not None and total is None:
             # in units of the scales: the kernel scales sum and bias
             added = b.constant(bias.detach() / part.steps, torch.float32)
-        filter = filter_of(b, part, Stored(("group", index)), packs=weight.is_int4)
+        filter = filter_of(b, part, FilterForm(("group", index)), packs=weight.is_int4)
         product = fully_connected(b, piece, filter, added)
         total = product if total is None else binary(b, Operation.Add, total, product)
     assert total is not None

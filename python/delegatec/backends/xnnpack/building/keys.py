@@ -26,7 +26,7 @@ _SPARE: Final = 16
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredConstant:
     """A constant of a blob.
 
     Attributes:

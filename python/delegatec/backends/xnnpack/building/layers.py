@@ -19,9 +19,8 @@ from delegatec.backends.xnnpack.building.operations import converted, reshaped
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.backends.xnnpack.quantized.plan import layer_bias, layer_weight
 from delegatec.backends.xnnpack.quantized.rounding import IMAGE_DIMS
-from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
+from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, layer_bias, layer_weight
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
 
@@ -36,11 +35,11 @@ class Operands(NamedTuple):
     bias: int
 
 
-class Stored(NamedTuple):
-    """How the runtime stores a filter.
+class FilterForm(NamedTuple):
+    """The form in which the runtime stores a filter.
 
     Attributes:
-        form: names the arrangement.
+        name: of the arrangement, see `GraphBuilder.constant`.
         arrange: moves the dimensions of the weight from ATen's order to the runtime's.
         shape: the sizes in that order; those of the weight if empty.
         channel_dim: the dimension of the result's channels in that order.
@@ -48,14 +47,14 @@ class Stored(NamedTuple):
             one scale.
     """
 
-    form: Hashable = None
+    name: Hashable = None
     arrange: Arrange = Tensor.detach
     shape: Sequence[int] = ()
     channel_dim: int = 0
     is_column: bool = False
 
 
-MATRIX: Final = Stored()
+MATRIX: Final = FilterForm()
 _MATRIX_DIMS: Final = 2
 
 
@@ -80,21 +79,21 @@ def _half(b: LevelBuilder, weight: Node) -> Node:
     return source if is_half else weight
 
 
-def quantized_operands(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:
+def quantized_operands(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
     """Returns the operands of a layer that multiplies integers; None if it multiplies numbers.
 
     Args:
         b: the builder.
         node: the layer.
         x: its input.
-        stored: its filter.
+        form: its filter.
     """
     if b.scale_of(node) is not None:
-        return _static(b, node, x, stored)
-    return _dynamic(b, node, x, stored) if is_rounded(x) else None
+        return _static(b, node, x, form)
+    return _dynamic(b, node, x, form) if is_rounded(x) else None
 
 
-def _static(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands:
+def _static(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands:
     scale, weight = b.scale_of(x), layer_weight(node, b.constant_value)
     bias = layer_bias(node, b.constant_value)
     assert scale is not None and weight is not None
@@ -105,38 +104,38 @@ def _static(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands:
         assert found is not None
         data = b.draft.constant(tensor_part(found))
         bias_id = b.value(DataType.CHANNEL_INT32, found.shape, torch.float32, _channels(b, steps, 0), data)
-    return Operands(b.of(x), filter_of(b, weight, stored), bias_id)
+    return Operands(b.of(x), filter_of(b, weight, form), bias_id)
 
 
-def filter_of(b: LevelBuilder, weight: Weight, stored: Stored = MATRIX, *, packs: bool = False) -> int:
+def filter_of(b: LevelBuilder, weight: Weight, form: FilterForm = MATRIX, *, packs: bool = False) -> int:
     """Adds the filter of a layer, once for all layers with the weight.
 
     Args:
         b: the builder.
         weight: its levels.
-        stored: their order.
+        form: their order.
         packs: whether the levels are stored in four bits.
     """
 
     def make() -> int:
-        elements = ArrangedElements(weight.levels, stored.arrange)
+        elements = ArrangedElements(weight.levels, form.arrange)
         data = OffsetInt4Bytes(weight.levels) if packs else TensorBytes(elements, 1)
-        table: Any = _channels(b, weight.steps, stored.channel_dim)
+        table: Any = _channels(b, weight.steps, form.channel_dim)
         kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
         if weight.width:
             steps = weight.steps.to(torch.bfloat16)
             kind = DataType.GROUP_INT4
             table = schema.ScalesOfGroupsT(
                 scales=[],
-                channelDim=stored.channel_dim,
+                channelDim=form.channel_dim,
                 groupSize=weight.width,
                 scalesConstantId=b.draft.constant(tensor_part(steps)),
                 numScales=steps.numel(),
             )
-        shape = stored.shape or weight.levels.shape
+        shape = form.shape or weight.levels.shape
         return b.named(b.value(kind, shape, torch.float32, table, b.draft.constant(data)), weight.source)
 
-    return b.shared(("filter", weight.call, stored.form, packs), make)
+    return b.shared(("filter", weight.call, form.name, packs), make)
 
 
 def channel_filter(b: LevelBuilder, levels: Tensor, steps: Tensor, *, packs: bool = False) -> int:
@@ -175,14 +174,14 @@ def is_rounded(node: Node) -> bool:
     return node.target is XNNPACK.rounded.default
 
 
-def _rounded(b: LevelBuilder, call: Node, stored: Stored) -> int:
+def _rounded(b: LevelBuilder, call: Node, form: FilterForm) -> int:
     """Returns a value that the runtime quantizes in each run, for layers alone."""
     source, dims = bind(call).values()
-    if len(stored.shape) == _MATRIX_DIMS:
+    if len(form.shape) == _MATRIX_DIMS:
         dims = 1  # a row for each pixel
     # kernels with float16 results are up to seven times slower on x86-64, and lack int4 weights per channel
     id = converted(b, b.of(source), torch.float32)
-    if stored.is_column:
+    if form.is_column:
         id, dims = _column(b, call, id), IMAGE_DIMS
 
     def make() -> int:
@@ -205,12 +204,12 @@ def _column(b: LevelBuilder, call: Node, id: int) -> int:
     return b.shared(("column", id), make)
 
 
-def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:
+def _dynamic(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
     weight, bias = layer_weight(node, b.constant_value), bind(node)["bias"]
     if weight is None or not weight.takes_rounded():
         return None
     # the runtime computes wrong sums of an odd number of inputs in four bits
-    is_even = stored is MATRIX and weight.levels.shape[1] % 2 == 0
+    is_even = form is MATRIX and weight.levels.shape[1] % 2 == 0
     packs = bool(weight.width) or (is_even and weight.is_int4())
     values = layer_bias(node, b.constant_value)
     bias_id = NO_VALUE
@@ -221,7 +220,7 @@ def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands |
             if values is None
             else b.constant(values.detach(), torch.float32)
         )
-    return Operands(_rounded(b, x, stored), filter_of(b, weight, stored, packs=packs), bias_id)
+    return Operands(_rounded(b, x, form), filter_of(b, weight, form, packs=packs), bias_id)
 
 
 def _weight_only(b: LevelBuilder, node: Node, x: Node) -> Operands | None:

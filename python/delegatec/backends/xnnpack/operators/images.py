@@ -16,8 +16,8 @@ from torch.fx import Node
 from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.xnnpack.building.columns import column_layer
 from delegatec.backends.xnnpack.building.layers import (
+    FilterForm,
     Operands,
-    Stored,
     equal_weights,
     is_rounded,
     quantized_operands,
@@ -76,7 +76,7 @@ def _pixels(b: LevelBuilder, node: Node, x: Node, shape: tuple[int, int]) -> int
     """Emits a layer of pixels that are quantized in each run: in one scale, unless several sizes vary."""
     if sum(is_dynamic([size]) for size in b.shape_of(b.of(x))) <= 1:
         return column_layer(b, node, x)
-    operands = quantized_operands(b, node, x, Stored("pixels", lambda levels: levels.flatten(1), shape))
+    operands = quantized_operands(b, node, x, FilterForm("pixels", lambda levels: levels.flatten(1), shape))
     assert operands is not None
     return fully_connected(b, *operands)
 
@@ -132,7 +132,7 @@ def _emit_convolution(
     shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
     # The runtime refuses others, and rounds these to float16 when it packs them.
     is_wide = dtype_of(node) == torch.float16
-    levels = Stored(filter.form, filter.arrange, shape, 3 if depthwise else 0)
+    levels = FilterForm(filter.form, filter.arrange, shape, 3 if depthwise else 0)
     operands = quantized_operands(b, node, bound["x"], levels)
     if operands is None:
         weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)

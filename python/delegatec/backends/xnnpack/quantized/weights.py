@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.scales import are_steps
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized, quantized_constant
+from delegatec.edge.arguments import bind
 
 _INT4: Final = (-8, 7)
 _GROUP: Final = 32
@@ -95,6 +97,23 @@ def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -
     if len(shape) != 2 or axis != 0 or width % _GROUP:
         return None
     return Weight(node, found.levels, levels, steps, width)
+
+
+def layer_weight(node: Node, constant: Constant) -> Weight | None:
+    """Returns the quantized weight of a layer; None if it has none that the runtime has a form for."""
+    bound = bind(node)
+    if node.target is XNNPACK.conv_transpose2d.default:
+        return weight_of(bound["weight"], constant, 1, bound["groups"])
+    return weight_of(bound["weight"], constant)
+
+
+def layer_bias(node: Node, constant: Constant) -> Tensor | None:
+    """Returns the values of a layer's bias, which may be quantized; None if they are not constant."""
+    bias = bind(node)["bias"]
+    if bias is None:
+        return None
+    found = quantized_constant(bias, constant)
+    return constant(bias) if found is None else found.values()
 
 
 def bias_levels(bias: Tensor | None, steps: Tensor) -> Tensor | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from torch import Tensor
 from torch.fx import Node
@@ -23,65 +24,97 @@ from delegatec.edge.legalize.rule import Refusal
 from delegatec.edge.legalize.value import Value, cat
 from delegatec.edge.symbols import is_dynamic
 
-_TRANSPOSED = Refusal("argument", "transposed convolutions in three dimensions have no form in two")
-_VARY = Refusal("shape", "planes, rows and columns vary; only the batch may")
-_COMPUTED = Refusal("argument", "a weight that is computed")
+_TRANSPOSED: Final = Refusal("argument", "transposed convolutions in three dimensions have no form in two")
+_VARY: Final = Refusal("shape", "planes, rows and columns vary; only the batch may")
+_COMPUTED: Final = Refusal("argument", "a weight that is computed")
+
+_DEPTH_AND_PIXELS: Final = slice(0, 3, 2)
+_ROWS_AND_COLUMNS: Final = slice(1, 3)
 
 
 def convolution_of_volumes(node: Node, x: Value) -> Any:
     """Returns a convolution of [N, C, D, H, W]; a refusal if it has no form in two dimensions."""
-    builder, bound, call = x.builder, bind(node), Convolution.of(node)
-    weight = builder.facts.constant(bound["weight"])
-    if call.transposed or weight is None or is_dynamic(x.shape[1:]):
-        return _TRANSPOSED if call.transposed else _COMPUTED if weight is None else _VARY
-    batch, outputs, *sizes = node.meta["val"].shape
+    call, weight = Convolution.of(node), x.builder.facts.constant(bind(node)["weight"])
+    if call.transposed:
+        return _TRANSPOSED
+    if weight is None:
+        return _COMPUTED
+    if is_dynamic(x.shape[1:]):
+        return _VARY
+    return channels_first(_Volumes(node, call, weight.detach(), channels_last(x)).convolved()).node
 
-    def convolved(image: Value, kernel: Tensor, bias: Node | None, rows: slice, shape: list[Any]) -> Value:
-        """Convolves [N, H, W, C] with a kernel [O, C, H, W]; `rows` are two of the three dimensions."""
-        stride, padding, dilation = (
-            list(values[rows]) for values in (call.stride, call.padding, call.dilation)
-        )
-        pads = [amount for amount in padding for _ in range(2)]
-        moved = builder.derived(bound["weight"], kernel)
-        return emit(
-            *(XNNPACK.conv2d.default, image, moved, bias, stride, pads, dilation, call.groups), shape=shape
-        )
 
-    weight = weight.detach()
-    taps, *kernel = weight.shape[2:]
-    image = channels_last(x)
-    depth, height, width, channels = image.shape[1:]
-    is_of_pixels = kernel == [1, 1] and [*call.stride[1:], *call.padding[1:]] == [1, 1, 0, 0]
-    if is_of_pixels and taps > 1:
-        lines = image.view(batch, depth, height * width, channels)
-        result = convolved(
-            *(
-                lines,
-                weight.squeeze(4),
-                bound["bias"],
-                slice(0, 3, 2),
-                [batch, sizes[0], height * width, outputs],
-            )
-        )
-        return channels_first(result.view(batch, *sizes, outputs)).node
-    if call.padding[0]:
-        image = image.pad([0, 0, 0, 0, 0, 0, call.padding[0], call.padding[0]])
-    step, last = call.stride[0], (sizes[0] - 1) * call.stride[0] + 1
-    starts = [tap * call.dilation[0] for tap in range(taps)]
-    planes = [image.slice(1, start, start + last, step) for start in starts]
-    shape = [batch * sizes[0], *sizes[1:], outputs]
-    if taps == 1 or call.groups == 1:
-        joined = planes[0] if taps == 1 else cat(planes, 4)
-        together = weight.transpose(1, 2).flatten(1, 2)
-        images = joined.view(batch * sizes[0], height, width, taps * channels)
-        result = convolved(images, together, bound["bias"], slice(1, 3), shape)
-    else:
+class _Volumes:
+    """A convolution of volumes.
+
+    Args:
+        node: its call.
+        call: the arguments.
+        weight: its value, [O, C / groups, kD, kH, kW].
+        x: the input, [N, D, H, W, C].
+    """
+
+    def __init__(self, node: Node, call: Convolution, weight: Tensor, x: Value) -> None:
+        self._call, self._weight, self._x = call, weight, x
+        self._source, self._bias = (bind(node)[name] for name in ("weight", "bias"))
+        batch, outputs, *sizes = node.meta["val"].shape
+        self._shape = [batch, *sizes, outputs]
+
+    def convolved(self) -> Value:
+        """Returns the result, [N, D, H, W, O]."""
+        taps, *kernel = self._weight.shape[2:]
+        window = [*self._call.stride[1:], *self._call.padding[1:]]
+        if taps > 1 and kernel == [1, 1] and window == [1, 1, 0, 0]:
+            result = self._of_lines()
+        elif taps == 1 or self._call.groups == 1:
+            result = self._of_joined_planes()
+        else:
+            result = self._of_single_planes()
+        return result.view(*self._shape)
+
+    def _of_lines(self) -> Value:
+        """Convolves images of depth x pixels."""
+        batch, depth, height, width, channels = self._x.shape
+        lines = self._x.view(batch, depth, height * width, channels)
+        shape = [*self._shape[:2], height * width, self._shape[-1]]
+        return self._emitted(lines, self._weight.squeeze(4), self._bias, _DEPTH_AND_PIXELS, shape)
+
+    def _of_joined_planes(self) -> Value:
+        """Convolves images whose channels are those of all planes that a window reads."""
+        planes = self._planes()
+        joined = planes[0] if len(planes) == 1 else cat(planes, 4)
+        return self._of_images(joined, self._weight.transpose(1, 2).flatten(1, 2), self._bias)
+
+    def _of_single_planes(self) -> Value:
+        """Adds the convolutions of each plane that a window reads."""
         parts = [
-            convolved(
-                plane.view(batch * sizes[0], height, width, channels),
-                *(weight[:, :, tap], None if tap else bound["bias"], slice(1, 3), shape),
-            )
-            for tap, plane in enumerate(planes)
+            self._of_images(plane, self._weight[:, :, tap], None if tap else self._bias)
+            for tap, plane in enumerate(self._planes())
         ]
-        result = functools.reduce(operator.add, parts)
-    return channels_first(result.view(batch, *sizes, outputs)).node
+        return functools.reduce(operator.add, parts)
+
+    def _planes(self) -> list[Value]:
+        """Returns the planes that windows read, the first of all windows, the second, and so on."""
+        x, step, padding = self._x, self._call.stride[0], self._call.padding[0]
+        if padding:
+            x = x.pad([0, 0, 0, 0, 0, 0, padding, padding])
+        last = (self._shape[1] - 1) * step + 1
+        starts = [tap * self._call.dilation[0] for tap in range(self._weight.shape[2])]
+        return [x.slice(1, start, start + last, step) for start in starts]
+
+    def _of_images(self, x: Value, kernel: Tensor, bias: Node | None) -> Value:
+        """Convolves the planes of [N, D, H, W, C] as a batch of images."""
+        batch, depth, *sizes = self._shape
+        images = x.view(batch * depth, *x.shape[2:])
+        return self._emitted(images, kernel, bias, _ROWS_AND_COLUMNS, [batch * depth, *sizes])
+
+    def _emitted(
+        self, x: Value, kernel: Tensor, bias: Node | None, dims: slice, shape: Sequence[Any]
+    ) -> Value:
+        """Convolves [N, H, W, C] with a kernel [O, C, kH, kW] along two of the three dimensions."""
+        call = self._call
+        stride, padding, dilation = (list(each[dims]) for each in (call.stride, call.padding, call.dilation))
+        pads = [amount for amount in padding for _ in range(2)]
+        weight = x.builder.derived(self._source, kernel)
+        options = (stride, pads, dilation, call.groups)
+        return emit(XNNPACK.conv2d.default, x, weight, bias, *options, shape=shape)

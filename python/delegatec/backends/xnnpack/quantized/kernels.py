@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls that the runtime computes from int8 levels to int8 levels, and with which scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.quantized.fits import (
+    fits_choice,
+    fits_layer,
+    fits_product,
+    fits_slope,
+    fits_sum,
+)
+from delegatec.backends.xnnpack.quantized.scales import SHARES, Scale
+from delegatec.backends.xnnpack.quantized.weights import bias_levels, layer_bias, layer_weight
+from delegatec.edge.analysis.quantized import Constant
+from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.rules.reductions import reduced_dims
+from delegatec.edge.symbols import is_dynamic
+
+aten = torch.ops.aten
+
+_MOST_TAPS: Final = 81
+"""Elements of the largest window whose average is a depthwise convolution."""
+
+
+@dataclass(frozen=True)
+class LevelCall:
+    """A call whose operands are levels, and whose result is only quantized.
+
+    Attributes:
+        node: the call.
+        scales: of the operands, in the order of `Kernel.operands`.
+        result: the scale to which the result is quantized.
+        constant: returns the value of a constant node, and None for other nodes.
+    """
+
+    node: Node
+    scales: Sequence[Scale]
+    result: Scale
+    constant: Constant
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The runtime's kernel of an operator for levels.
+
+    Attributes:
+        operands: names of the arguments that are levels.
+        computes: whether it computes a call.
+    """
+
+    operands: tuple[str, ...]
+    computes: Callable[[LevelCall], bool]
+
+
+def _is_sum(call: LevelCall) -> bool:
+    return bind(call.node)["alpha"] == 1 and fits_sum(call.scales, call.result)
+
+
+def _is_gated(call: LevelCall) -> bool:
+    return fits_product([call.scales[0], SHARES], call.result)
+
+
+def _is_plain_elu(call: LevelCall) -> bool:
+    bound = bind(call.node)
+    return bool(bound["scale"] == bound["input_scale"] == 1)
+
+
+def _is_leaky(call: LevelCall) -> bool:
+    return fits_slope(call.scales[0], float(bind(call.node)["negative_slope"]), call.result)
+
+
+def _is_mean(call: LevelCall) -> bool:
+    rank = len(bind(call.node)["self"].meta["val"].shape)
+    is_pooled = rank > 3 and sorted(reduced_dims(call.node)) == [rank - 3, rank - 2]
+    # sums of levels have a buffer that does not grow with the batch: see `reductions.mean_of`
+    is_static = not is_dynamic(call.node.meta["val"].shape)
+    return is_pooled and is_static and fits_choice(call.scales, call.result)
+
+
+def _is_average(call: LevelCall) -> bool:
+    """Whether a depthwise convolution computes averages of windows: padding is not counted."""
+    bound = bind(call.node)
+    count = math.prod(bound["kernel"])
+    is_inside = count <= _MOST_TAPS and not any(bound["padding"])
+    return is_inside and fits_layer(call.scales[0], torch.tensor([1 / count]), call.result)
+
+
+def _is_layer(call: LevelCall) -> bool:
+    weight, bias = layer_weight(call.node, call.constant), layer_bias(call.node, call.constant)
+    if weight is None or weight.width or (bias is None and bind(call.node)["bias"] is not None):
+        return False
+    (scale,) = call.scales
+    is_held = bias_levels(bias, weight.steps * scale.step) is not None
+    return is_held and fits_layer(scale, weight.steps, call.result)
+
+
+_SUM: Final = Kernel(("self", "other"), _is_sum)
+_PRODUCT: Final = Kernel(("self", "other"), lambda call: fits_product(call.scales, call.result))
+_CHOICE: Final = Kernel(("self", "other"), lambda call: fits_choice(call.scales, call.result))
+_LOOKUP: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each level
+_CONVOLUTION: Final = Kernel(("x",), _is_layer)
+
+KERNELS: Final[dict[Any, Kernel]] = {
+    **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _SUM),
+    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _PRODUCT),
+    **dict.fromkeys((aten.maximum.default, aten.minimum.default), _CHOICE),
+    **dict.fromkeys(
+        (
+            getattr(aten, name).default
+            for name in ("sigmoid", "tanh", "gelu", "exp", "abs", "neg", "hardswish", "floor", "ceil")
+        ),
+        _LOOKUP,
+    ),
+    aten.elu.default: Kernel(("self",), _is_plain_elu),
+    aten.leaky_relu.default: Kernel(("self",), _is_leaky),
+    aten.silu.default: Kernel(("self",), _is_gated),
+    aten.mean.dim: Kernel(("self",), _is_mean),
+    XNNPACK.resize_bilinear.default: Kernel(("x",), lambda call: call.scales[0] == call.result),
+    XNNPACK.avg_pool2d.default: Kernel(("x",), _is_average),
+    aten.linear.default: Kernel(("input",), _is_layer),
+    XNNPACK.conv2d.default: _CONVOLUTION,
+    XNNPACK.conv_transpose2d.default: _CONVOLUTION,
+}
+"""Operator -> its kernel for levels."""
