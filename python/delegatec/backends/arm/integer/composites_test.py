@@ -142,3 +142,18 @@ def test_masked_rows() -> None:
         return f.softmax(x + mask, -1)
 
     assert _steps(*_quantized(function, (5, 6), torch.int8), "TOSA-1.0+INT") <= 1
+
+
+@pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+FP"])
+def test_a_power_of_a_number_beside_levels(specification: str) -> None:
+    """It has no levels, although its first operand is a constant."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return quantize(dequantize(x, 0.03, 3) * 2, 0.06, 0), torch.pow(torch.tensor(2.0), y)
+
+    args = levels(4), floats(3, 4)
+    compiled = compile_module(Call(function), args, specification=specification)
+    has_floats = specification.endswith("FP")
+    assert [name for name, _, _ in compiled.left] == ([] if has_floats else ["aten.pow.Tensor_Tensor"])
+    for result, wanted in zip(compiled(*args), eager(Call(function), args), strict=True):
+        torch.testing.assert_close(result, wanted, rtol=1e-6, atol=0.0)

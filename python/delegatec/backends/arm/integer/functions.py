@@ -93,11 +93,16 @@ def _unary(conversion: Conversion, node: Node) -> Quantity:
     operand = node.args[0]
     value = conversion.of(operand)
     target: Any = node.target
-    if any(each in conversion.quantities for each in node.all_input_nodes if each is not operand):
+    if any(each is not operand for each in node.all_input_nodes):
         raise UnsupportedError("a function of several values")
     assert isinstance(operand, Node)
-    kwargs = _without_dtype(node.kwargs)
-    return function_of(conversion, value, operand, lambda x: target(x, *node.args[1:], **kwargs))
+
+    def function(x: Tensor) -> Tensor:
+        args, kwargs = map_arg((node.args, _without_dtype(node.kwargs)), lambda _: x)
+        result: Tensor = target(*args, **kwargs)
+        return result
+
+    return function_of(conversion, value, operand, function)
 
 
 def _without_dtype(kwargs: Mapping[str, Any]) -> dict[str, Any]:

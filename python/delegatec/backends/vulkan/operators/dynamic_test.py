@@ -103,6 +103,23 @@ def test_patches_of_a_batch() -> None:
     assert "linear" in calls(compiled)
 
 
+def test_a_static_choice_beside_sizes_that_vary() -> None:
+    """The runtime resizes it, too: by a condition of lower rank, to another size."""
+    y = floats(3, 5)
+    batches = [(floats(batch, seed=batch), y) for batch in (2, 5, 1)]
+    compiled = run_sizes(lambda x, y: (x * 2, torch.where(y[0] > 0, y, -y)), [{0: _BATCH}, {}], batches)
+    assert "where.self" in calls(compiled)
+
+
+def test_positions_of_integers_of_several_sizes() -> None:
+    """Several indices make positions out of sizes, which are no tensors."""
+    sizes = {0: _BATCH, 1: _LENGTH, 2: Dim("depth", max=9), 3: Dim("width", max=9)}
+    x = (floats(3, 4, 5, 2) * 50).to(torch.int8)
+    rows, columns = torch.tensor([[1], [0]]), torch.tensor([2, 0, 1])
+    compiled = compile_module(Call(lambda x: x[rows, columns]), (x,), ((sizes,),))
+    assert compiled(x)[0].equal(x[rows, columns])
+
+
 def test_numbers_are_computed_inside() -> None:
     compiled = run_sizes(
         lambda x, y: x[:, : y.shape[0]] * 2,

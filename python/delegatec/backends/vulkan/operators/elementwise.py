@@ -24,7 +24,6 @@ from delegatec.backends.vulkan.operators.row import (
     Lower,
     OperatorRow,
     operator_row,
-    resizing,
     same_call,
 )
 from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
@@ -115,13 +114,15 @@ _MAGNITUDE: Final = Constraint(
 )
 
 
-def _lower_rank(node: Node) -> str | None:
+def _lower_rank(node: Node, _: object) -> str | None:
     rank, full = len(shape_of(bind(node)["condition"])), len(shape_of(node))
     return f"a condition of rank {rank} for a result of rank {full}" if rank < full else None
 
 
-_FULL_RANK: Final = resizing(
-    "The condition has the rank of the result: the runtime aligns others at the first size.", _lower_rank
+_FULL_RANK: Final = Constraint(
+    "rank",
+    "The condition has the rank of the result: the runtime aligns others at the first size.",
+    _lower_rank,
 )
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 
@@ -196,7 +197,8 @@ def _rows() -> Iterator[OperatorRow]:
         _FOUR,
         result_dtypes(FLOATS, "the runtime selects floats only."),
         Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
-        resizes=(_FULL_RANK,),
+        _FULL_RANK,
+        resizes=(),
     )
 
 

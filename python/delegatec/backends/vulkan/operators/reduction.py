@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions: of rows in a buffer, or of one or two dimensions of a texture."""
+"""Reductions of one or two dimensions of a texture, and positions of extremes in rows of a buffer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
-from delegatec.backends.vulkan.memory.representation import BUFFER, PACKED_AXIS, TEXTURES
+from delegatec.backends.vulkan.memory.representation import (
+    BUFFER,
+    PACKED_AXIS,
+    TEXTURES,
+    Representation,
+)
 from delegatec.backends.vulkan.memory.sizes import shape_of, varies
 from delegatec.backends.vulkan.memory.workgroups import reduces_safely
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.edge.arguments import bind, dtype_of, positive
+from delegatec.edge.arguments import bind, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS, OWN_DTYPE, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
@@ -24,9 +28,8 @@ from delegatec.edge.legalize.rules.reductions import reduced_dims
 def _memory(node: Node, _: IsConstant) -> Sequence[Group]:
     bound, dims = bind(node), reduced_dims(node)
     shape = shape_of(bound["self"])
-    # The shader for buffers clamps its results to the range of float16, also float32.
-    is_half = dtype_of(node) == torch.float16
-    allowed = set(BUFFER) if is_half and dims == [len(shape) - 1] else set()
+    # Not in buffers: their shader clamps results to the finite numbers of float16, infinities as well.
+    allowed: set[Representation] = set()
     if len(shape) <= 4 and bound["keepdim"]:
         axes = [len(shape) - 1 - dim for dim in dims]
         allowed |= {

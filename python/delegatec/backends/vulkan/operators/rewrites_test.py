@@ -135,3 +135,15 @@ def test_rewritten_calls(case: Case, options: dict[str, str]) -> None:
 @pytest.mark.parametrize("value", [-1, 2**24 + 1])
 def test_selected_integers_are_exact(value: int) -> None:
     run_case(lambda x: torch.where(x > 2**27, x, value), (INTEGERS * 2**26,))
+
+
+@pytest.mark.parametrize("storage", ["texture", "buffer"])
+def test_reductions_of_float16_overflow_to_infinity(storage: str) -> None:
+    """The runtime's shader for buffers would clamp them to 65504."""
+    x = torch.tensor([[60000.0, 60000.0, -1.0], [torch.inf, 0.5, 0.25], [-torch.inf, 3.0, 2.0]])
+    run_case(lambda x: (x.sum(-1), x.amax(-1), x.amin(-1)), (x.half(),), storage=storage)
+
+
+@pytest.mark.parametrize("storage", ["texture", "buffer"])
+def test_sums_of_float16_keep_their_digits(storage: str) -> None:
+    run_case(lambda x: (x.sum(-1), x.mean(-1)), (floats(3, 250).abs().half(),), storage=storage)

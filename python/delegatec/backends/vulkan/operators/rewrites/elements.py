@@ -19,7 +19,6 @@ from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import pointwise
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, full, value_of
-from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -131,10 +130,13 @@ def _of_rank_one(builder: Builder, node: Node) -> Any:
 
 
 def _of_full_rank(builder: Builder, node: Node) -> Any:
-    """Gives the condition the rank of the result, which the runtime needs to resize it."""
+    """Gives the condition the rank of the result.
+
+    The runtime needs it to resize the result, also one of static sizes if others in the graph vary.
+    """
     condition = value_of(builder, bind(node)["condition"])
     missing = len(shape_of(node)) - condition.rank
-    if not missing or not is_dynamic(shape_of(node)):
+    if not missing:
         return None
     return again(builder, node, condition=condition.view(*[1] * missing, *condition.shape).node)
 

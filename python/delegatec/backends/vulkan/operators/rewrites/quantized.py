@@ -60,7 +60,9 @@ def _moved(builder: Builder, node: Node) -> Node | None:
     if dtype_of(node) != torch.int8:
         return None
     floats = {
-        each: levels_of(builder, each).node for each in node.all_input_nodes if dtype_of(each) == torch.int8
+        each: levels_of(builder, each).node
+        for each in node.all_input_nodes
+        if isinstance(each.meta["val"], torch.Tensor) and dtype_of(each) == torch.int8
     }
     args: Any = map_arg((node.args, node.kwargs), lambda each: floats.get(each, each))
     moved = builder.call(

@@ -70,7 +70,9 @@ def _short_rows(builder: Builder, node: Node) -> Node | None:
 
 
 def _product(node: Node, x: Value) -> Node:
-    """Multiplies by a column of ones, or of a fraction for a mean."""
+    """Multiplies by a column of ones, or of a fraction for a mean; in float32, as eager mode sums float16."""
+    if x.dtype == torch.float16:
+        return Value(x.builder, _product(node, x.widened())).to(torch.float16).node
     count, is_mean = x.shape[-1], node.target is aten.mean.dim
     if not isinstance(count, int):
         total = (x @ full(x.builder, (count, 1), 1.0, x.dtype)).node
