@@ -85,7 +85,8 @@ class PeerCase:
 def peer_modules() -> list[str]:
     """Returns the names of the peer's test modules that can be imported, like `ops/add`, in order.
 
-    Some models need torchvision, torchaudio or a download, which this project does not have.
+    Some models need torchaudio or a download, which this project does not have, or torchvision:
+    `torchvision_in` has it.
     """
     package = importlib.import_module(_PACKAGE)
     root = Path(next(iter(package.__path__)))

@@ -2,6 +2,9 @@
 """docs/xnnpack_differential.md: written from measurements; a test repeats a sample of them.
 
 bazel run //tests/peer/xnnpack:page -- --lines=/tmp/sides.jsonl
+
+Tests of torchvision's models need it in a folder, which `--torchvision` names:
+pip install --no-deps --target=/tmp/torchvision torchvision==0.28.0 pillow==13.0.0
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from tests.peer.xnnpack.campaign import Sides, run
 from tests.peer.xnnpack.rows import CLASSES, WORSE, cells, classify
 from tests.peer.xnnpack.sides import OURS, PEER, Side
+from tests.peer.xnnpack.torchvision_models import torchvision_in
 
 _LEGEND: Final = """\
 # The XNNPACK delegate compared with the peer's
@@ -27,9 +32,10 @@ The programs in ExecuTorch's tests of its XNNPACK delegate and quantizer, includ
 lowered by its compiler and by ours. Both programs run in the stock runtime of ExecuTorch 1.4.1, for the
 inputs of the test and random ones. The results are compared with the exported program in eager mode, as the
 test does, within its tolerance. The tolerance is 1e-3, absolute and relative, where the test never runs a
-lowered program: those of the quantizer and of most passes. Missing are tests that need torchvision,
-torchaudio or a download, tests that lower no program, and those that no run has measured yet. Of a test with
-more than 24 cases, some at even distances are measured.
+lowered program: those of the quantizer and of most passes. Models of torchvision 0.28.0 have random weights.
+Missing are tests that need torchaudio or a download, tests that lower no program, and those that no run has
+measured yet. Of a test with more than 24 cases, some at even distances are measured. A compiler that takes
+more than 20 minutes `fails`.
 
 - `delegates + left`: calls of delegates, and of the runtime's own kernels.
 - result: `right` as in eager mode, `wrong`, `stops` if the runtime reports an error, `fails` if the compiler
@@ -113,8 +119,13 @@ def main() -> int:
     parser.add_argument("--pattern", default="", help="a regular expression that names of cases contain")
     parser.add_argument("--every", type=int, default=1, help="one test of this number in each module")
     parser.add_argument("--again", action="append", default=[], choices=(PEER, OURS), help="measure again")
+    parser.add_argument("--torchvision", type=Path, help="folder with torchvision")
     arguments = parser.parse_args()
-    found = rows(run(arguments.lines, arguments.module, arguments.pattern, arguments.every, arguments.again))
+    with ExitStack() as stack:
+        if arguments.torchvision:
+            stack.enter_context(torchvision_in(arguments.torchvision))
+        sides = run(arguments.lines, arguments.module, arguments.pattern, arguments.every, arguments.again)
+    found = rows(sides)
     folder = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")) / "docs"
     (folder / "xnnpack_differential.md").write_text(render(found), encoding="utf-8")
     print(Counter(cells[-2] for cells in found.values()))

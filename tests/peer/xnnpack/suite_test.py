@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from tests.peer.xnnpack.collection import PeerTest, peer_modules, peer_tests, re
 from tests.peer.xnnpack.page import parse, render, row, same_on_all_hosts
 from tests.peer.xnnpack.rows import BETTER, CLASSES, EQUAL, NEITHER, NO_CASE, OTHER, WORSE, classify
 from tests.peer.xnnpack.sides import FAILS, NONE, OURS, PEER, RIGHT, STOPS, WRONG, Side, difference, side
+from tests.peer.xnnpack.torchvision_models import torchvision_in
 
 _PAGE: Final = (Path(__file__).parents[3] / "docs" / "xnnpack_differential.md").read_text(encoding="utf-8")
 _ROWS: Final = parse(_PAGE)
@@ -60,6 +63,26 @@ def test_the_suite_is_complete() -> None:
     tests = [test.name for module in peer_modules() for test in peer_tests(module)]
     assert len(set(tests)) == len(tests) >= 250
     assert {name.partition("/")[0] for name in tests} >= {"fragments", "ops", "passes"}
+
+
+def test_models_of_torchvision_have_no_checkpoints(tmp_path: Path) -> None:
+    """A package that needs its extension when it is imported, and a checkpoint when a model is made."""
+    models = tmp_path / "torchvision" / "models"
+    models.mkdir(parents=True)
+    (models.parent / "__init__.py").write_text(
+        "import torch\ntorch.library.register_fake('torchvision::nms', lambda *args: args[0])\n"
+    )
+    (models / "__init__.py").touch()
+    (models / "_api.py").write_text(
+        "class WeightsEnum:\n    @classmethod\n    def verify(cls, weights):\n        return weights\n"
+    )
+    before = list(sys.path)
+    with patch.dict(sys.modules):
+        with torchvision_in(tmp_path):
+            weights = sys.modules["torchvision.models._api"].WeightsEnum
+            assert weights.verify("IMAGENET1K_V1") is None
+        assert weights.verify("IMAGENET1K_V1") == "IMAGENET1K_V1"
+    assert sys.path == before
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
