@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.edge.analysis.quantized import quantized, quantized_constant
 from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal
@@ -28,20 +31,44 @@ _TRANSPOSED: Final = Refusal("argument", "transposed convolutions in three dimen
 _VARY: Final = Refusal("shape", "planes, rows and columns vary; only the batch may")
 _COMPUTED: Final = Refusal("argument", "a weight that is computed")
 
+_LEVELS: Final = (-128, 127)
 _DEPTH_AND_PIXELS: Final = slice(0, 3, 2)
 _ROWS_AND_COLUMNS: Final = slice(1, 3)
 
 
 def convolution_of_volumes(node: Node, x: Value) -> Any:
     """Returns a convolution of [N, C, D, H, W]; a refusal if it has no form in two dimensions."""
-    call, weight = Convolution.of(node), x.builder.facts.constant(bind(node)["weight"])
+    call, (weight, filter) = Convolution.of(node), _weight(x.builder, bind(node)["weight"])
     if call.transposed:
         return _TRANSPOSED
     if weight is None:
         return _COMPUTED
     if is_dynamic(x.shape[1:]):
         return _VARY
-    return channels_first(_Volumes(node, call, weight.detach(), channels_last(x)).convolved()).node
+    return channels_first(_Volumes(node, call, weight, filter, channels_last(x)).convolved()).node
+
+
+def _weight(builder: Builder, node: Node) -> tuple[Tensor | None, Callable[[Tensor], Node]]:
+    """Returns a constant weight, or the levels of a quantized one, and what makes a filter of its elements.
+
+    Filters have the weight's output channels as their first dimension, and so the same scales.
+    """
+    constant = builder.facts.constant
+    weight, found = constant(node), quantized_constant(node, constant)
+    if found is None:
+        return None if weight is None else weight.detach(), lambda kernel: builder.derived(node, kernel)
+    dtype, (outputs, *others) = node.meta["val"].dtype, found.tensor.shape
+    if found.tensor.dtype != torch.int8 or found.zeros is not None or [*found.block[1:]] != others:
+        return found.values(), lambda kernel: builder.derived(found.levels, kernel, dtype)
+    scales = builder.constant(found.scales.flatten().repeat_interleave(found.block[0]))
+    zeros = builder.constant(torch.zeros(outputs, dtype=torch.int64))
+
+    def quantized_filter(kernel: Tensor) -> Node:
+        levels = builder.derived(found.levels, kernel)
+        arguments = (levels, scales, zeros, 0, *_LEVELS, torch.int8)
+        return builder.call(quantized.dequantize_per_channel.default, *arguments, out_dtype=dtype)
+
+    return found.tensor.detach(), quantized_filter
 
 
 class _Volumes:
@@ -50,13 +77,16 @@ class _Volumes:
     Args:
         node: its call.
         call: the arguments.
-        weight: its value, [O, C / groups, kD, kH, kW].
+        weight: its values or levels, [O, C / groups, kD, kH, kW].
+        filter: makes a filter of some of them.
         x: the input, [N, D, H, W, C].
     """
 
-    def __init__(self, node: Node, call: Convolution, weight: Tensor, x: Value) -> None:
-        self._call, self._weight, self._x = call, weight, x
-        self._source, self._bias = (bind(node)[name] for name in ("weight", "bias"))
+    def __init__(
+        self, node: Node, call: Convolution, weight: Tensor, filter: Callable[[Tensor], Node], x: Value
+    ) -> None:
+        self._call, self._weight, self._filter, self._x = call, weight, filter, x
+        self._bias = bind(node)["bias"]
         batch, outputs, *sizes = node.meta["val"].shape
         self._shape = [batch, *sizes, outputs]
 
@@ -115,6 +145,5 @@ class _Volumes:
         call = self._call
         stride, padding, dilation = (list(each[dims]) for each in (call.stride, call.padding, call.dilation))
         pads = [amount for amount in padding for _ in range(2)]
-        weight = x.builder.derived(self._source, kernel)
         options = (stride, pads, dilation, call.groups)
-        return emit(XNNPACK.conv2d.default, x, weight, bias, *options, shape=shape)
+        return emit(XNNPACK.conv2d.default, x, self._filter(kernel), bias, *options, shape=shape)
