@@ -193,7 +193,7 @@ def test_a_member_that_raises(plugin: ModuleType, member: str) -> None:
         ("partitioner", "name", "a str"),
         ("partitioner", 5, "a int"),
         ("passes", [5], "a tuple of int"),
-        ("preprocess", b"blob", "a bytes"),
+        ("preprocess", b"blob", "bytes"),
         ("bytes", b"12", "2 bytes"),
         ("reference", "executor", "a str"),
         ("executor", torch.ones(1), "a Tensor"),
@@ -215,11 +215,11 @@ def test_a_member_that_returns_something_else(
 @pytest.mark.parametrize(
     ("field", "value", "found"),
     [
-        ("blob", b"bytes", "a bytes"),
+        ("blob", b"bytes", "bytes"),
         ("debug_handle_map", [], "a list"),
         ("debug_handle_map", {0: 1}, "a dict of int"),
         ("named_data", {"x": b"1"}, "a dict of bytes"),
-        ("constant_names", None, "a NoneType"),
+        ("constant_names", None, "None"),
         ("inline", "yes", "a str"),
     ],
 )

@@ -59,7 +59,7 @@ def setting_problems(attributes):
         if value not in choices:
             problems.append(problem(
                 "DC130",
-                "%s = \"%s\" is not a setting of quantization" % (name, value),
+                "%s = \"%s\" is not a quantization setting" % (name, value),
                 expected = _listed(choices),
                 help = did_you_mean(value, choices),
             ))

@@ -45,11 +45,11 @@ FILES: Final[tuple[Mistake, ...]] = (
     foreign("passes an empty file", "it is empty", files={"a.pt2": ""}),
     foreign("passes a web page", "it is a web page", files={"a.pt2": "<html>404 Not Found</html>"}),
     foreign(
-        "passes a pointer of Git LFS",
+        "passes a Git LFS pointer",
         "git lfs pull",
         files={"a.pt2": "version https://git-lfs.github.com/spec/v1\n"},
     ),
-    foreign("passes the source", "another format", files={"a.pt2": HEAD}),
+    foreign("passes the source", "unknown format", files={"a.pt2": HEAD}),
     foreign("passes another zip file", "archive_format is missing", files={"a.pt2": _zip()}),
     foreign("passes a truncated .pt2", "not a zip file", before=_cut("good.pt2", 900, "a.pt2")),
     foreign("passes a checkpoint", "a checkpoint", before=lambda: torch.save({"a": torch.ones(2)}, "a.pt2")),

@@ -96,7 +96,7 @@ SOURCES: Final[tuple[Mistake, ...]] = (
     export(
         "forgets the return",
         "DC107",
-        "of type NoneType",
+        "returns None",
         source=_built("delegatec.Model(nn.ReLU(), (torch.ones(1),))"),
     ),
     export("returns two values", "DC107", "of type tuple", source=_built("return nn.ReLU(), torch.ones(1)")),

@@ -86,8 +86,14 @@ MODULES: Final[tuple[Mistake, ...]] = (
     export("formats a tensor", "DC111", "formats the value", forward="return x + len(f'{x.sum():.2f}')"),
     export("nests 2000 modules", "DC111", "more than 400 deep", "nn.Sequential", source=_DEEP),
     export("calls forward from forward", "DC110", "nested too deeply", forward="return self.forward(x)"),
-    export("calls cuda() in forward", "DC110", "another device", "x.device", forward="return x.cuda()"),
-    export("moves to mps in forward", "DC110", "another device", forward="return x.to('mps')"),
+    export(
+        "calls cuda() in forward",
+        "DC110",
+        "a device other than the CPU",
+        "x.device",
+        forward="return x.cuda()",
+    ),
+    export("moves to mps in forward", "DC110", "other than the CPU", forward="return x.to('mps')"),
     export(
         "calls backward in forward",
         "DC110",
@@ -106,7 +112,7 @@ MODULES: Final[tuple[Mistake, ...]] = (
     export(
         "allocates too much in forward",
         "DC110",
-        "more memory than there is",
+        "more memory than is available",
         forward="return x + torch.ones(10**15)",
         lines=4,
     ),
@@ -266,7 +272,7 @@ ARGUMENTS: Final[tuple[Mistake, ...]] = (
     export(
         "describes too few dimensions",
         "DC113",
-        "has 1 items",
+        "has 1 item",
         arguments="Net(), (torch.ones(2, 3),), dynamic_shapes=([Dim('b', max=4)],)",
     ),
     export(

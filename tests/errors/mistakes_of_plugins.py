@@ -140,19 +140,19 @@ MEMBERS: Final[tuple[Mistake, ...]] = (
     plugin(
         "returns bytes from preprocess",
         "DC411",
-        "a bytes",
+        "returned bytes",
         preprocess="return b''",
     ),
     plugin(
         "returns nothing from preprocess",
         "DC411",
-        "a NoneType",
+        "returned None",
         preprocess="pass",
     ),
     plugin(
         "returns a blob that is not in a list",
         "DC411",
-        "whose blob is a bytes",
+        "whose blob is bytes",
         preprocess="return PreprocessResult(b'')",
     ),
     plugin(

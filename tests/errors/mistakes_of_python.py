@@ -19,8 +19,8 @@ def checkpoint(does: str, content: str, code: str, *words: str, **more: Any) -> 
 CHECKPOINTS: Final[tuple[Mistake, ...]] = (
     checkpoint("loads an empty file", "", "DC116", "it is empty"),
     checkpoint("loads a web page", "<html>404</html>", "DC116", "a web page"),
-    checkpoint("loads a pointer of Git LFS", "version https://git-lfs", "DC116", "git lfs pull"),
-    checkpoint("loads a text", "hello", "DC116", "another format"),
+    checkpoint("loads a Git LFS pointer", "version https://git-lfs", "DC116", "git lfs pull"),
+    checkpoint("loads a text", "hello", "DC116", "unknown format"),
     checkpoint("loads a truncated file", "PK\x03\x04...", "DC116", "truncated"),
     python(
         "loads a state dict inside of another dict",
@@ -209,7 +209,7 @@ CALLS: Final[tuple[Mistake, ...]] = (
     ),
     python("takes the weights of a module", "DC415", "a dict of exported programs", script="weights_of(NET)"),
     python("aligns to a string", "DC310", "segment_alignment has type str", script="ProgramOptions('16')"),
-    python("plans inputs by a word", "DC310", "of type bool", script="ProgramOptions(plan_inputs='yes')"),
+    python("plans inputs by a word", "DC310", "the type bool", script="ProgramOptions(plan_inputs='yes')"),
     python(
         "blocks one operator by a string",
         "DC412",

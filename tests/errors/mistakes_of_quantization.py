@@ -63,7 +63,7 @@ DATA: Final[tuple[Mistake, ...]] = (
     function(
         "returns the samples as one tensor", "DC133", "returns a Tensor", body="return torch.ones(9, 2, 3)"
     ),
-    function("forgets to return samples", "DC133", "returns a NoneType", body="pass"),
+    function("forgets to return samples", "DC133", "returns None", body="pass"),
     function("returns too many arguments", "DC132", "it has 2 values", body="return [(torch.ones(2, 3), 1)]"),
     function("raises while samples are read", "DC106", "list index", body="yield torch.ones(2, 3); [][0]"),
 )

@@ -110,7 +110,7 @@ def refusal_tests(name):
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
-        "misspelt_activation": ["error DC130", "activation = \"dynamic_int4\" is not a setting of quantization", "did you mean \"dynamic_int8\"?", "group_size = -1 is not a group of inputs", "weight = \"int2\"", "expected: \"int8\" or \"int4\" or \"float16\""],
+        "misspelt_activation": ["error DC130", "activation = \"dynamic_int4\" is not a quantization setting", "did you mean \"dynamic_int8\"?", "group_size = -1 is not a group of inputs", "weight = \"int2\"", "expected: \"int8\" or \"int4\" or \"float16\""],
         "misspelt_flag": ["error DC402", "unknown flag \"--optimize\"", "did you mean \"--optimise\"?"],
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
         "misspelt_setting": ["error DC418", "variant \"half\" sets \"variant_strng=yes\"", "or \"variant_string=VALUE\"", "did you mean \"variant_string\"?"],

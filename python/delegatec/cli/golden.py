@@ -79,7 +79,7 @@ def _recorded(path: str, help: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         problem = Diagnostic(
             "DC513",
-            f"{shown(path)} is not what was recorded of a program: {error}",
+            f"{shown(path)} is not a record of a program: {error}",
             expected="JSON, or an empty file before the first record",
             help=f"resolve a merge conflict, or record the program again: {help}",
         )

@@ -137,7 +137,7 @@ def test_lines_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> 
         (
             torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()),
             "portable",
-            "instructions, the program",
+            "instruction(s), but the program",
         ),
         (torch.nn.ReLU(), "portable", "for instruction 0, the program aten::"),
     ],

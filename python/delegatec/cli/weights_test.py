@@ -57,7 +57,7 @@ def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str
     # without the data file the weights are missing
     assert _run_verb(folder, *verify) == 1
     assert (
-        "error DC360: the program loads 'weight' from a .ptd data file, and none is given"
+        "error DC360: the program loads 'weight' from a .ptd data file, but none is given"
         in capsys.readouterr().err
     )
 

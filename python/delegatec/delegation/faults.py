@@ -59,6 +59,8 @@ def wrong_result(what: str, found: str, expected: str) -> DelegatecError:
 
 def kind_of(value: object) -> str:
     """Returns the type of a value, such as "a list of str"."""
+    if value is None or isinstance(value, bytes):
+        return "None" if value is None else "bytes"
     items = value.values() if isinstance(value, Mapping) else value
     several = (list, tuple, set, frozenset, ValuesView)
     kinds = sorted({type(item).__name__ for item in items}) if isinstance(items, several) else []

@@ -87,7 +87,7 @@ def test_a_partitioner_that_raises_in_our_code(plugin: ModuleType) -> None:
             "DC411",
             "preprocess of backend EagerBackend returned a PreprocessResult whose blob is a list of str",
         ),
-        ("Nothing", "DC411", "preprocess of backend EagerBackend returned a NoneType"),
+        ("Nothing", "DC411", "preprocess of backend EagerBackend returned None"),
     ],
 )
 def test_a_backend_that_returns_something_else(

@@ -52,7 +52,7 @@ CODES: Final[dict[str, str]] = {
     "DC125": "An operator rejects the dtypes of its operands.",
     "DC126": "A source file has the name of a module that it would hide.",
     "DC127": "An operator quantizes or dequantizes with an impossible scale, or with too many or too few.",
-    "DC130": "A setting of quantization has an invalid value, or names nothing in the model.",
+    "DC130": "A quantization setting has an invalid value, or names nothing in the model.",
     "DC131": "Samples of inputs, for calibration or a test, cannot be read.",
     "DC132": "Samples of inputs are missing, or do not match the model.",
     "DC133": "A function for samples of inputs does not return any.",

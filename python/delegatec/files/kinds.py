@@ -11,7 +11,7 @@ _KINDS: Final = (
     (4, b"ET12", "a .pte program"),
     (4, b"FT01", "a .ptd data file"),
     (0, b"PK\x03\x04", "a zip file, such as a .pt2"),
-    (0, b"version https://git-lfs", "a pointer of Git LFS: run git lfs pull"),
+    (0, b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
     (0, b"<", "a web page"),
     (0, b"\x80\x02", "a pickle"),
     (8, b'{"', "a .safetensors file"),
@@ -27,4 +27,4 @@ def kind_of_file(head: bytes) -> str:
     if not head:
         return "it is empty"
     kinds = (kind for offset, magic, kind in _KINDS if head[offset : offset + len(magic)] == magic)
-    return f"it is {next(kinds, 'a file of another format')}"
+    return f"it is {next(kinds, 'in an unknown format')}"

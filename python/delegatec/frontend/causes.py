@@ -28,7 +28,7 @@ class Cause:
 
 
 _DEVICE: Final = Cause(
-    "uses another device than the cpu",
+    "uses a device other than the CPU",
     "tensors on cpu: backends choose devices when the program runs",
     "remove cuda() and to(device), and create tensors with device=x.device",
 )
@@ -54,8 +54,8 @@ _CAUSES: Final = {
     ),
     r"unsupported format string passed to FakeTensor": Cause(
         "formats the value of a tensor, which is unknown during export",
-        "texts of shapes and constants only",
-        "remove the text, or compute it outside the exported method",
+        "strings that contain shapes and constants only",
+        "remove the string, or create it outside the exported method",
     ),
     r"not (?:compiled with CUDA|linked with support for|compiled with \w+ enabled)": _DEVICE,
     r"No CUDA GPUs|Found no NVIDIA driver|Expected all tensors to be on the same device": _DEVICE,
@@ -79,8 +79,8 @@ _CAUSES: Final = {
         "select elements with torch.where, or reduce the condition with any() or all()",
     ),
     r"maximum recursion depth exceeded": Cause(
-        "is nested too deeply: its calls exceed Python's limit on recursion",
-        "calls that end",
+        "is nested too deeply: its calls exceed Python's recursion limit",
+        "recursion that ends",
         "end the recursion, or write nested calls as a loop",
     ),
 }
@@ -90,7 +90,9 @@ _PATTERNS: Final = tuple((re.compile(pattern), cause) for pattern, cause in _CAU
 def cause_of(error: BaseException) -> Cause | None:
     """Returns the known cause of an exception from torch or a module, with its message completed."""
     if is_out_of_memory(error):
-        return Cause("needs more memory than there is", "", "make the example inputs or the model smaller")
+        return Cause(
+            "needs more memory than is available", "", "make the example inputs or the model smaller"
+        )
     text = first_line(error)
     for pattern, cause in _PATTERNS:
         if match := pattern.search(text):

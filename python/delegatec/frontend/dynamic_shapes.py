@@ -84,10 +84,14 @@ def _mapping_problems(path: str, values: Mapping[Any, Any], specs: Mapping[Any, 
 def _sequence_problems(path: str, values: Any, specs: Any) -> Iterator[Diagnostic]:
     if len(specs) != len(values):
         expected = f"{len(values)}, one for each example input"
-        yield Diagnostic("DC113", f"{path} has {len(specs)} items", expected=expected, help=_HELP)
+        yield Diagnostic("DC113", f"{path} has {_items(specs)}", expected=expected, help=_HELP)
         return
     for index, (value, spec) in enumerate(zip(values, specs, strict=True)):
         yield from _problems(f"{path}[{index}]", value, spec)
+
+
+def _items(values: Any) -> str:
+    return "1 item" if len(values) == 1 else f"{len(values)} items"
 
 
 def _tensor_problems(path: str, tensor: torch.Tensor, spec: Any) -> Iterator[Diagnostic]:
@@ -106,7 +110,7 @@ def _tensor_problems(path: str, tensor: torch.Tensor, spec: Any) -> Iterator[Dia
     elif isinstance(spec, (tuple, list)):
         if len(spec) != rank:
             expected = f"{rank}, one for each dimension of the tensor"
-            message = f"{path} has {len(spec)} items"
+            message = f"{path} has {_items(spec)}"
             yield Diagnostic("DC113", message, expected=expected, help=_HELP)
             return
         for index, size in enumerate(spec):

@@ -43,9 +43,10 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     function, result = call_entry(session, entry, seed)
     if not isinstance(result, Model):
         getattr(result, "close", lambda: None)()  # A coroutine would warn that nobody awaits it.
+        found = "None" if result is None else f"a value of type {type(result).__name__}"
         _fail(
             "DC107",
-            f"{entry}() returns a value of type {type(result).__name__}",
+            f"{entry}() returns {found}",
             definition(session, function),
             expected="a delegatec.Model",
             help_text="return delegatec.Model(module, example_inputs)",

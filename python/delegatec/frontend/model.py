@@ -100,7 +100,7 @@ class Model:
             )
         elif not hasattr(self.module, "_modules"):
             help = "call super().__init__() first in its __init__"
-            yield self._wrong("module", self.module, "a module that is initialized", help)
+            yield self._wrong("module", self.module, "an initialized module", help)
             return
         if not isinstance(self.strict, bool):
             yield self._wrong("strict", self.strict, "True or False", "omit it")

@@ -63,7 +63,7 @@ class ProgramOptions:
                 yield Diagnostic(
                     "DC310",
                     f"{field.name} has type {found}",
-                    expected=f"of type {expected}",
+                    expected=f"the type {expected}",
                     help=f"omit it to use the default, {field.default}",
                 )
                 continue

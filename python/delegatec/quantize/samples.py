@@ -92,7 +92,9 @@ def samples_of_function(
     samples: Samples = {name: [] for name in methods}
     for method, group in groups.items():
         if method not in inputs or not isinstance(group, list):
-            what = f'a dict with the key "{method}"' if method not in inputs else f"a {type(group).__name__}"
+            what = "None" if group is None else f"a {type(group).__name__}"
+            if method not in inputs:
+                what = f'a dict with the key "{method}"'
             text = f"the {purpose} function returns {what}"
             problems.append(Diagnostic("DC133", text, location=location, expected=_SAMPLES))
             continue
@@ -165,7 +167,7 @@ def _array(path: str, inputs: Mapping[str, MethodInputs]) -> dict[str, torch.Ten
     names = [*inputs[default_method(inputs)].tensors]
     if len(names) != 1 or len(inputs) != 1:
         expected = ", ".join(names) if len(inputs) == 1 else f"{len(inputs)} methods"
-        raise _UnreadableError(f"it has one array, and the model has the inputs {expected}")
+        raise _UnreadableError(f"it has one array, but the model has the inputs {expected}")
     return {names[0]: torch.from_numpy(array.copy())}
 
 
@@ -213,7 +215,7 @@ def _checked(sample: Any, inputs: MethodInputs, samples: list[Sample]) -> list[s
         leaves = pytree.tree_leaves(sample)
         names = [*inputs.values] if len(leaves) == len(inputs.values) else [*inputs.tensors]
         if len(leaves) != len(names):
-            return [f"it has {len(leaves)} values, and the method has the inputs {', '.join(inputs.values)}"]
+            return [f"it has {len(leaves)} values, but the method has the inputs {', '.join(inputs.values)}"]
         pairs = zip(names, leaves, strict=True)
         named = {name: leaf for name, leaf in pairs if name in inputs.tensors}
     for name, value in named.items():

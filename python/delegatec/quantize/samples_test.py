@@ -79,8 +79,8 @@ def test_names_of_other_methods_have_a_prefix(tmp_path: Path) -> None:
         (_TWO, {"x": _X[:, :, :2], "scale": _SCALE}, 'sample 0: "x" is float32[2, 2]'),
         (_ROW, {"input": _X[:, 0]}, "for 4 samples, add a first dimension"),
         (_ONE, {"input": _X / 0 * 0}, 'sample 0: "input" has NaN or infinite values'),
-        (_TWO, _X, "DC131.*it has one array, and the model has the inputs x, scale"),
-        (_METHODS, _X, "DC131.*it has one array, and the model has the inputs 2 methods"),
+        (_TWO, _X, "DC131.*it has one array, but the model has the inputs x, scale"),
+        (_METHODS, _X, "DC131.*it has one array, but the model has the inputs 2 methods"),
         (_ONE, b"", "DC131.*0.npy: it is empty"),
         (_ONE, b"<html>", "DC131.*it is a web page"),
         (_ONE, b"\x93NUMPY\x01\x00", "DC131.*it is truncated or damaged"),
@@ -118,12 +118,12 @@ def test_results_of_functions(methods: Any, result: Any, count: dict[str, int]) 
 @pytest.mark.parametrize(
     ("methods", "result", "words"),
     [
-        (_ONE, None, "DC133.*returns a NoneType"),
+        (_ONE, None, "DC133.*returns None"),
         (_ONE, _X, "DC133.*returns a Tensor"),
         (_ONE, {"two": [_X]}, 'DC133.*a dict with the key "two"'),
         (_ONE, [_X], 'sample 0: "input" is float32[4, 2, 3]'),
         (_ONE, [_X[0], 3], '"input" is of type int, not a tensor'),
-        (_ONE, [(_X[0], _X[0])], "it has 2 values, and the method has the inputs input"),
+        (_ONE, [(_X[0], _X[0])], "it has 2 values, but the method has the inputs input"),
         (_TWO, [{"x": _X[0]}], 'input "scale" is missing'),
     ],
 )

@@ -48,7 +48,7 @@ def problems_of(values: Mapping[str, Any]) -> list[Diagnostic]:
     problems = [
         Diagnostic(
             "DC130",
-            f'{name} = "{values[name]}" is not a setting of quantization',
+            f'{name} = "{values[name]}" is not a quantization setting',
             expected=_listed(choices),
             help=did_you_mean(str(values[name]), choices),
         )

@@ -36,8 +36,8 @@ def test_all_problems_are_reported() -> None:
     with pytest.raises(DelegatecError) as error:
         Settings(activation="int4", weight="int2", group_size=-1)
     assert [each.message for each in error.value.diagnostics] == [
-        'activation = "int4" is not a setting of quantization',
-        'weight = "int2" is not a setting of quantization',
+        'activation = "int4" is not a quantization setting',
+        'weight = "int2" is not a quantization setting',
         "group_size = -1 is not a group of inputs",
     ]
 

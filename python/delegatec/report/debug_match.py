@@ -31,7 +31,7 @@ def _mismatch(described: Mapping[str, Any], method: Method) -> str:
     instructions = method.chains[0].instructions if method.chains else ()
     expected, found = len(instructions), len(described["instructions"])
     if expected != found:
-        return f"it describes {found} instructions, the program has {expected}"
+        return f"it describes {found} instruction(s), but the program has {expected}"
     for index, (entry, instruction) in enumerate(zip(described["instructions"], instructions, strict=True)):
         if isinstance(instruction, KernelCall) and entry["calls"] != method.operators[instruction.operator]:
             kernel = method.operators[instruction.operator]

@@ -25,7 +25,7 @@ def with_external_data(method: Method, entries: Mapping[str, NamedData]) -> Meth
     values = []
     keys = [value.external_key for value in method.values if isinstance(value, Tensor) and value.external_key]
     if keys and not entries:
-        message = f"the program loads {keys[0]!r} from a .ptd data file, and none is given"
+        message = f"the program loads {keys[0]!r} from a .ptd data file, but none is given"
         raise DelegatecError([Diagnostic("DC360", message, help="pass the .ptd as well: --ptd=FILE.ptd")])
     for value in method.values:
         if isinstance(value, Tensor) and value.external_key is not None:
