@@ -9,6 +9,7 @@ they may differ from eager mode. It is also run in float64, as eager mode's own 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ class _RandomRounding(TorchDispatchMode):
         self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
         self.smallest = 1.0
         self.is_finite = True  # whether all results of kernels are
+        self.fits_int32 = True  # likewise
+        self.pools_finite = True  # whether no max pool is minus infinity
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -118,6 +121,9 @@ class _RandomRounding(TorchDispatchMode):
             args, kwargs = pytree.tree_map(change, (args, kwargs))
         result = func(*args, **kwargs)
         self.is_finite &= is_finite([args, result])
+        self.fits_int32 = self.fits_int32 and fits_int32([args, result])
+        if "max_pool" in name:
+            self.pools_finite &= not any(bool((each == -math.inf).any()) for each in pytree.tree_leaves(result))
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
             result = self._far_powers(result, *args)
         if "matrix_exp" in name:
@@ -178,6 +184,14 @@ def is_finite(values: Any) -> bool:
     return all(bool(leaf.isfinite().all()) for leaf in leaves if leaf.is_floating_point())
 
 
+def fits_int32(values: Any) -> bool:
+    """Returns whether the integers in a tree of tensors are numbers of int32."""
+    leaves = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+    wide = [leaf for leaf in leaves if leaf.dtype is torch.int64 and leaf.numel()]
+    limits = torch.iinfo(torch.int32)
+    return all(limits.min <= int(leaf.min()) and int(leaf.max()) <= limits.max for leaf in wide)
+
+
 @dataclass(frozen=True)
 class Expected:
     """The results of the calls of a program.
@@ -186,11 +200,15 @@ class Expected:
         calls: for each call, its results.
         fits_float16: whether intermediate results, and their squares, are numbers of float16.
         is_finite: whether neither results nor intermediate ones contain NaN or an infinity.
+        fits_int32: whether all integers are numbers of int32.
+        pools_finite: whether no max pool is minus infinity.
     """
 
     calls: list[list[Value]]
     fits_float16: bool
     is_finite: bool
+    fits_int32: bool
+    pools_finite: bool
 
 
 def expected(
@@ -210,7 +228,7 @@ def expected(
     plain = _run(program, buffers, calls, wide=False)
     wide = _run(program, buffers, calls, wide=True)
     coarse = least
-    noisy, largest, smallest, finite = [], 0.0, 1.0, True
+    noisy, modes = [], []
     for seed in range(_RUNS):
         with _RandomRounding(seed, least) as mode:
             # a delegate rounds its inputs, too
@@ -223,8 +241,7 @@ def expected(
         if any(each.dynamic for each in program.inputs):
             coarse = max(coarse, _EPSILON32)
         assert noisy[-1] is not None
-        largest, smallest = max(largest, mode.largest), min(smallest, mode.smallest)
-        finite &= mode.is_finite
+        modes.append(mode)
     assert plain is not None
     results = []
     for c, call in enumerate(plain):
@@ -233,7 +250,13 @@ def expected(
             exact = wide[c][i] if wide is not None and i < len(wide[c]) else None
             values.append(_value(value, exact, [run[c][i] for run in noisy if run is not None], coarse))
         results.append(values)
-    return Expected(results, largest < 150 and smallest > 1e-4, finite)
+    return Expected(
+        results,
+        all(mode.largest < 150 and mode.smallest > 1e-4 for mode in modes),
+        all(mode.is_finite for mode in modes),
+        all(mode.fits_int32 for mode in modes),
+        all(mode.pools_finite for mode in modes),
+    )
 
 
 def _run(

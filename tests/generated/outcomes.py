@@ -127,6 +127,8 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         wanted = known[lowering.least]
         fits = not lowering.least or wanted.fits_float16
         compare = fits and (lowering.keeps_nonfinite or wanted.is_finite)
+        compare = compare and (lowering.keeps_int64 or wanted.fits_int32)
+        compare = compare and (lowering.pools_infinity or wanted.pools_finite)
         found.append(_outcome(target, path, calls, wanted, compare))
     return found
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import torch
@@ -38,6 +39,8 @@ class Target(NamedTuple):
         least: relative error of each operation, if it is more than that of the dtypes.
         base: the target that it differs from in `options` only: without a delegate there, it is the same.
         keeps_nonfinite: whether its kernels compute NaN and infinities as torch does.
+        pools_infinity: whether a max pool of minus infinity only is minus infinity, not the lowest float32.
+        keeps_int64: whether its delegates receive int64; others receive int32, without a check of the range.
     """
 
     backend: str = "portable"
@@ -45,17 +48,21 @@ class Target(NamedTuple):
     least: float = 0.0
     base: str = ""
     keeps_nonfinite: bool = True
+    pools_infinity: bool = True
+    keeps_int64: bool = True
 
+
+_VULKAN: Final = partial(Target, "vulkan", pools_infinity=False, keeps_int64=False)
 
 LOWERINGS: Final = {
     PORTABLE: Target(),
     MPS: Target("mps"),
     MPS_FLOAT16: Target("mps", {"precision": "fp16"}, _EPSILON16, MPS),
-    VULKAN: Target("vulkan"),
-    VULKAN_BUFFER: Target("vulkan", {"storage": "buffer"}, 0.0, VULKAN),
-    VULKAN_FLOAT16: Target("vulkan", {"precision": "fp16"}, _EPSILON16, VULKAN),
-    TOSA: Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}),
-    TOSA_FLOATING: Target("tosa", {"specification": "TOSA-1.0+FP"}),
+    VULKAN: _VULKAN({}),
+    VULKAN_BUFFER: _VULKAN({"storage": "buffer"}, 0.0, VULKAN),
+    VULKAN_FLOAT16: _VULKAN({"precision": "fp16"}, _EPSILON16, VULKAN),
+    TOSA: Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}, keeps_int64=False),
+    TOSA_FLOATING: Target("tosa", {"specification": "TOSA-1.0+FP"}, keeps_int64=False),
     # With AVX-512, the square root of infinity is NaN, and exp(NaN) is 0.
     XNNPACK: Target("xnnpack", keeps_nonfinite=False),
     XNNPACK_FLOAT16: Target("xnnpack", {"precision": "fp16"}, _EPSILON16, XNNPACK, keeps_nonfinite=False),

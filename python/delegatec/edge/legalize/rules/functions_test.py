@@ -103,7 +103,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (VOLUME[0], size, corners, scales)
         for size, scales in (([9, 4], None), ([6, 7], None), (None, [1.5, 2.0]), (None, [0.6, 1.0]))
         for corners in (True, False)
-    ],
+    ]
+    + [(VOLUME[0].double(), [6, 7], False, None), (VOLUME[0].double(), None, False, [1.5, 0.6])],
     # lookup
     **{
         operator: [

@@ -49,9 +49,9 @@ def _bicubic2d(
 
 
 def _cubic(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: float | None) -> Tensor:
-    """Computes each output as a weighted sum of the four nearest elements."""
+    """Computes each output as a weighted sum of the four nearest elements, with places in float32 at least."""
     size = x.shape[dim]
-    place = torch.arange(outputs, dtype=torch.float32)
+    place = torch.arange(outputs, dtype=torch.promote_types(x.dtype, torch.float32))
     if align_corners:
         place = place * ((size - 1) / torch.sym_max(outputs - 1, 1))  # type: ignore[no-untyped-call]
     else:
