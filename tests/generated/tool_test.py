@@ -72,6 +72,16 @@ def test_an_ill_conditioned_result_has_a_wide_tolerance() -> None:
     assert difference((make(X).exp().double() * 1e3).float(), value) == ""
 
 
+def test_values_that_delegates_do_not_have_are_noted() -> None:
+    """Integers beyond int32, and max pools of minus infinity only, also between inputs and results."""
+    places = _program("{t}.long()", "({t} << 40)", "({t} >> 40)")
+    assert not expected(places, {}, [[make(X)]]).fits_int32
+    assert expected(_program("{t}.long()"), {}, [[make(X)]]).fits_int32
+    pools = _program("torch.where({t} > 99, {t}, -math.inf)", "F.max_pool2d({t}[None], 2)", "{t}.exp()")
+    assert not expected(pools, {}, [[make(X)]]).pools_finite
+    assert expected(_program("F.max_pool2d({t}[None], 2)"), {}, [[make(X)]]).pools_finite
+
+
 def test_a_failure_is_minimized() -> None:
     program = _program("{t}.exp()", "{t} + 1", "{t}.relu()", "{t}.flip(0)", "{t}.sigmoid()")
 

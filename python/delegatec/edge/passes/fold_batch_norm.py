@@ -76,7 +76,12 @@ def _fold_all(program: EdgeProgram, kept: Collection[str], uses: Counter[int]) -
         weights = [node for node in (bind(layer)["weight"], bind(layer)["bias"]) if node is not None]
         return all(map(is_own, weights))
 
-    norms = [norm for norm in norms if all(bind(norm)[name].name in fixed for name in PARAMETERS)]
+    def is_constant(norm: Node) -> bool:
+        """Whether a norm has all parameters, as constants; later passes add those that are None."""
+        parameters = [bind(norm)[name] for name in PARAMETERS]
+        return all(each is not None and each.name in fixed for each in parameters)
+
+    norms = list(filter(is_constant, norms))
     before = {norm: layer for norm in norms if (layer := _layer_before(norm)) and is_free(layer)}
     behind = {
         norm: layer

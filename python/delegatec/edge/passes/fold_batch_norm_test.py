@@ -105,6 +105,22 @@ def test_layers_behind_that_a_bias_does_not_replace(
     assert BATCH_NORM in operators(edge(statistics(build()), torch.rand(shape)))
 
 
+def test_computed_statistics_without_weights() -> None:
+    """The norm has neither weights nor constant statistics when the pass sees it first."""
+
+    class Norm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.rand(3))
+            self.register_buffer("statistic", -torch.rand(3) - 0.5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.batch_norm(x, self.mean, self.statistic.abs())
+
+    module, x = Norm(), torch.rand(2, 3, 6, 6)
+    torch.testing.assert_close(run(edge(module, x), x), module(x), rtol=1e-5, atol=1e-6)
+
+
 def test_a_layer_between_two_norms_is_scaled_once() -> None:
     module = statistics(nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
     x = torch.rand(2, 3, 6, 6)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random rounding of results, and notes of values that kernels of delegates do not have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from delegatec.program.kernels.limits import FLOAT64_IN_FLOAT32
+
+EPSILON32: Final = torch.finfo(torch.float32).eps
+# Results of these are elements of their operands, or exact.
+_EXACT_NAMES: Final = (
+    "abs alias as_strided cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy_ detach"
+    " diag_embed diagonal embedding expand fill_ flip floor frac full_like gather hardtanh index"
+    " index_copy index_fill index_put index_select isnan kthvalue lift_fresh masked_fill masked_fill_"
+    " masked_scatter max max_pool2d_with_indices maximum median min minimum amax amin aminmax neg"
+    " new_full nan_to_num ones_like permute pixel_shuffle reflection_pad1d reflection_pad2d relu relu_"
+    " repeat replication_pad1d replication_pad2d reshape roll round scatter select select_scatter slice"
+    " slice_scatter sign sort split squeeze stack t take threshold topk transpose tril triu trunc unfold"
+    " unsqueeze upsample_nearest1d upsample_nearest2d upsample_nearest3d view where zeros_like zero_"
+    " cummax cummin _reshape_copy _unsafe_view sgn fmax fmin take_along_dim logical_not put unbind rot90"
+    " real imag"
+)
+# Sums of numbers with few digits are exact in any order.
+_PLAIN_SUMS_NAMES: Final = (
+    "sum mean prod nansum cumsum cumprod mm bmm addmm addmv addr addbmm baddbmm dot mv convolution"
+    " linear vdot scatter_add index_add einsum index_put avg_pool2d avg_pool3d avg_pool1d col2im"
+    " remainder fmod floor_divide div lerp addcmul addcdiv _embedding_bag _embedding_bag_forward_only"
+    " scatter_reduce"
+)
+# Results of these depend on the order of their terms, so that their operands are perturbed, too.
+_SUMS_NAMES: Final = (
+    "var var_mean std std_mean norm linalg_vector_norm logsumexp _softmax _log_softmax"
+    " native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit_no_training"
+    " _adaptive_avg_pool2d adaptive_avg_pool1d upsample_bilinear2d upsample_bicubic2d upsample_linear1d"
+    " upsample_trilinear3d _cdist_forward _euclidean_dist logcumsumexp _trilinear _fft_r2c _fft_c2c"
+    " _fft_c2r _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math"
+    " grid_sampler_2d linalg_solve_triangular _linalg_solve_ex linalg_inv_ex _linalg_det"
+    " linalg_cholesky_ex cdist matrix_exp linalg_matrix_exp dist _upsample_bilinear2d_aa"
+    " _upsample_bicubic2d_aa _pdist_forward"
+)
+_EXACT: Final = frozenset(_EXACT_NAMES.split())
+# The error of the mean is divided by the deviation.
+_MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
+_QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
+# The series of eager mode has an error of that size, also in float64.
+_MATRIX_EXP: Final = 1e-11
+_PLAIN_SUMS: Final = frozenset(_PLAIN_SUMS_NAMES.split())
+_SUMS: Final = frozenset(_SUMS_NAMES.split())
+
+
+class RandomRounding(TorchDispatchMode):
+    """Replaces roundings by random ones.
+
+    Args:
+        seed: of the roundings.
+        least: the smallest relative error; a coarser dtype has its own.
+    """
+
+    def __init__(self, seed: int, least: float) -> None:
+        super().__init__()
+        self._random = torch.Generator().manual_seed(seed)
+        # The first two runs round everything up, or down: a comparison of equal numbers has both results.
+        self._direction = {0: 1.0, 1: -1.0}.get(seed)
+        self._least = least
+        self.largest = 0.0
+        self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
+        self.smallest = 1.0
+        self.is_finite = True  # whether all results of kernels are
+        self.fits_int32 = True  # likewise
+        self.pools_finite = True  # whether no max pool is minus infinity
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        is_write = func._schema.is_mutable
+        # the pool over three dimensions is one over two of them and then over the third
+        is_coarse = func in FLOAT64_IN_FLOAT32 or name == "_adaptive_avg_pool3d"
+        least = EPSILON32 if is_coarse else self._least
+        self.is_coarse |= is_coarse
+        if name in _QUOTIENTS:
+            args = _floats(args)
+        if (name in _SUMS or name in _PLAIN_SUMS) and not is_write:
+            change = partial(self.rounded, least=least, keeps_exact=name in _PLAIN_SUMS)
+            args, kwargs = pytree.tree_map(change, (args, kwargs))
+        result = func(*args, **kwargs)
+        self.is_finite &= is_finite([args, result])
+        self.fits_int32 = self.fits_int32 and fits_int32([args, result])
+        if "max_pool" in name:
+            self.pools_finite &= not any(
+                bool((each == -math.inf).any()) for each in pytree.tree_leaves(result)
+            )
+        if name in ("pow", "pow_") and isinstance(args[1], Tensor):
+            result = self._far_powers(result, *args)
+        if "matrix_exp" in name:
+            least = max(least, _MATRIX_EXP)
+        if name in _MOMENTS and result[1].numel():
+            lost = (result[1].double() * result[2].double()).abs().nan_to_num(0, 0, 0).max()
+            least = max(least, min(4 * torch.finfo(result[1].dtype).eps * float(lost), 1.0))
+        if name in _EXACT or name.rstrip("_") in _EXACT or func.is_view:
+            return result
+        if is_write:
+            if isinstance(result, Tensor) and result.is_floating_point() and result.numel():
+                result.copy_(self.rounded(result, least))
+            return result
+        return pytree.tree_map(partial(self.rounded, least=least), result)
+
+    def _far_powers(self, power: Tensor, base: Any, exponent: Tensor) -> Tensor:
+        """Replaces powers of integers that float64, in which the kernel computes, does not hold."""
+        if power.is_floating_point() or power.dtype is torch.bool:
+            return power
+        wide = base.double() if isinstance(base, Tensor) else float(base)
+        largest = min(torch.iinfo(power.dtype).max, 2**53)
+        is_far = ~(torch.pow(wide, exponent.double()).abs() <= largest)
+        other = torch.randint(-100, 100, power.shape, generator=self._random).to(power.dtype)
+        return power.copy_(torch.where(is_far, other, power))
+
+    def rounded(self, value: Any, least: float, keeps_exact: bool = True) -> Any:
+        """Returns a tensor with a random relative error, of `least` or its dtype; exact numbers may stay."""
+        if not isinstance(value, Tensor) or value.numel() == 0:
+            return value
+        if value.is_complex():
+            # each part has an error in the order of the absolute value
+            error = max(2 * torch.finfo(value.dtype).eps, least)
+            noise = torch.randn(value.shape, generator=self._random, dtype=torch.complex128)
+            return (value + value.abs() * error * noise).to(value.dtype)
+        if not value.is_floating_point():
+            return value
+        finite = value[value.isfinite()].abs()
+        if finite.numel():
+            self.largest = max(self.largest, float(finite.max()))
+            nonzero = finite[finite > 0]
+            if nonzero.numel():
+                self.smallest = min(self.smallest, float(nonzero.min()))
+        error = max(2 * torch.finfo(value.dtype).eps, least)
+        share = 2 * torch.rand(value.shape, generator=self._random, dtype=torch.float64) - 1
+        factor = 1 + error * (share if self._direction is None else share.abs() * self._direction)
+        noisy = (value.double() * factor).to(value.dtype)
+        if not keeps_exact:
+            return noisy
+        is_exact = (value * 64 == (value * 64).round()) & (value.abs() < 1 / error)
+        # zeros of decompositions may have either sign
+        sign = 1 - 2 * torch.randint(0, 2, value.shape, generator=self._random)
+        return torch.where(value == 0, value * sign, torch.where(is_exact, value, noisy))
+
+
+def is_finite(values: Any) -> bool:
+    """Returns whether a tree of tensors contains neither NaN nor an infinity."""
+    leaves = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+    return all(bool(leaf.isfinite().all()) for leaf in leaves if leaf.is_floating_point())
+
+
+def fits_int32(values: Any) -> bool:
+    """Returns whether the integers in a tree of tensors are numbers of int32."""
+    leaves = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+    wide = [leaf for leaf in leaves if leaf.dtype is torch.int64 and leaf.numel()]
+    limits = torch.iinfo(torch.int32)
+    return all(limits.min <= int(leaf.min()) and int(leaf.max()) <= limits.max for leaf in wide)
+
+
+def _floats(args: Sequence[Any]) -> list[Any]:
+    """Converts integers to the dtype of the other operand, so that they are rounded, too."""
+    dtypes = [each.dtype for each in args if isinstance(each, Tensor) and each.is_floating_point()]
+    return [each.to(dtypes[0]) if isinstance(each, Tensor) and dtypes else each for each in args]
