@@ -17,6 +17,8 @@ DelegatecInfo = provider(
 
 # The compiler's whole environment, apart from paths.
 FIXED_ENVIRONMENT = {
+    # transformers would ask for a model that is not declared six times, in half a minute.
+    "HF_HUB_OFFLINE": "1",
     # If it is unset, Python finds another one, with the caches of libraries. Nothing can be created in /dev/null.
     "HOME": "/dev/null",
     "LC_ALL": "C.UTF-8",

@@ -5,7 +5,7 @@ load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
-load(":python_paths.bzl", "import_roots", "merged_python")
+load(":python_paths.bzl", "import_roots", "merged_python", "source_roots")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _exported_program_impl(ctx):
@@ -19,9 +19,7 @@ def _exported_program_impl(ctx):
     args.add(ctx.attr.entry, format = "--entry=%s")
     args.add_all(ctx.files.srcs, format_each = "--source=%s")
     args.add_all(
-        # The order of a Python program: the directory of its main file first, then the workspace.
-        [ctx.files.srcs[0].dirname or ".", ctx.label.workspace_root or ".", ctx.bin_dir.path] +
-        import_roots(ctx, python.imports),
+        source_roots(ctx) + import_roots(ctx, python.imports),
         format_each = "--import-path=%s",
         uniquify = True,
     )

@@ -6,9 +6,9 @@ load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
 load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
-load(":options.bzl", "fail_with", "option_arguments")
+load(":options.bzl", "fail_with", "fail_with_all", "option_arguments")
 load(":python_paths.bzl", "merged_python")
-load(":tolerances.bzl", "check_seeds", "check_tolerances")
+load(":tolerances.bzl", "tolerance_problems")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _input_arguments(ctx):
@@ -16,13 +16,9 @@ def _input_arguments(ctx):
     arguments = ["--inputs=" + runfiles_path(ctx, file) for file in ctx.files.inputs]
     if ctx.attr.inputs_entry:
         check_entry(ctx, "inputs_entry", ctx.attr.inputs_entry)
-        source = ctx.files.srcs[0]
-        directory = runfiles_path(ctx, source)
-        arguments += [
-            quoted("--entry=" + ctx.attr.inputs_entry),
-            "--import-path=\"$(dirname %s)\"" % directory,
-            "--import-path=.",
-        ]
+        directories = {file.dirname: "--import-path=\"$(dirname %s)\"" % runfiles_path(ctx, file) for file in ctx.files.srcs}
+        arguments.append(quoted("--entry=" + ctx.attr.inputs_entry))
+        arguments += directories.values() + ["--import-path=."]
         arguments += ["--source=" + runfiles_path(ctx, file) for file in ctx.files.srcs]
         arguments += ["--data=" + runfiles_path(ctx, file) for file in ctx.files.data]
     elif ctx.attr.srcs or ctx.attr.deps or ctx.attr.data:
@@ -36,8 +32,7 @@ def _input_arguments(ctx):
     return arguments
 
 def _program_test_impl(ctx):
-    check_seeds(ctx.label, ctx.attr.seeds)
-    check_tolerances(ctx.label, ctx.attr.atol, ctx.attr.rtol, ctx.attr.tolerances)
+    fail_with_all(ctx.label, tolerance_problems(ctx.attr.atol, ctx.attr.rtol, ctx.attr.seeds, ctx.attr.tolerances))
     info = ctx.attr.program[DelegateProgramInfo]
     program = info.host_program or info.program
     arguments = [

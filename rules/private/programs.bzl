@@ -136,6 +136,14 @@ def lowered_for_each(programs, name, program, backends, **kwargs):
         backends: names of built-in backends.
         **kwargs: attributes; delegation rules are passed to backends that delegate only.
     """
+    if type(backends) in ["select", "string"]:
+        fail_with(
+            "//%s:%s" % (native.package_name(), name),
+            "DC401",
+            "backends of delegate_programs has type %s" % type(backends),
+            expected = "a list of built-in backends: it determines which targets there are",
+            help = "write a delegate_program for each choice of a select" if type(backends) == "select" else "write backends = [\"%s\"]" % backends,
+        )
     for backend in backends:
         if backend not in programs:
             fail_with(

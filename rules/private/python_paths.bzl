@@ -20,6 +20,20 @@ def import_roots(ctx, imports):
         roots += [source or ".", ctx.bin_dir.path + "/" + source if source else ctx.bin_dir.path]
     return roots
 
+def source_roots(ctx):
+    """Returns the directories that the sources of a target (`srcs`) import from, as seen by an action.
+
+    Args:
+        ctx: the rule's context.
+
+    Returns:
+        A list of paths relative to the execution root, some of them repeatedly: in the order of a Python program, the
+        directories of the sources, the first one's first, then the root of the workspace, and of its generated files.
+    """
+    root = ctx.label.workspace_root
+    generated = ctx.bin_dir.path + "/" + root if root else ctx.bin_dir.path
+    return [file.dirname or "." for file in ctx.files.srcs] + [root or ".", generated]
+
 _NOTHING = struct(files = depset(), imports = depset())
 
 def merged_python(ctx, targets):

@@ -6,7 +6,7 @@ load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arg
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with", "fail_with_all")
-load(":python_paths.bzl", "import_roots", "merged_python")
+load(":python_paths.bzl", "import_roots", "merged_python", "source_roots")
 load(":quantization.bzl", "CHOICES", "STATIC", "setting_problems", "with_settings")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -52,7 +52,7 @@ def _quantized_program_impl(ctx):
         args.add_all(ctx.files.srcs, format_each = "--source=%s")
         args.add_all(ctx.files.data, format_each = "--data=%s")
         args.add(str(ctx.attr.seed), format = "--seed=%s")
-        roots = [ctx.files.srcs[0].dirname or ".", ctx.label.workspace_root or ".", ctx.bin_dir.path] + roots
+        roots = source_roots(ctx) + roots
     args.add_all(roots, format_each = "--import-path=%s", uniquify = True)
     for name in sorted(CHOICES):
         args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))

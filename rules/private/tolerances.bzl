@@ -4,7 +4,7 @@
 `delegatec.verify.tolerances` is the authority.
 """
 
-load(":options.bzl", "did_you_mean", "fail_with")
+load(":options.bzl", "did_you_mean", "problem")
 
 # Names of dtypes that a tolerance may be given for. //tests/rules:backends_test compares.
 DTYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8"]
@@ -19,42 +19,37 @@ def _is_number(text):
         return False
     return not mark or (exponent[1:] if exponent[:1] in ["+", "-"] else exponent).isdigit()
 
-def check_seeds(label, seeds):
-    """Fails unless a number of random inputs is at least 0.
+def tolerance_problems(atol, rtol, seeds, tolerances):
+    """Returns what is wrong with the settings of a test.
 
     Args:
-        label: the target, for the message.
-        seeds: an int.
-    """
-    if seeds < 0:
-        fail_with(label, "DC514", "seeds cannot be %d" % seeds, expected = "0 or more")
-
-def check_tolerances(label, atol, rtol, tolerances):
-    """Fails unless all tolerances are numbers, of dtypes that exist.
-
-    Args:
-        label: the target, for the message.
         atol: a string, empty for the default.
         rtol: likewise.
+        seeds: number of random inputs.
         tolerances: dict of dtype to "ATOL" or "ATOL,RTOL".
+
+    Returns:
+        A list of `problem`.
     """
+    problems = []
+    if seeds < 0:
+        problems.append(problem("DC514", "seeds cannot be %d" % seeds, expected = "0 or more"))
     for name, value in [("atol", atol), ("rtol", rtol)]:
         if value and not _is_number(value):
-            fail_with(label, "DC514", "%s cannot be \"%s\"" % (name, value), expected = _NUMBER)
+            problems.append(problem("DC514", "%s cannot be \"%s\"" % (name, value), expected = _NUMBER))
     for dtype, value in tolerances.items():
         if dtype not in DTYPES:
-            fail_with(
-                label,
+            problems.append(problem(
                 "DC514",
                 "tolerances names the dtype \"%s\"" % dtype,
                 expected = ", ".join(DTYPES),
                 help = did_you_mean(dtype, DTYPES),
-            )
+            ))
         parts = value.split(",")
         if len(parts) > 2 or [part for part in parts if not _is_number(part)]:
-            fail_with(
-                label,
+            problems.append(problem(
                 "DC514",
                 "the tolerance of %s cannot be \"%s\"" % (dtype, value),
                 expected = "an absolute tolerance, such as \"1e-3\", and perhaps a relative one, as in \"1e-3,1e-2\"",
-            )
+            ))
+    return problems

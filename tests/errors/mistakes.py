@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 import mistakes_of_commands
+import mistakes_of_entries
 import mistakes_of_files
 import mistakes_of_manifests
 import mistakes_of_models
@@ -18,6 +19,7 @@ from mistake import Mistake
 GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_commands.TABLE,
     **mistakes_of_models.TABLE,
+    **mistakes_of_entries.TABLE,
     **mistakes_of_modules.TABLE,
     **mistakes_of_files.TABLE,
     **mistakes_of_quantization.TABLE,

@@ -61,7 +61,14 @@ def _quantize_test_impl(ctx):
     asserts.equals(env, ["tensor"], flags["weight-scales"])
     asserts.equals(env, ["aten.relu"], flags["float-operator"])
     asserts.equals(env, [""], flags["quantize-io"])
-    asserts.equals(env, ["tests/rules/models", "."], flags["import-path"][:2])
+
+    # Sources that the build generates are in another directory than the first one.
+    generated = target[DefaultInfo].files.to_list()[0].root.path
+    asserts.equals(
+        env,
+        ["tests/rules/models", generated + "/tests/rules/models", ".", generated],
+        flags["import-path"][:4],
+    )
 
     # The model and the samples, not the model's sources; and torchao.
     inputs = [file.short_path for file in action.inputs.to_list()]
@@ -78,7 +85,7 @@ def _hermetic_test_impl(ctx):
     variables = action_of(env, ctx.attr.mnemonic).env
     asserts.equals(
         env,
-        ["HOME", "LC_ALL", "LOGNAME", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
+        ["HF_HUB_OFFLINE", "HOME", "LC_ALL", "LOGNAME", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
         sorted(variables.keys()),
     )
     asserts.equals(env, "/dev/null", variables["HOME"])

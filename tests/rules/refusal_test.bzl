@@ -74,6 +74,7 @@ def refusal_tests(name):
     program_test(name = "three_tolerances", program = mps_test, tags = ["manual"], tolerances = {"float32": "1e-3,1e-3,0"})
     program_test(name = "negative_tolerance", program = mps_test, tags = ["manual"], tolerances = {"int8": "-1"})
     program_test(name = "negative_seeds", program = mps_test, seeds = -1, tags = ["manual"])
+    program_test(name = "several_tolerances", atol = "high", program = mps_test, rtol = "-1", seeds = -2, tags = ["manual"], tolerances = {"int8": "x"})
     program_test(name = "inputs_without_entry", srcs = sources, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     quantized_program(name = "samples_of_another_module", srcs = sources, calibration_entry = "foo:build", program = program, tags = ["manual"])
     quantized_program(name = "sources_without_entry", srcs = sources, calibration = sources, program = program, tags = ["manual"])
@@ -136,6 +137,7 @@ def refusal_tests(name):
         "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],
+        "several_tolerances": ["error DC514", "seeds cannot be -2", "atol cannot be \"high\"", "rtol cannot be \"-1\"", "the tolerance of int8 cannot be \"x\""],
         "setting_without_value": ["error DC418", "variant \"half\" sets \"variant_bool\"", "expected: \"variant_bool=VALUE\" or"],
         "sources_without_entry": ["error DC101", "srcs, deps, data and seed are for calibration_entry", "list data files of tensors in `calibration`"],
         "specification_without_profile": ["error DC402", "it has no profile, INT or FP", "such as TOSA-1.0+INT"],

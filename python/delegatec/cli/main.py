@@ -8,6 +8,7 @@ before); 2 invalid command line; 70 a bug or crash of the compiler; 128 and the 
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -34,6 +35,8 @@ def main(argv: Sequence[str]) -> int:
     """
     open_standard_streams()
     pin_arithmetic()
+    # Warnings of torch's C++ code, such as of deprecated uses in its own code: Python's are ignored, too.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if "--persistent_worker" in argv:
         from delegatec.cli import worker
 
@@ -67,6 +70,7 @@ def run_verb(argv: Sequence[str], execute: Execute = lambda run: run()) -> int:
 
 
 def _run(command: Command, outputs: Outputs) -> int:
+    streams = sys.stdout, sys.stderr
     try:
         with warnings.catch_warnings():
             if not sys.warnoptions:
@@ -75,6 +79,7 @@ def _run(command: Command, outputs: Outputs) -> int:
             if sys.stdout is not None:  # user code may have replaced it
                 sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 - the last resort
+        sys.stdout, sys.stderr = streams  # user code may have replaced them
         return report_failure(error, command.label, outputs.given)
     assert code != 0 or not outputs.missing(), f"not written: {', '.join(outputs.missing())}"
     return code

@@ -18,7 +18,7 @@ _LONGEST: Final = 250
 
 
 def exception_text(error: BaseException) -> str:
-    """Returns the type of an exception and the first line of its text."""
+    """Returns the type of an exception and the first line of its text, with what a colon announces."""
     kind, text = type(error).__name__, first_line(error)
     if is_out_of_memory(error):
         found = _ALLOCATOR.search(text)
@@ -29,6 +29,8 @@ def exception_text(error: BaseException) -> str:
 def first_line(error: BaseException, longest: int = _LONGEST) -> str:
     """Returns the first line of an exception's text, without colors; empty if it has none, or raises.
 
+    If that line ends with a colon, as in "Error(s) in loading state_dict for Linear:", the next ones follow.
+
     Args:
         error: the exception.
         longest: number of characters that are kept.
@@ -37,7 +39,9 @@ def first_line(error: BaseException, longest: int = _LONGEST) -> str:
         text = _ANSI.sub("", str(error))
     except Exception:  # noqa: BLE001 - a class of the user
         return ""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    line, *others = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if line.endswith(":"):
+        line = " ".join([line, *others])
     line = _ENFORCE.sub("", line)
     if isinstance(error, ImportError):
         line = _MODULE_FILE.sub("", line)
@@ -51,10 +55,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Returns a question for the closest of the known words; empty if none is close."""
+def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Returns a question for the closest of the known words; empty if none is close.
+
+    Args:
+        word: what was written.
+        known: what could have been meant.
+        cutoff: the least similarity, between 0 and 1.
+    """
     lowered = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(str(word).lower(), lowered, n=1)
+    near = difflib.get_close_matches(str(word).lower(), lowered, n=1, cutoff=cutoff)
     return f"did you mean {lowered[near[0]]!r}?" if near else ""
 
 

@@ -78,6 +78,17 @@ _CAUSES: Final = {
         "a condition of one element",
         "select elements with torch.where, or reduce the condition with any() or all()",
     ),
+    r"User output (nan) is not in the correct order": Cause(
+        "returns the number {}, which torch.export cannot store",
+        "tensors, and numbers that are equal to themselves",
+        'return a tensor: torch.tensor(float("nan"))',
+        "DC119",
+    ),
+    r"Module \[(\w+)\] is missing the required \"forward\" function": Cause(
+        "calls forward() of {}, which does not define it",
+        "modules with a method forward",
+        "define or rename it; call the items of a ModuleList or ModuleDict one by one",
+    ),
     r"maximum recursion depth exceeded": Cause(
         "is nested too deeply: its calls exceed Python's recursion limit",
         "recursion that ends",

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Final
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.diagnostics.exceptions import printable
 from delegatec.frontend import session
+
+_EXTERNAL: Final = re.compile(r"^external/[^/]+/(?=.)")
 
 
 def data_path(name: str) -> str:
@@ -19,7 +23,8 @@ def data_path(name: str) -> str:
 
     Args:
         name: path of a declared file, or of a file in a declared directory, relative to the directory of the
-            model's source ("foo.safetensors"), or to the workspace root ("models/foo.safetensors").
+            model's source ("foo.safetensors"), or to the workspace root ("models/foo.safetensors"); a file of
+            another repository is named relative to the root of that repository.
 
     Returns:
         The path of the file.
@@ -36,17 +41,27 @@ def data_path(name: str) -> str:
     folder = os.path.dirname(running.workspace.relative(running.source))
     wanted = dict.fromkeys(os.path.normpath(os.path.join(start, name)) for start in (folder, ""))
     declared = {path: running.workspace.relative(path) for path in running.data}
-    for path, relative in declared.items():
-        for candidate in wanted:
-            inner = os.path.relpath(candidate, relative)
-            if inner == os.curdir or (os.path.isdir(path) and not inner.startswith(os.pardir)):
-                return _existing(os.path.normpath(os.path.join(path, inner)), candidate)
-    known = ", ".join(sorted(declared.values())) or "none"
+    inside = {path: _inside_repository(relative) for path, relative in declared.items()}
+    for names in (declared, inside):
+        for path, relative in names.items():
+            for candidate in wanted:
+                inner = os.path.relpath(candidate, relative)
+                if inner == os.curdir or (os.path.isdir(path) and not inner.startswith(os.pardir)):
+                    return _existing(os.path.normpath(os.path.join(path, inner)), candidate)
+    base = os.path.basename(name)
+    near = next((path for path in sorted(inside.values()) if os.path.basename(path) == base), None)
     raise _missing(
         f'undeclared data file "{name}"',
-        f'add it to `data` of the exported_program target: data = ["{os.path.basename(name)}"]',
-        expected=f"one of: {known}",
+        f'write delegatec.data_path("{near}"), or add another file to `data` of the exported_program target'
+        if near is not None
+        else f'add it to `data` of the exported_program target: data = ["{base}"]',
+        expected=f"one of: {', '.join(sorted(inside.values())) or 'none'}",
     )
+
+
+def _inside_repository(path: str) -> str:
+    """Returns the path of a file in its own repository: external/REPOSITORY/PATH is that of another one."""
+    return _EXTERNAL.sub("", path)
 
 
 def _existing(path: str, name: str) -> str:

@@ -41,6 +41,28 @@ def test_declared_files_are_found(folder: Path, name: str, found: str) -> None:
     assert current() is None
 
 
+@pytest.mark.parametrize("repository", ["team_models", "team_models~", "_main~_repo_rules~team_models"])
+def test_a_file_of_another_repository_is_found_from_its_root(folder: Path, repository: str) -> None:
+    declared = f"external/{repository}/zoo/scale.txt"
+    path = folder / declared
+    path.parent.mkdir(parents=True)
+    path.write_text("1.5")
+    with running(Session(Workspace.at(str(folder)), "models/net.py", (declared,))):
+        assert Path(data_path("zoo/scale.txt")).read_text() == "1.5"
+        assert data_path(declared) == declared
+        with pytest.raises(DelegatecError) as caught:
+            data_path("scale.txt")
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.expected == "one of: zoo/scale.txt"
+    assert 'delegatec.data_path("zoo/scale.txt")' in diagnostic.help
+
+
+def test_a_file_of_this_repository_comes_before_one_of_another(folder: Path) -> None:
+    data = ("external/team/shared/b.bin", "shared/b.bin")
+    with running(Session(Workspace.at(str(folder)), "models/net.py", data)):
+        assert data_path("shared/b.bin") == "shared/b.bin"
+
+
 @pytest.mark.parametrize("name", ["hidden.bin", "b.bin", "none.bin"])
 def test_others_are_not_even_if_they_exist(folder: Path, name: str) -> None:
     session = Session(Workspace.at(str(folder)), "models/net.py", ("models/a.bin", "shared/b.bin"))

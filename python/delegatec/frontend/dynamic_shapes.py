@@ -123,7 +123,12 @@ def _size_problems(path: str, size: int, spec: Any) -> Iterator[Diagnostic]:
     if isinstance(spec, Dim):
         # The bounds of a dimension derived from another one follow from it.
         low, high = getattr(spec, "min", None), getattr(spec, "max", None)
-        if (low is not None and size < low) or (high is not None and size > high):
+        if wrong := [bound for bound in (low, high) if isinstance(bound, float)]:
+            message = f"{path} has the bound {wrong[0]!r}, of type {type(wrong[0]).__name__}"
+            yield Diagnostic(
+                "DC113", message, expected="integers", help="write Dim(name, min=1, max=8), in whole numbers"
+            )
+        elif (low is not None and size < low) or (high is not None and size > high):
             message = f"{path} has the range {low} to {high}, and the example input the size {size}"
             help = "change the bounds of the Dim, or the example input"
             yield Diagnostic(

@@ -7,26 +7,22 @@ import importlib.util
 import inspect
 import os
 import random
-import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import numpy
 import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
-from delegatec.diagnostics.exceptions import did_you_mean, exception_text, is_out_of_memory
+from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.diagnostics.quiet import quiet_logger
 from delegatec.frontend.model import Model
 from delegatec.frontend.session import Session
-from delegatec.frontend.workspace import preferred
-
-_LIBRARIES: Final = frozenset(
-    {"delegatec", "delegatec_schemas", "flatbuffers", "numpy", "safetensors", "sympy", "torch"}
-)
-_NOT_IN_DIRECTORY: Final = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' \(unknown location\)")
+from delegatec.frontend.user_errors import LIBRARIES, raise_user_error
 
 
 def load_model(session: Session, entry: str, seed: int) -> Model:
@@ -78,11 +74,31 @@ def call_entry(
     function = _entry(session, module, entry)
     _seed(seed)
     try:
-        return function, finish(function())
+        with _failures_of_threads() as failures:
+            result = finish(function())
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - user code ran
-        _raise_user_error(session, error, "DC106", f"{entry}() raises")
+        raise_user_error(session, error, "DC106", f"{entry}() raises")
+    if failures:
+        raise_user_error(session, failures[0], "DC106", f"a thread of {entry}() raises")
+    return function, result
+
+
+@contextmanager
+def _failures_of_threads() -> Iterator[list[BaseException]]:
+    """Collects the exceptions that end threads, which Python prints and forgets."""
+    failures: list[BaseException] = []
+
+    def keep(ended: threading.ExceptHookArgs) -> None:
+        if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+            failures.append(ended.exc_value)
+
+    before, threading.excepthook = threading.excepthook, keep
+    try:
+        yield failures
+    finally:
+        threading.excepthook = before
 
 
 def choose_source(sources: Sequence[str], module: str) -> str:
@@ -141,7 +157,7 @@ def _import(session: Session) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - user code ran
-        _raise_user_error(session, error, "DC104", f"importing {relative} raises")
+        raise_user_error(session, error, "DC104", f"importing {relative} raises")
     return module
 
 
@@ -150,7 +166,7 @@ def _hidden_module(session: Session) -> str:
     for root in (session.workspace.root, *session.workspace.import_roots):
         path = os.path.relpath(os.path.abspath(session.source), root)
         name, slash, _ = path.removesuffix(".py").partition(os.sep)
-        if name in _LIBRARIES or (name in sys.stdlib_module_names and not slash):
+        if name in LIBRARIES or (name in sys.stdlib_module_names and not slash):
             return name
     return ""
 
@@ -194,51 +210,6 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
         )
     result: Callable[[], Any] = function
     return result
-
-
-def _raise_user_error(session: Session, error: BaseException, code: str, what: str) -> NoReturn:
-    if isinstance(error, DelegatecError):
-        raise error
-    workspace = session.workspace
-    location = preferred(workspace.frames(error.__traceback__))
-    if isinstance(error, SyntaxError):
-        location = workspace.line(error.filename or session.source, error.lineno or 1)
-        _fail(
-            "DC102", f"syntax error in {location.file}: {error.msg}", location, help_text="correct this line"
-        )
-    if missing := _missing_module(error):
-        _fail(
-            "DC103",
-            f'no module named "{missing}"',
-            location,
-            expected="a module provided by `deps` of the target",
-            help_text=f'add the py_library that provides "{missing}" to `deps`',
-        )
-    if isinstance(error, FileNotFoundError) and error.filename:
-        name = os.fspath(error.filename)
-        name = name if isinstance(name, str) else os.fsdecode(name)
-        _fail(
-            "DC115",
-            f'no such file: "{workspace.relative(name) if os.path.isabs(name) else name}"',
-            location,
-            expected="a file declared in `data` and located with delegatec.data_path(name)",
-            help_text="add the file to `data` of the target and open delegatec.data_path(name)",
-        )
-    _fail(
-        code,
-        f"{what}: {exception_text(error)}",
-        location,
-        help_text="make the model smaller" if is_out_of_memory(error) else "fix this line or its inputs",
-    )
-
-
-def _missing_module(error: BaseException) -> str:
-    """Returns the name of the module that an import lacks; empty for other errors."""
-    if isinstance(error, ModuleNotFoundError):
-        return error.name or ""
-    # From a directory without an __init__.py: what it does not have would be a module.
-    found = _NOT_IN_DIRECTORY.search(str(error)) if isinstance(error, ImportError) else None
-    return f"{found[2]}.{found[1]}" if found else ""
 
 
 def definition(session: Session, function: Any) -> SourceLocation | None:
