@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Final
 
 import pytest
@@ -11,6 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Call
+from delegatec.delegation.partitioning.rules import PartitionRules
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from tests.oracle.oracle import mapped
 from tests.oracle.xnnpack import numbers, run_in_runtime
 
 _LONGEST: Final = 24
@@ -119,6 +124,30 @@ def test_functions_of_whole_numbers_are_computed_in_a_delegate_if_nothing_follow
 
     report = run_in_runtime(Call(function), [(torch.arange(-4, 9),)])
     assert len(report.delegates) == 1
+
+
+class Products(nn.Module):
+    """Attention in products of matrices, as models have it that do not call torch's attention."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = x.view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4)
+        mixed = (query @ key.mT / 2).softmax(-1) @ value
+        return mixed.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("minimum", [1, 1000])
+def test_products_of_batches_that_vary(minimum: int) -> None:
+    """Five delegates. A product that is not delegated has no kernel in this form."""
+    sizes = {0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=9)}
+    exported = torch.export.export(Products(), (numbers(3, 5, 24),), dynamic_shapes=(sizes,))
+    lowered = lower({"forward": exported}, "xnnpack", rules=PartitionRules(minimum_nodes=minimum))
+    assert len(lowered.reports["forward"].delegates) == (minimum == 1)
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    program = mapped(file.getvalue())
+    for shape in ((3, 5), (8, 9), (1, 2)):
+        x = numbers(*shape, 24)
+        torch.testing.assert_close(program.run([x])[0], Products()(x), rtol=2e-5, atol=2e-6)
 
 
 class Sized(nn.Module):

@@ -24,6 +24,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.separate_batches import separate_batches
 from delegatec.edge.passes.separate_rows import separate_rows
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.program import EdgeProgram
@@ -81,7 +82,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `PreparesPrograms`."""
-        return (split_cached_attention, separate_rows, convert_inputs_first)
+        return (split_cached_attention, separate_rows, separate_batches, convert_inputs_first)
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

@@ -15,6 +15,7 @@ from collections.abc import Collection, Hashable, Sequence
 from functools import partial
 from typing import Final
 
+import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
@@ -32,6 +33,8 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
 _NONE: Final[frozenset[OpOverload]] = frozenset()
+_PREPARED: Final = {torch.ops.aten.matmul.default}
+"""Composites that preparations of partitioners create, see `edge/passes/separate_batches.py`."""
 
 
 def decompose_for(
@@ -76,7 +79,7 @@ def decompose_rejected(program: EdgeProgram, preserved: Collection[OpOverload]) 
         program: edited in place.
         preserved: operators that the backends preserved.
     """
-    foreign = set(preserved) - KERNEL_COMPOSITES
+    foreign = ({*preserved} | _PREPARED) - KERNEL_COMPOSITES
     left = [p for p in program.walk() if any(node.target in foreign for node in p.graph.nodes)]
     for part in left:
         run_pass(part, partial(decompose, preserve=KERNEL_COMPOSITES))

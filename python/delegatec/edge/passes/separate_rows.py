@@ -68,9 +68,12 @@ def _layer(node: Node, fixed: Container[str]) -> _Layer | None:
     if node.target is aten.linear.default:
         bound = bind(node)
         return _Layer(bound["input"], bound["weight"], bound["bias"], False)
-    if node.target is not aten.addmm.default or not dtype_of(node).is_floating_point:
+    if node.target not in (aten.addmm.default, aten.mm.default) or not dtype_of(node).is_floating_point:
         return None
     bound = bind(node)
+    if node.target is aten.mm.default:
+        is_layer = bound["mat2"].name in fixed
+        return _Layer(bound["self"], bound["mat2"], None, True) if is_layer else None
     bias, weight = bound["self"], bound["mat2"]
     is_layer = weight.name in fixed and len(shape_of(bias)) == 1
     is_plain = bound["beta"] == bound["alpha"] == 1

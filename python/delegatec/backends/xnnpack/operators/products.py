@@ -63,6 +63,17 @@ def _bmm(b: GraphBuilder, node: Node) -> None:
     b.alias(node, multiplied(b, b.of(bound["self"]), b.of(bound["mat2"])))
 
 
+def _matmul(b: GraphBuilder, node: Node) -> None:
+    """Multiplies matrices whose batch dimensions broadcast."""
+    bound = bind(node)
+    b.alias(node, multiplied(b, b.of(bound["self"]), b.of(bound["other"])))
+
+
+def _vectors(node: Node, _: object) -> str | None:
+    ranks = [len(shape_of(bind(node)[name])) for name in ("self", "other")]
+    return f"operands of the ranks {ranks}" if len({*ranks}) > 1 or ranks[0] < 3 else None
+
+
 def _zero_factor(node: Node, _: object) -> str | None:
     return next((f"{name} is 0" for name in ("alpha", "beta") if bind(node)[name] == 0), None)
 
@@ -72,6 +83,8 @@ _FACTORS: Final = Constraint(
     "Neither factor is zero: ATen ignores the operand then, NaN and infinities included.",
     _zero_factor,
 )
+
+_MATRICES: Final = Constraint("rank", "Operands are batches of matrices of one rank.", _vectors)
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
@@ -85,4 +98,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row("mm", _mm, SAME_DTYPES, resizes=True),
     operator_row("addmm", _addmm, SAME_DTYPES, _FACTORS, resizes=True),
     operator_row("bmm", _bmm, SAME_DTYPES, resizes=True),
+    operator_row(
+        "matmul", _matmul, SAME_DTYPES, _MATRICES, resizes=True, note="of batches in several sizes that vary"
+    ),
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -15,6 +16,7 @@ from delegatec.backends.xnnpack.operators.cases.case import Case
 
 _BATCH: Final = torch.export.Dim("batch", min=1, max=6)
 _LENGTH: Final = torch.export.Dim("length", min=2, max=40)
+_ROWS: Final = floats(1, 5, 6)
 _SIZES: Final = ((3, 5), (6, 40), (1, 2), (1, 40), (6, 2))
 
 
@@ -46,6 +48,17 @@ def _attention(mask: Callable[[Tensor], Tensor] | None = None, keys: int = 4, **
         return _joined(mixed) + kept[:, :, None]
 
     return _case(call, (32,), (8 * keys,), (8 * keys,), ())
+
+
+def _explicit(keeps: bool, query: Tensor, key: Tensor, value: Tensor, shift: Tensor) -> Tensor:
+    """Attention as products and a softmax, which scores that are not kept leave out."""
+    parts = [_split(each, 4) for each in (query, key, value)]
+    scores = parts[0] @ parts[1].mT / 8**0.5
+    if keeps:
+        scores = scores.masked_fill((shift > 0.5)[:, None, None], -1e4)
+    else:
+        scores = scores + shift[:, None, None]
+    return _joined(scores.softmax(-1) @ parts[2])
 
 
 def _together(x: Tensor) -> Tensor:
@@ -136,6 +149,10 @@ CASES: Final[dict[str, Case]] = {
     "sizes-attention-shared-heads": _attention(keys=2),
     "sizes-attention-shared-heads-causal": _attention(keys=1, is_causal=True),
     "sizes-attention-shared-heads-bools": _attention(lambda kept: (kept > -1.0)[:, None, None], keys=2),
+    "sizes-products": _case(partial(_explicit, False), (32,), (32,), (32,), ()),
+    "sizes-products-kept": _case(partial(_explicit, True), (32,), (32,), (32,), ()),
+    "sizes-products-of-copies": _case(lambda x: x.tanh() @ _ROWS, (4, 5)),
+    "sizes-products-of-rows": _case(lambda x: x.exp() @ _ROWS[0], (5,)),
     "sizes-encoder": _case(_Encoder(True), (16,), half=3e-2),
     "sizes-encoder-length-first": _case(_Encoder(False), (16,), half=3e-2),
 }

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of matrices whose batch dimensions a view joins before them, and divides behind them."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.passes.eliminate_common import eliminate_common
+from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
+from delegatec.edge.passes.movement.merge import merge_movements
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import sizes_key
+
+aten = torch.ops.aten
+
+Shape = list[int | torch.SymInt]
+
+
+def separate_batches(program: EdgeProgram) -> bool:
+    """Lets products of matrices keep their batch dimensions, if sizes vary that a view would have to divide.
+
+    Attention that a model computes with `matmul` multiplies [batch * heads, length, depth]: a backend that
+    infers one size of a view cannot divide the result. The product becomes `matmul`, which is not in normal
+    form: of operands of the rank of the result, whose batch dimensions broadcast.
+
+    Args:
+        program: edited in place.
+
+    Returns:
+        Whether it had such products.
+    """
+    builder = Builder(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        batch = _batch(node) if node.target is aten.bmm.default else None
+        if batch is None:
+            continue
+        users = list(node.users)
+        first, second = (_separate(builder.at(node), bind(node)[name], batch) for name in ("self", "mat2"))
+        product = builder.call(aten.matmul.default, first, second)
+        if sizes_key(product.meta["val"].shape) != sizes_key(users[0].meta["val"].shape):
+            # Both operands were copied along a dimension.
+            product = builder.call(aten.expand.default, product, list(users[0].meta["val"].shape))
+        for user in users:
+            user.replace_all_uses_with(product)
+        changed = True
+    if changed:
+        eliminate_dead_code(program)
+        merge_movements(program)
+        eliminate_common(program)
+        eliminate_dead_code(program)
+    return changed
+
+
+def _batch(product: Node) -> Shape | None:
+    """Returns the batch dimensions to which all users divide a product; None unless several sizes vary."""
+    users, bound = list(product.users), bind(product)
+    if not users or not dtype_of(product).is_floating_point:
+        return None
+    if any(each.target is not aten.view.default for each in users):
+        return None
+    if not all(bound[name].target is aten.view.default or _is_one(bound[name]) for name in ("self", "mat2")):
+        return None
+    shape, old = users[0].meta["val"].shape, product.meta["val"].shape
+    if any(sizes_key(user.meta["val"]) != sizes_key(shape) for user in users):
+        return None
+    is_divided = len(shape) > 3 and sizes_key(shape[-2:]) == sizes_key(old[-2:])
+    several = sum(not isinstance(size, int) for size in shape) > 1
+    return list(shape[:-2]) if is_divided and several and not isinstance(old[0], int) else None
+
+
+def _is_one(operand: Node) -> bool:
+    """Whether an operand is copies of one matrix."""
+    if operand.target is not aten.expand.default:
+        return False
+    return all(isinstance(size, int) and size == 1 for size in _sizes(bind(operand)["self"])[:-2])
+
+
+def _sizes(node: Node) -> Shape:
+    return list(node.meta["val"].shape)
+
+
+def _separate(builder: Builder, view: Node, batch: Shape) -> Node:
+    """Returns an operand with separate batch dimensions, without the copies that a product makes itself."""
+    shape = [*batch, *view.meta["val"].shape[-2:]]
+    source: Node = view if _is_one(view) else bind(view)["self"]
+    is_copied = source.target is aten.expand.default
+    if is_copied and (source is view or sizes_key(_sizes(source)) == sizes_key(shape)):
+        copied: Node = bind(source)["self"]
+        sizes = _sizes(copied)
+        return builder.call(aten.view.default, copied, [*[1] * (len(shape) - len(sizes)), *sizes])
+    return builder.call(aten.view.default, view, shape)
