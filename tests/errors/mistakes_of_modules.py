@@ -86,13 +86,7 @@ MODULES: Final[tuple[Mistake, ...]] = (
     export("formats a tensor", "DC111", "formats the value", forward="return x + len(f'{x.sum():.2f}')"),
     export("nests 2000 modules", "DC111", "more than 400 deep", "nn.Sequential", source=_DEEP),
     export("calls forward from forward", "DC110", "nested too deeply", forward="return self.forward(x)"),
-    export(
-        "calls cuda() in forward",
-        "DC110",
-        "a device other than the CPU",
-        "x.device",
-        forward="return x.cuda()",
-    ),
+    export("calls cuda() in forward", "DC110", "other than the CPU", "x.device", forward="return x.cuda()"),
     export("moves to mps in forward", "DC110", "other than the CPU", forward="return x.to('mps')"),
     export(
         "calls backward in forward",

@@ -8,23 +8,33 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaModel
 
 
+def llama_config(width: int, layers: int, tokens: int) -> LlamaConfig:
+    """Returns a configuration: heads of 32 elements, half as many heads of keys, a vocabulary of 256.
+
+    Args:
+        width: elements of a hidden state, a multiple of 64.
+        layers: number of layers.
+        tokens: the most that a sequence has.
+    """
+    return LlamaConfig(
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 32,
+        num_key_value_heads=width // 64,
+        vocab_size=256,
+        max_position_embeddings=tokens,
+        use_cache=False,
+    )
+
+
 class Llama(nn.Module):
     """The decoder's layers and a head, on embeddings of tokens: 1.2 M parameters in linear layers."""
 
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        config = LlamaConfig(
-            hidden_size=256,
-            intermediate_size=512,
-            num_hidden_layers=2,
-            num_attention_heads=8,
-            num_key_value_heads=4,
-            vocab_size=256,
-            max_position_embeddings=64,
-            use_cache=False,
-        )
-        self.network = LlamaModel(config)
+        self.network = LlamaModel(llama_config(256, layers=2, tokens=64))
         self.network.set_input_embeddings(nn.Identity())
         self.head = nn.Linear(256, 256, bias=False)
 

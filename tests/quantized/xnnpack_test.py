@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ from torchao.quantization import (
 )
 from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-from transformers import DistilBertConfig, DistilBertModel, LlamaConfig, LlamaForCausalLM
+from transformers import DistilBertConfig, DistilBertModel, LlamaForCausalLM
 
 from delegatec import Model
 from delegatec.backends.xnnpack.operators.grid import operations
@@ -34,6 +34,7 @@ from delegatec.frontend.export import export
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from tests.oracle.oracle import OracleProgram
+from tests.quantized.llama import llama_config
 
 TOKENS: Final = 16
 
@@ -41,26 +42,17 @@ TOKENS: Final = 16
 class Output(nn.Module):
     """One tensor of the output of a model of transformers."""
 
-    def __init__(self, network: nn.Module, name: str, **options: Any) -> None:
+    def __init__(self, network: nn.Module, name: str) -> None:
         super().__init__()
-        self.network, self.name, self.options = network, name, options
+        self.network, self.name = network, name
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        result: Tensor = self.network(tokens, attention_mask=mask, **self.options)[self.name]
+        result: Tensor = self.network(tokens, attention_mask=mask)[self.name]
         return result
 
 
 def llama() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    config = LlamaConfig(
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=256,
-        max_position_embeddings=TOKENS,
-    )
-    model = Output(LlamaForCausalLM(config), "logits", use_cache=False)
+    model = Output(LlamaForCausalLM(llama_config(128, layers=1, tokens=TOKENS)), "logits")
     return model.eval(), (torch.arange(TOKENS)[None],)
 
 
