@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,64 @@ def measure_xnnpack(case: Case) -> Whole:
         return Whole(len(report.delegates), report.nodes_left, error)
 
 
+@dataclass(frozen=True)
+class Half:
+    """The XNNPACK program of an architecture in fp16, in the stock runtime.
+
+    Attributes:
+        relative: largest difference of its outputs from eager mode in float32, as in `Error`.
+        eager: the same of eager mode in float16; None where torch cannot run it.
+        saturated: whether constants beyond float16 are clamped: it is refused otherwise.
+    """
+
+    relative: float
+    eager: float | None
+    saturated: bool
+
+
+def measure_fp16(case: Case) -> Half:
+    """Does the same as `measure_xnnpack` in fp16, and runs eager mode in float16.
+
+    Raises:
+        DelegatecError: the compiler rejects it.
+        RuntimeError: the stock runtime rejects the program.
+    """
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.pt2"
+        archive.save(export(case.declared()), str(path))
+        options = {"precision": "fp16"}
+        try:
+            lowered = _lowered(path, "xnnpack", options)
+        except DelegatecError as error:
+            if {diagnostic.code for diagnostic in error.diagnostics} != {"DC406"}:
+                raise
+            options["fp16_overflow"] = "saturate"
+            lowered = _lowered(path, "xnnpack", options)
+        found = compare(case, _in_runtime(_written(lowered, folder)))
+        return Half(found.relative, _eager_fp16(case), len(options) > 1)
+
+
+def _eager_fp16(case: Case) -> float | None:
+    module = case.module().half()
+
+    def run(inputs: Sequence[Any]) -> list[Any]:
+        halves = dict(zip(case.inputs, map(_half, inputs), strict=True))
+        with torch.no_grad():
+            results = pytree.tree_leaves(module(**halves))
+        return [r.float() if isinstance(r, torch.Tensor) and r.dtype == torch.float16 else r for r in results]
+
+    try:
+        found = compare(case, run).relative
+    except (RuntimeError, ValueError):  # Operands of two dtypes, or no kernel for float16.
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _half(value: Any) -> Any:
+    return value.half() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
 def compare(case: Case, run: _Run) -> Error:
     """Runs a program and eager mode as often as the case specifies; both keep their state."""
     module = case.module()
@@ -163,8 +221,8 @@ def difference(actual: Any, expected: Any) -> Error:
     return Error(absolute, absolute / scale if scale else absolute)
 
 
-def _lowered(path: Path, backend: str) -> Lowered:
-    return lower(archive.load(str(path)).methods, backend)
+def _lowered(path: Path, backend: str, options: Mapping[str, str] | None = None) -> Lowered:
+    return lower(archive.load(str(path)).methods, backend, options)
 
 
 def _written(lowered: Lowered, folder: str) -> Path:

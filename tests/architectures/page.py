@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.architectures.case import Case
-from tests.architectures.measure import Error, Measurement, Whole
+from tests.architectures.measure import Error, Half, Measurement, Whole
 
 _INTRODUCTION: Final = """\
 # Architectures
@@ -28,6 +28,8 @@ eager mode.
 | kernels | different kernels that it calls |
 | MPS, XNNPACK | delegates of that program + operators that are not delegated |
 | error | largest difference from eager mode, absolute and relative to the largest magnitude of its output |
+| XNNPACK fp16 | relative error in fp16, with that of eager mode in float16 if torch runs it; \
+`saturated`: refused without `fp16_overflow = "saturate"` |
 | memory | planned bytes of the portable program, and their ratio to the lower bound of any plan |
 """
 
@@ -42,6 +44,7 @@ _HEADER: Final = (
     "portable error",
     "MPS error",
     "XNNPACK error",
+    "XNNPACK fp16",
     "memory",
 )
 _REFUSED_HEADER: Final = ("architecture", "family", "code", "reason")
@@ -85,12 +88,19 @@ def xnnpack_cells(whole: Whole) -> dict[str, str]:
     return xnnpack_counts(whole) | {"XNNPACK error": _error(whole.error)}
 
 
+def fp16_cells(half: Half) -> dict[str, str]:
+    """Returns the cell of the XNNPACK program in fp16."""
+    eager = "-" if half.eager is None else f"{half.eager:.0e}"
+    saturated = ", saturated" if half.saturated else ""
+    return {"XNNPACK fp16": f"{half.relative:.0e} ({eager}){saturated}"}
+
+
 def render(rows: Mapping[Case, Cells]) -> str:
     """The page.
 
     Args:
-        rows: cells of each supported case, by `cells` and `xnnpack_cells`; errors of the others are in the
-            cases.
+        rows: cells of each supported case, by `cells`, `xnnpack_cells` and `fp16_cells`; errors of the
+            others are in the cases.
     """
     measured = [
         (case.name, case.family, *(row[column] for column in _HEADER[2:]))

@@ -16,8 +16,8 @@ from pathlib import Path
 from delegatec.diagnostics import DelegatecError
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
-from tests.architectures.measure import Measurement, Whole, measure, measure_xnnpack, refusal
-from tests.architectures.page import Cells, cells, parse, render, xnnpack_cells
+from tests.architectures.measure import Measurement, Whole, measure, measure_fp16, measure_xnnpack, refusal
+from tests.architectures.page import Cells, cells, fp16_cells, parse, render, xnnpack_cells
 
 # The cells that were measured, and what is wrong with them; "" for nothing.
 _Row = tuple[Cells, str]
@@ -28,10 +28,10 @@ def _xnnpack(number: int) -> _Row:
     if case.refusal:
         return {}, ""
     try:
-        found = measure_xnnpack(case)
+        found, half = measure_xnnpack(case), measure_fp16(case)
     except DelegatecError as error:
         return {}, str(error)
-    return xnnpack_cells(found), _excess(case, xnnpack=found)
+    return xnnpack_cells(found) | fp16_cells(half), _excess(case, xnnpack=found)
 
 
 def _all(number: int) -> _Row:
@@ -40,10 +40,10 @@ def _all(number: int) -> _Row:
         code = refusal(case)
         return {}, "" if code == case.refusal[0] else f"the code is {code}"
     try:
-        found, xnnpack = measure(case), measure_xnnpack(case)
+        found, xnnpack, half = measure(case), measure_xnnpack(case), measure_fp16(case)
     except DelegatecError as error:
         return {}, str(error)
-    return cells(found) | xnnpack_cells(xnnpack), _excess(case, found, xnnpack)
+    return cells(found) | xnnpack_cells(xnnpack) | fp16_cells(half), _excess(case, found, xnnpack)
 
 
 def _excess(case: Case, found: Measurement | None = None, xnnpack: Whole | None = None) -> str:

@@ -9,15 +9,24 @@ import pytest
 
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
-from tests.architectures.measure import measure_xnnpack
+from tests.architectures.measure import measure_fp16, measure_xnnpack
 from tests.architectures.page import parse, xnnpack_counts
 
 PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
+SUPPORTED = [case for case in CASES if not case.refusal]
 HELP = "run `bazel run //tests/architectures:table -- --xnnpack`, and check the changes"
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.refusal], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", SUPPORTED, ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
     found = measure_xnnpack(case)
     assert found.error.relative <= case.tolerance
     assert PAGE[case.name]["XNNPACK"] == xnnpack_counts(found)["XNNPACK"], HELP
+
+
+@pytest.mark.parametrize("case", SUPPORTED, ids=lambda case: case.name)
+def test_fp16_is_about_as_right_as_eager_mode_in_float16(case: Case) -> None:
+    """Choices among close values, as of detectors, are other ones in eager mode, too."""
+    found = measure_fp16(case)
+    assert found.relative <= max(3 * (found.eager or 0), 6e-3)
+    assert ("saturated" in PAGE[case.name]["XNNPACK fp16"]) == found.saturated, HELP
