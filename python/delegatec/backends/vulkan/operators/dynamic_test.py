@@ -112,7 +112,7 @@ def test_a_static_choice_beside_sizes_that_vary() -> None:
 
 
 def test_positions_of_integers_of_several_sizes() -> None:
-    """Several indices make positions out of sizes, which are no tensors."""
+    """Several indices make positions out of sizes, which are not tensors."""
     sizes = {0: _BATCH, 1: _LENGTH, 2: Dim("depth", max=9), 3: Dim("width", max=9)}
     x = (floats(3, 4, 5, 2) * 50).to(torch.int8)
     rows, columns = torch.tensor([[1], [0]]), torch.tensor([2, 0, 1])
