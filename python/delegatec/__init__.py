@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from delegatec.frontend.model import Model as Model
     from delegatec.lowering import lower as lower
 
+__all__ = [
+    "Method",
+    "Model",
+    "data_path",
+    "export",
+    "extract",
+    "load_checkpoint",
+    "lower",
+    "to_backend",
+    "to_edge",
+]
 __version__ = VERSION
 
 _MODULES = {

@@ -57,6 +57,14 @@ WRONG: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
+def test_public_names() -> None:
+    names: dict[str, Any] = {}
+    exec("from delegatec import *", names)
+    found = {name for name in names if not name.startswith("__")}
+    assert found == set(delegatec.__all__) == set(anything._MODULES)
+    assert all(names[name].__doc__ for name in found)
+
+
 @pytest.mark.parametrize(("told", "call"), WRONG.values(), ids=WRONG.keys())
 def test_a_wrong_type_is_a_diagnostic(told: str, call: Callable[[], Any]) -> None:
     with pytest.raises(DelegatecError, match=f"(?s){told}"):

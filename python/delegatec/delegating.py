@@ -57,6 +57,7 @@ def to_backend(*args: Any, registry: BackendRegistry | None = None) -> Any:
         The lowered program; or the given program with a report on its nodes; or that for each method.
 
     Raises:
-        DelegatecError: all problems of all methods.
+        DelegatecError: DC401, DC404, DC405, DC410, DC411, DC413, DC415, and errors of the backend: all
+            problems of all methods.
     """
     return to_registered_backend(*args, registry=builtin_backends() if registry is None else registry)
