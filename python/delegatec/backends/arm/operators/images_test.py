@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from delegatec.backends.arm.testing import operators, run_case
-from delegatec.backends.common.testing import floats
+from delegatec.backends.arm.testing import compile_module, operators, run_case
+from delegatec.backends.common.testing import Call, floats
 
 IMAGE, LINE, VOLUME = floats(2, 6, 9, 11), floats(2, 6, 13), floats(1, 4, 5, 6, 7)
 
@@ -97,3 +97,10 @@ def test_short_floats(dtype: torch.dtype, specification: str) -> None:
     nn.init.ones_(conv.weight)
     run_case(conv, (x,), specification=specification)
     run_case(nn.AvgPool2d(3), (x,), specification=specification)
+
+
+def test_pools_of_a_dtype_that_the_target_does_not_have() -> None:
+    """Each rule for pools is tried in turn, also on one image."""
+    pool = Call(lambda x: f.avg_pool2d(x, 2, divisor_override=3))
+    compiled = compile_module(pool, (IMAGE[0].bfloat16(),), specification="TOSA-1.0+FP")
+    assert [name for name, _, _ in compiled.left] == ["aten.avg_pool2d.default"]

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from delegatec.backends.arm.testing import run_case
-from delegatec.backends.common.testing import IMAGE, X, Y, floats
+from delegatec.backends.arm.testing import compile_module, run_case
+from delegatec.backends.common.testing import IMAGE, Call, X, Y, floats
 
 LINE = floats(2, 3, 11)
 
@@ -95,3 +95,12 @@ def test_other_dtypes(dtype: torch.dtype) -> None:
         return x.logical_not() if dtype == torch.bool else -x
 
     run_case(moved, ((X * 9).to(dtype),), specification="TOSA-1.0+FP+INT+int16")
+
+
+def test_uint8_of_floats_stays_outside() -> None:
+    """A conversion to the bytes of int8 would end at 127."""
+    module, x = Call(lambda x: (x * 2).to(torch.uint8)), torch.tensor([0.0, 63.9, 64.0, 127.3])
+    compiled = compile_module(module, (x,), specification="TOSA-1.0+FP+INT")
+    ((name, _, message),) = compiled.left
+    assert name == "aten._to_copy.default" and "float32 to uint8" in message
+    assert compiled(x)[0].equal(module(x))

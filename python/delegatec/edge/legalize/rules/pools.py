@@ -84,10 +84,10 @@ def _alone(builder: Builder, node: Node) -> Any:
 def _avg_pool2d(builder: Builder, node: Node) -> Node | None:
     """Divides by the number of elements, and multiplies by a constant to divide by what ATen divides by."""
     bound, axes = bind(node), windows_of(node, 2)
-    if is_uniform(node):
+    x = value_of(builder, bound["self"])
+    if is_uniform(node) or x.rank != 4:
         return None
     count = math.prod(axis.kernel for axis in axes)
-    x = value_of(builder, bound["self"])
     average = averages(x, axes[0], axes[1], count)
     if bound["divisor_override"]:
         factor: float = count / bound["divisor_override"]
