@@ -41,9 +41,11 @@ def separate_batches(program: EdgeProgram) -> bool:
         users = list(node.users)
         first, second = (_separate(builder.at(node), bind(node)[name], batch) for name in ("self", "mat2"))
         product = builder.call(aten.matmul.default, first, second)
-        if sizes_key(product.meta["val"].shape) != sizes_key(users[0].meta["val"].shape):
+        whole = [*batch, *_sizes(node)[-2:]]
+        if sizes_key(_sizes(product)) != sizes_key(whole):
             # Both operands were copied along a dimension.
-            product = builder.call(aten.expand.default, product, list(users[0].meta["val"].shape))
+            product = builder.call(aten.expand.default, product, whole)
+        product = builder.call(aten.view.default, product, _sizes(users[0]))
         for user in users:
             user.replace_all_uses_with(product)
         changed = True
@@ -64,12 +66,29 @@ def _batch(product: Node) -> Shape | None:
         return None
     if not all(bound[name].target is aten.view.default or _is_one(bound[name]) for name in ("self", "mat2")):
         return None
-    shape, old = users[0].meta["val"].shape, product.meta["val"].shape
-    if any(sizes_key(user.meta["val"]) != sizes_key(shape) for user in users):
+    shape, old = _sizes(users[0]), _sizes(product)
+    if any(sizes_key(_sizes(user)) != sizes_key(shape) for user in users):
         return None
-    is_divided = len(shape) > 3 and sizes_key(shape[-2:]) == sizes_key(old[-2:])
-    several = sum(not isinstance(size, int) for size in shape) > 1
-    return list(shape[:-2]) if is_divided and several and not isinstance(old[0], int) else None
+    # einsum has dimensions of size one for those that only the other operand has
+    batch = _before(shape, old[-2:])
+    operands = [[*(batch or ()), *_sizes(bound[name])[-2:]] for name in ("self", "mat2")]
+    several = max(_varying(sizes) for sizes in (*operands, shape)) > 1
+    return batch if batch and several and not isinstance(old[0], int) else None
+
+
+def _before(shape: Shape, matrix: Shape) -> Shape | None:
+    """Returns the sizes of a shape before those of a matrix, if several; sizes of one do not matter."""
+    pending = [key for key in sizes_key(matrix) if key != 1]
+    left = list(shape)
+    while left and (pending or (isinstance(left[-1], int) and left[-1] == 1)):
+        (key,) = sizes_key([left.pop()])
+        if key != 1 and key != pending.pop():
+            return None
+    return left if not pending and len(left) > 1 else None
+
+
+def _varying(shape: Shape) -> int:
+    return sum(not isinstance(size, int) for size in shape)
 
 
 def _is_one(operand: Node) -> bool:

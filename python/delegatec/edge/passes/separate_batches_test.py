@@ -49,6 +49,10 @@ def _program(function: Callable[..., Any], sizes: Any = _SIZES) -> tuple[EdgePro
     [
         lambda x, y: (x @ y.mT).softmax(-1),
         lambda x, y: ((x @ y.mT).softmax(-1) @ y).transpose(1, 2).flatten(2),
+        lambda x, y: torch.einsum("bhid,bhjd->bhij", x, y).softmax(-1),
+        lambda x, y: torch.einsum("bhij,bhjd->bhid", (x @ y.mT).softmax(-1), y),
+        # only operands have two sizes that vary
+        lambda x, y: x.mT @ y,
         # one of the operands is copied
         lambda x, y: x @ torch.ones(3, 4, 5),
         lambda x, y: torch.ones(1, 3, 5, 4) @ y.mT,
@@ -77,6 +81,8 @@ def test_products_of_copies_are_copied() -> None:
         (lambda x, y: torch.bmm(x.flatten(0, 1), y.flatten(0, 1).mT), _SIZES),
         # whole numbers
         (lambda x, y: x.to(torch.int64) @ y.to(torch.int64).mT, _SIZES),
+        # the view divides rows, too
+        (lambda x, y: (x.flatten(0, 1) @ torch.ones(3, 4, 6)[:1]).view(x.shape[0], 3, -1, 2, 3), _SIZES),
         # products of whole batches
         (lambda x, y: x[:, 0] @ y[:, 0].mT, _SIZES),
     ],

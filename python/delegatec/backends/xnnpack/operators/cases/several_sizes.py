@@ -61,6 +61,13 @@ def _explicit(keeps: bool, query: Tensor, key: Tensor, value: Tensor, shift: Ten
     return _joined(scores.softmax(-1) @ parts[2])
 
 
+def _summed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention by einsum, whose views have more dimensions."""
+    parts = [_split(each, 4) for each in (query, key, value)]
+    weights = torch.einsum("bhid,bhjd->bhij", *parts[:2]).softmax(-1)
+    return _joined(torch.einsum("bhij,bhjd->bhid", weights, parts[2]))
+
+
 def _together(x: Tensor) -> Tensor:
     """Computes the operands of attention at once."""
     query, key, value = x.view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4)
@@ -151,6 +158,7 @@ CASES: Final[dict[str, Case]] = {
     "sizes-attention-shared-heads-bools": _attention(lambda kept: (kept > -1.0)[:, None, None], keys=2),
     "sizes-products": _case(partial(_explicit, False), (32,), (32,), (32,), ()),
     "sizes-products-kept": _case(partial(_explicit, True), (32,), (32,), (32,), ()),
+    "sizes-products-einsum": _case(_summed, (32,), (32,), (32,)),
     "sizes-products-of-copies": _case(lambda x: x.tanh() @ _ROWS, (4, 5)),
     "sizes-products-of-rows": _case(lambda x: x.exp() @ _ROWS[0], (5,)),
     "sizes-encoder": _case(_Encoder(True), (16,), half=3e-2),
