@@ -131,9 +131,12 @@ def _is_layer(graph: GraphModule, node: Node, operands: Operands) -> bool:
         return False
     if value.dim() < 2 or value.numel() == value.shape[operands.axis]:
         return False  # a scale for each number
+    shape = x.meta["val"].shape
+    if any(isinstance(size, int) and not size for size in shape):
+        return False  # no elements, so no range
     if operands.form is not Form.LINEAR:
         return True
-    if value.dim() != 2 or not x.meta["val"].dim():
+    if value.dim() != 2 or not shape:
         return False
     return node.target is not aten.addmm.default or _is_affine(node, value)
 

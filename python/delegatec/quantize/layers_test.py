@@ -228,6 +228,21 @@ def test_layers_of_one_input_stay_in_float() -> None:
     assert {"0.weight", "1.weight_levels"} <= set(state)
 
 
+def test_layers_without_elements_stay_in_float() -> None:
+    class Empty(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(32, 8)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.layer(x[:0]), self.layer(x)
+
+    module, x = Empty().eval(), torch.randn(4, 32, generator=torch.Generator().manual_seed(1))
+    empty, found = _quantized(module, (x,), **DYNAMIC).module()(x)
+    assert empty.shape == (0, 8)
+    assert signal_to_noise(module(x)[1], found) > 30
+
+
 def test_methods_share_weights_and_bytes_repeat(tmp_path: Path) -> None:
     methods = export(Model(Words().eval(), None, methods={"forward": (TOKENS,), "one": (TOKENS[:, :1],)}))
     for name in ("a", "b"):

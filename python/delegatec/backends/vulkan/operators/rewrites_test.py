@@ -73,6 +73,7 @@ LOOKUPS: Calls = {
     "indices apart": (lambda x, i, j: x[i, :, j] * 2, (IMAGE[0], POSITIONS, torch.tensor([-1, 3]))),
     "windows": (lambda x: functional.unfold(x * 2, 3), (IMAGE,)),
     "largest": (lambda x: (x * 2).topk(2), (X,)),
+    "sorted": (lambda x: x.sort(), (torch.tensor([[2**31 - 1, -5, 2**24], [7, 2**30, -(2**31)]]).int(),)),
     "nearest sample": (lambda x, grid: functional.grid_sample(x, grid, "nearest"), (IMAGE, GRID)),
     "replaced slice": (lambda x, y: torch.slice_scatter(x * 2, y, 2, 1, 3), (X, Y[:, :, :2])),
     "diagonal": (lambda x: (x * 2).diagonal(0, 1, 2), (X,)),

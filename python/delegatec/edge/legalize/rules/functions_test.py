@@ -214,8 +214,13 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X.half(), {"stable": True, "dim": 1}),
         (torch.tensor(2.0), {"stable": True, "dim": 0}),
         (X[:, :1], {"stable": True, "dim": 1}),
+        (torch.arange(2**15 + 1) % 3 > 0, {"stable": True}),
     ],
-    aten.sort.default: [(X,), (NUMBERS, 0, True)],
+    aten.sort.default: [
+        (X,),
+        (NUMBERS, 0, True),
+        (torch.tensor([2**31 - 1, 2**24 + 1, -(2**31), 2**24], dtype=torch.int32),),
+    ],
     # special
     aten.digamma.default: [(SPREAD,), (SPREAD.double(),)],
     aten.erfc.default: [(SPREAD,), (SPREAD.double(),), (NUMBERS,), (X.half(),)],

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from delegatec.edge.legalize.rule import FunctionTable
-from delegatec.edge.legalize.rules.dynamic import padded
+from delegatec.edge.legalize.rules.dynamic import at_most, padded
 
 aten = torch.ops.aten
 
-# Values of these dtypes fit in int64 after multiplication by a size and addition of a position.
-_SHORT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
+# Values of these dtypes, times a size of up to 2^15, plus a position, fit in int32: delegates have no int64.
+_SHORT = (torch.bool, torch.uint8, torch.int8, torch.int16)
+_LONGEST = 2**15
 
 
 def _sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
@@ -41,7 +42,7 @@ def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
     size = x.shape[dim]
     if isinstance(size, int) and size < 2:
         return torch.zeros_like(x, dtype=torch.int64)
-    if x.dtype in _SHORT:
+    if x.dtype in _SHORT and at_most([size], _LONGEST):
         number = x.to(torch.int64)
         position = torch.arange(size).view([-1] + [1] * (x.dim() - 1 - dim))
         keys = (-number if descending else number) * size + position
@@ -56,7 +57,9 @@ def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
 
 
 def _comparable(x: Tensor) -> Tensor:
-    return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return x.to(torch.float32)
+    return x.to(torch.int32) if x.dtype in _SHORT else x
 
 
 def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
