@@ -182,3 +182,11 @@ def test_a_scale_that_is_not_finite_stays() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, eps=0.0)).eval()
     module[1].running_var.zero_()
     assert BATCH_NORM in operators(edge(module, torch.rand(1, 3, 5, 5)))
+
+
+def test_weights_beyond_their_dtype_stay() -> None:
+    module = nn.Sequential(nn.BatchNorm1d(4, eps=1e-7), nn.Linear(4, 3)).half().eval()
+    module[0].running_var.fill_(1e-6)
+    module[1].weight.data.fill_(100)
+    program = edge(module, torch.full((2, 4), 1e-3).half())
+    assert BATCH_NORM in operators(program)
