@@ -2,7 +2,7 @@
 """The table of backends as a provider for rules, and the analysis-time check of backends and their options."""
 
 load(":ethos_u_options.bzl", "check_ethos_u_options")
-load(":options.bzl", "did_you_mean", "fail_with", "fail_with_all", "option_problems")
+load(":options.bzl", "did_you_mean", "fail_with_all", "option_problems", "problem")
 load(":settings.bzl", "SETTINGS_ATTRS", "SettingsInfo", "option_settings", "settings_info")
 load(":tosa_specification.bzl", "check_tosa_specification")
 
@@ -96,34 +96,39 @@ def check_backends(label, table, lists, options):
     Returns:
         The distinct backends, without "portable".
     """
-    requested = []
-    for backends in lists:
-        for backend in backends:
-            if not is_plugin(backend) and backend != "portable" and backend not in table:
-                fail_with(
-                    label,
-                    "DC401",
-                    "no backend is named \"%s\"" % backend,
-                    expected = "%s, or module:attribute of a plug-in" % ", ".join(sorted(table.keys() + ["portable"])),
-                    help = did_you_mean(backend, table.keys() + ["portable"]),
-                )
-            if backend == "portable" and len(backends) > 1:
-                fail_with(
-                    label,
-                    "DC401",
-                    "portable is listed with other backends: %s" % ", ".join(backends),
-                    expected = "portable alone, or backends without it",
-                    help = "remove it: operators that no backend supports run on the portable kernels anyway",
-                )
-            if backend != "portable" and backend not in requested:
-                requested.append(backend)
+    requested = {backend: None for backends in lists for backend in backends if backend != "portable"}.keys()
+    problems = [
+        problem(
+            "DC401",
+            "no backend is named \"%s\"" % backend,
+            expected = "%s, or module:attribute of a plug-in" % ", ".join(sorted(table.keys() + ["portable"])),
+            help = did_you_mean(backend, table.keys() + ["portable"]),
+        )
+        for backend in requested
+        if not _exists(backend, table)
+    ] + [
+        problem(
+            "DC401",
+            "portable is listed with other backends: %s" % ", ".join(backends),
+            expected = "portable alone, or backends without it",
+            help = "remove it: operators that no backend supports run on the portable kernels anyway",
+        )
+        for backends in lists
+        if "portable" in backends and len(backends) > 1
+    ]
     owned = {backend: {} for backend in requested}
-    problems = []
     for option, value in options.items():
-        backend, name = _owner(label, requested, option)
-        known = {} if backend == "portable" else None if is_plugin(backend) else table[backend].options
-        problems.extend(option_problems(backend, known, name, value))
-        owned.setdefault(backend, {})[name] = value
+        backend, name = _owner(requested, option)
+        if not backend:
+            problems.append(problem(
+                "DC414",
+                "option \"%s\" does not name its backend" % option,
+                expected = " or ".join(["\"%s.%s\"" % (backend, option) for backend in requested]),
+            ))
+        elif _exists(backend, table):
+            known = {} if backend == "portable" else None if is_plugin(backend) else table[backend].options
+            problems += option_problems(backend, known, name, value)
+            owned.setdefault(backend, {})[name] = value
     fail_with_all(label, problems)
     if "ethos_u" in requested:
         check_ethos_u_options(label, owned["ethos_u"], table["ethos_u"].options)
@@ -132,17 +137,15 @@ def check_backends(label, table, lists, options):
             check_tosa_specification(label, owned[backend]["specification"])
     return requested
 
-def _owner(label, backends, option):
-    """Returns the backend of an option, and the option's name without the backend."""
+def _exists(backend, table):
+    return backend == "portable" or is_plugin(backend) or backend in table
+
+def _owner(backends, option):
+    """Returns the backend of an option, None if that is not clear, and the option's name without the backend."""
     owners = [backend for backend in backends if option.startswith(backend + ".")]
     if owners:
         owner = sorted(owners, key = len)[-1]
         return owner, option[len(owner) + 1:]
     if len(backends) > 1:
-        fail_with(
-            label,
-            "DC414",
-            "option \"%s\" does not name its backend" % option,
-            expected = " or ".join(["\"%s.%s\"" % (backend, option) for backend in backends]),
-        )
+        return None, option
     return backends[0] if backends else "portable", option

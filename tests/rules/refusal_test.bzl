@@ -57,6 +57,7 @@ def refusal_tests(name):
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
     delegate_program(name = "unclear_option", backends = ["a:B", "mps"], options = {"precision": "fp16"}, program = program, tags = ["manual"])
     delegate_program(name = "misplaced_portable", backends = ["portable", "mps"], program = program, tags = ["manual"])
+    delegate_program(name = "unknown_backends", backends = ["mpz", "vulcan", "mps"], options = {"mps.precison": "fp16", "storage": "buffer"}, program = program, tags = ["manual"])
     exported_program(name = "entry_without_function", srcs = sources, entry = "mlp", tags = ["manual"])
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
     mps_program(name = "alignment_of_a_segment", constant_alignment = 8, program = program, segment_alignment = 24, tags = ["manual"])
@@ -146,6 +147,7 @@ def refusal_tests(name):
         "tolerance_of_no_dtype": ["error DC514", "tolerances names the dtype \"flaot32\"", "help: did you mean \"float32\"?"],
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
+        "unknown_backends": ["error DC401", "\"mpz\"", "\"vulcan\"", "did you mean \"vulkan\"?", "no option \"precison\"", "option \"storage\" does not name its backend"],
         "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],
         "unknown_memory_mode": ["error DC402", "\"Shared_Ram\" for ethos-u85-256", "help: did you mean \"Shared_Sram\"?"],
         "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],
