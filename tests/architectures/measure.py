@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,16 @@ class Whole:
     error: Error
 
 
+@contextmanager
+def _exported(case: Case) -> Iterator[Path]:
+    """Exports a case, without warnings, to a file in a new directory, which is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.pt2"
+        archive.save(export(case.declared()), str(path))
+        yield path
+
+
 def measure_xnnpack(case: Case) -> Whole:
     """Exports a case, lowers it for XNNPACK, runs it in the stock runtime, and compares it with eager mode.
 
@@ -121,13 +132,10 @@ def measure_xnnpack(case: Case) -> Whole:
         DelegatecError: the compiler rejects it.
         RuntimeError: the stock runtime rejects the program.
     """
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        path = Path(folder) / "model.pt2"
-        archive.save(export(case.declared()), str(path))
+    with _exported(case) as path:
         lowered = _lowered(path, "xnnpack")
         (report,) = lowered.reports.values()
-        error = compare(case, _in_runtime(_written(lowered, folder)))
+        error = compare(case, _in_runtime(_written(lowered, str(path.parent))))
         return Whole(len(report.delegates), report.nodes_left, error)
 
 
@@ -153,10 +161,7 @@ def measure_fp16(case: Case) -> Half:
         DelegatecError: the compiler rejects it.
         RuntimeError: the stock runtime rejects the program.
     """
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        path = Path(folder) / "model.pt2"
-        archive.save(export(case.declared()), str(path))
+    with _exported(case) as path:
         options = {"precision": "fp16"}
         try:
             lowered = _lowered(path, "xnnpack", options)
@@ -165,7 +170,7 @@ def measure_fp16(case: Case) -> Half:
                 raise
             options["fp16_overflow"] = "saturate"
             lowered = _lowered(path, "xnnpack", options)
-        found = compare(case, _in_runtime(_written(lowered, folder)))
+        found = compare(case, _in_runtime(_written(lowered, str(path.parent))))
         return Half(found.relative, _eager_fp16(case), len(options) > 1)
 
 
