@@ -14,7 +14,7 @@ from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.program.reader import parse_program
 from delegatec.verify import Interpreter
-from delegatec.verify.inputs import trials
+from delegatec.samples.inputs import trials
 from tests.oracle.models import MODELS
 from tests.oracle.oracle import OracleProgram, operators
 

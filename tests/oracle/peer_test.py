@@ -15,7 +15,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.program.reader import parse_program
 from delegatec.program.reader.model import Program, Tensor
 from delegatec.verify import Interpreter, verify_program
-from delegatec.verify.inputs import trials
+from delegatec.samples.inputs import trials
 from tests.oracle import peer
 from tests.oracle.models import MODELS
 from tests.oracle.oracle import OracleProgram

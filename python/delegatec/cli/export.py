@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Final
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.numbers import check_seed, count
 from delegatec.cli.progress import stages
-from delegatec.files import sources_path
+from delegatec.files import samples_path, sources_path
+from delegatec.samples.defaults import DEFAULT_CALLS
 
 INPUTS = ("source", "data")
-OUTPUTS = ("program", "signature", "sources")
-
-# The range of torch.manual_seed.
-_SEEDS: Final = (-(2**63), 2**64 - 1)
+OUTPUTS = ("program", "signature", "sources", "samples_file")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,11 +38,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT.json",
         help="lines of the model for each node (default: NAME.sources.json next to the .pt2)",
     )
+    parser.add_argument(
+        "--samples",
+        type=count,
+        default=DEFAULT_CALLS,
+        metavar="N",
+        help="calls of each method in eager mode that the program must agree with; more, if dynamic sizes "
+        f"need more; 0 for none (default: {DEFAULT_CALLS})",
+    )
+    parser.add_argument(
+        "--samples-file",
+        default="",
+        metavar="OUT.safetensors",
+        help="these calls, with what the model returned (default: NAME.samples.safetensors next to the .pt2)",
+    )
 
 
 def complete(arguments: argparse.Namespace) -> None:
-    """Sets the default of `--sources`."""
+    """Sets the defaults of `--sources` and `--samples-file`."""
     arguments.sources = arguments.sources or sources_path(arguments.program)
+    if not arguments.samples and arguments.samples_file:
+        raise CommandLineError("--samples-file has no effect with --samples 0")
+    if arguments.samples:
+        arguments.samples_file = arguments.samples_file or samples_path(arguments.program)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,13 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
                 program=arguments.program,
                 signature=arguments.signature,
                 lines=arguments.sources,
+                samples=arguments.samples,
+                samples_file=arguments.samples_file,
             ),
             announce,
         )
     return 0
-
-
-def check_seed(seed: int) -> None:
-    """Raises CommandLineError for a seed that torch does not support."""
-    if not _SEEDS[0] <= seed <= _SEEDS[1]:
-        raise CommandLineError(f"--seed {seed}: expected {_SEEDS[0]} to {_SEEDS[1]}")

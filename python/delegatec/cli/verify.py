@@ -16,6 +16,7 @@ from delegatec.cli.environment import check_environment
 from delegatec.cli.junit import Case, write_junit
 from delegatec.cli.layout import layout_options
 from delegatec.cli.lowering_flags import parsed_flags
+from delegatec.cli.numbers import count
 from delegatec.cli.progress import Progress
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, find_sources
@@ -213,13 +214,13 @@ def _limit(started: float) -> Callable[[], bool]:
 
 
 def _number(text: str) -> float:
-    from delegatec.verify.tolerances import parse_number
+    from delegatec.samples.tolerances import parse_number
 
     return parse_number(text)
 
 
 def _tolerance(text: str) -> tuple[Any, Any]:
-    from delegatec.verify.tolerances import parse_tolerance
+    from delegatec.samples.tolerances import parse_tolerance
 
     return parse_tolerance(text)
 
@@ -234,11 +235,3 @@ def _checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return parsed
-
-
-def count(text: str) -> int:
-    """Parses a count."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text}: expected an integer of at least 0")
-    return value

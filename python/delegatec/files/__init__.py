@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mapped files, and replacement of files. Imports no other package."""
 
+from delegatec.files.companions import samples_path as samples_path
 from delegatec.files.companions import sources_path as sources_path
 from delegatec.files.kinds import HEAD_BYTES as HEAD_BYTES
 from delegatec.files.kinds import kind_of_file as kind_of_file

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,23 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from delegatec.diagnostics import DelegatecError
+from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.files import replacing
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
 from delegatec.frontend.block_scaled import adopt_block_scaled
 from delegatec.frontend.body_constants import lift_body_constants
+from delegatec.frontend.eager.process import pristine
+from delegatec.frontend.eager.record import record
+from delegatec.frontend.guards import guard_problems
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
 from delegatec.frontend.module_checks import deep_recursion, module_problems
-from delegatec.frontend.plain_state import changed_attributes, plain_state_problems
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
+from delegatec.frontend.samples_file import save_samples
 from delegatec.frontend.shared_memory import shared_memory_problems
 from delegatec.frontend.signature import signature_json
 from delegatec.frontend.state import adopt_state
@@ -35,6 +38,8 @@ from delegatec.frontend.subclass_weights import unwrap_subclass_weights
 from delegatec.frontend.torchao_operators import adopt_torchao_operators
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
+from delegatec.samples.defaults import DEFAULT_CALLS
+from delegatec.samples.recorded import RecordedSamples
 
 # The node metadata that is kept: the rest refers to objects of this process, or is never read.
 _KEPT_METADATA = frozenset({"val", "stack_trace", "nn_module_stack", "custom", "unbacked_bindings"})
@@ -53,6 +58,8 @@ class ExportRequest:
         program: path of the `.pt2` to write.
         signature: path of the JSON to write; "" for none.
         lines: path of the lines to write; by default NAME.sources.json next to NAME.pt2.
+        samples: calls of each method to compare with, as in `export`.
+        samples_file: path of the `.samples.safetensors` to write; "" for none.
     """
 
     entry: str
@@ -63,6 +70,8 @@ class ExportRequest:
     program: str = ""
     signature: str = ""
     lines: str | None = None
+    samples: int = DEFAULT_CALLS
+    samples_file: str = ""
 
 
 def export_model(request: ExportRequest, announce: Callable[[str], None] = lambda stage: None) -> None:
@@ -83,32 +92,64 @@ def export_model(request: ExportRequest, announce: Callable[[str], None] = lambd
     announce(f"running {request.entry}")
     with sessions.running(session):
         model = load_model(session, function, request.seed)
-        methods = export(model, workspace, announce)
+        exported = export_with_samples(model, workspace, announce, request.samples)
     announce("writing")
+    methods = exported.programs
     archive.save(methods, request.program, model.constant_methods, sources=request.lines)
+    if request.samples_file:
+        save_samples(exported.samples, request.samples_file)
     if request.signature:
         with replacing(request.signature) as file:
             file.write(signature_json(methods).encode())
 
 
+@dataclass(frozen=True)
+class ExportedModel:
+    """The programs of a model, and what they were compared with.
+
+    Attributes:
+        programs: method -> its program. Stack traces are relative to the workspace, pytrees are plain, and
+            example inputs are copies.
+        samples: what the module itself returns.
+    """
+
+    programs: dict[str, ExportedProgram]
+    samples: RecordedSamples
+
+
 def export(
-    model: Model, workspace: Workspace | None = None, announce: Callable[[str], None] = lambda stage: None
+    model: Model,
+    workspace: Workspace | None = None,
+    announce: Callable[[str], None] = lambda stage: None,
+    samples: int = DEFAULT_CALLS,
 ) -> dict[str, ExportedProgram]:
-    """Traces every method of a model.
+    """Traces every method of a model, and compares the programs with the module.
 
     Args:
         model: its module is put into eval mode, and its parameters are frozen.
         workspace: resolves names of source files; the working directory by default.
         announce: receives the stage that begins.
+        samples: calls of each method in eager mode, in a copy of this process, that the program must agree
+            with; more, if dynamic dimensions need more sizes; 0 for none.
 
     Returns:
         Method name -> program. Stack traces are relative to the workspace, pytrees are plain, and example
         inputs are copies.
 
     Raises:
-        DelegatecError: DC415 if it is not a model; DC110 to DC114, DC118, DC119, DC123 to DC125, of all
-            methods together.
+        DelegatecError: DC415 if it is not a model; DC110 to DC114, DC118, DC119, DC123 to DC125, DC128,
+            DC129, of all methods together.
     """
+    return export_with_samples(model, workspace, announce, samples).programs
+
+
+def export_with_samples(
+    model: Model,
+    workspace: Workspace | None = None,
+    announce: Callable[[str], None] = lambda stage: None,
+    samples: int = DEFAULT_CALLS,
+) -> ExportedModel:
+    """Does what `export` does, and returns the calls that the programs agree with, too."""
     check_types("delegatec.export", {"workspace": (workspace, Workspace | None, "a Workspace")})
     if not isinstance(model, Model):
         help = "write delegatec.Model(module, example_inputs)" if isinstance(model, torch.nn.Module) else ""
@@ -117,11 +158,27 @@ def export(
     if problems := module_problems(model):
         raise DelegatecError(problems)
     _prepare(model.module)
+    methods = {name: method.with_own_inputs() for name, method in model.all_methods().items()}
+    if not samples:
+        return ExportedModel(_traced(model, methods, workspace, announce), RecordedSamples())
+    with pristine(model.module) as eager:
+        programs = _traced(model, methods, workspace, announce)
+        announce("comparing with eager mode")
+        recorded, problems = record(eager, model, methods, programs, samples)
+    if problems:
+        raise DelegatecError(problems)
+    return ExportedModel(programs, recorded)
+
+
+def _traced(
+    model: Model, methods: Mapping[str, Method], workspace: Workspace, announce: Callable[[str], None]
+) -> dict[str, ExportedProgram]:
+    problems: list[Diagnostic] = []
     programs: dict[str, ExportedProgram] = {}
-    for name, method in model.all_methods().items():
+    for name, method in methods.items():
         announce(f"tracing {name}")
         try:
-            with deep_recursion(), changed_attributes(model.module, model.strict) as changed:
+            with deep_recursion():
                 program = trace(model.module, method, model.strict, workspace)
         except KeyboardInterrupt:
             raise
@@ -135,7 +192,7 @@ def export(
         _canonicalize(program, method, workspace)
         adopt_state(program)
         problems += program_problems(program, model)
-        problems += plain_state_problems(model.module, method, changed, model.location)
+        problems += guard_problems(program, model.module, method, model.location)
         programs[name] = program
     problems += shared_memory_problems(programs, model)
     if problems:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
 
 
 @dataclass(frozen=True)
@@ -26,3 +29,16 @@ class Method:
     example_inputs: tuple[Any, ...]
     example_kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
+
+    def with_own_inputs(self) -> Method:
+        """Returns this method with copies of its example tensors.
+
+        torch.export identifies tensors: one that is passed twice, or is a parameter of the module as well,
+        would be one input, or none.
+        """
+        args, kwargs = pytree.tree_map(_copy, (self.example_inputs, dict(self.example_kwargs or {})))
+        return replace(self, example_inputs=args, example_kwargs=kwargs)
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running programs on the host, and comparing them with eager mode."""
 
-from delegatec.verify.compare import Comparison as Comparison
-from delegatec.verify.compare import compare as compare
+from delegatec.samples.compare import Comparison as Comparison
+from delegatec.samples.compare import compare as compare
 from delegatec.verify.interpreter import Interpreter as Interpreter
 from delegatec.verify.outputs import OutputResult as OutputResult
 from delegatec.verify.verification import Verification as Verification

@@ -21,11 +21,11 @@ from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.edge.source import location_of
 from delegatec.edge.state import written_state
 from delegatec.program import EmittedProgram, write_program
-from delegatec.verify.inputs import Sample
+from delegatec.samples.inputs import Sample
+from delegatec.samples.tolerances import Tolerance
 from delegatec.verify.interpreter import Backends
 from delegatec.verify.outputs import OutputResult
 from delegatec.verify.tap import candidates, returned, tap
-from delegatec.verify.tolerances import Tolerance
 from delegatec.verify.verification import verify_program
 
 Methods = Mapping[str, ExportedProgram]

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from delegatec.diagnostics import Diagnostic
-from delegatec.verify.compare import Comparison, compare
-from delegatec.verify.inputs import Trial
-from delegatec.verify.tolerances import EXACT, Tolerance, Tolerances
+from delegatec.samples.compare import Comparison, compare
+from delegatec.samples.inputs import Trial
+from delegatec.samples.tolerances import EXACT, Tolerance, Tolerances
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +16,13 @@ from torch.utils import _pytree as pytree
 from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
+from delegatec.edge.runnable import runnable
 from delegatec.program.reader import read_flat_tensors, read_program
+from delegatec.samples.inputs import Inputs, Sample, Trial
+from delegatec.samples.tolerances import Tolerance, Tolerances
 from delegatec.verify.arena import Arena
-from delegatec.verify.inputs import Inputs, Sample, Trial
 from delegatec.verify.interpreter import Backends, Interpreter
 from delegatec.verify.outputs import OutputResult, compare_output, vacuous
-from delegatec.verify.tolerances import Tolerance, Tolerances
 
 _Value = TypeVar("_Value")
 
@@ -160,9 +160,7 @@ def _verify_method(
 ) -> None:
     if exported.example_inputs is None:
         _mismatch(f"method {name!r} of the model has no example inputs")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about torch.export's own modules
-        eager = _own_buffers(exported.module(check_guards=False), buffers)
+    eager = runnable(exported, buffers)
     for trial in inputs.trials(name, exported):
         before = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
         passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
@@ -222,26 +220,6 @@ def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
     if len(tensors) != count:
         _mismatch(f"{what}: the program has {count}; the model has {len(values)}")
     return tensors
-
-
-def _own_buffers(module: torch.fx.GraphModule, known: dict[str, torch.Tensor]) -> torch.nn.Module:
-    """Replaces a module's buffers, which archives map read-only, by writable copies.
-
-    Args:
-        module: one method of a model.
-        known: name -> buffer of previous methods, which share buffers as in the model.
-    """
-    copies: dict[int, torch.Tensor] = {}
-    for name, buffer in list(module.named_buffers(remove_duplicate=False)):
-        parent, _, attribute = name.rpartition(".")
-        owner = module.get_submodule(parent)
-        own = copies.setdefault(id(buffer), known.get(name, buffer.clone()))
-        owner._buffers[attribute] = known.setdefault(name, own)
-    schemas = (getattr(node.target, "_schema", None) for node in module.graph.nodes)
-    if any(schema is not None and schema.is_mutable for schema in schemas):
-        for parameter in module.parameters():  # the program may write to one
-            parameter.data = parameter.data.clone()
-    return module
 
 
 def _mismatch(message: str) -> NoReturn:

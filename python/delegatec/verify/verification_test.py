@@ -12,8 +12,8 @@ from delegatec.backends import builtin_backends
 from delegatec.diagnostics import DelegatecError
 from delegatec.lowering import lower
 from delegatec.program import write_program
+from delegatec.samples.inputs import trials
 from delegatec.verify import Verification, verify_program
-from delegatec.verify.inputs import trials
 
 
 class Scaled(torch.nn.Module):

@@ -16,6 +16,8 @@ from torch.utils import _pytree as pytree
 # The largest size to try for unbounded dynamic dimensions.
 _LARGEST_SIZE: Final = 128
 
+_EXAMPLE: Final = "example"
+
 Sample = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of one call."""
 
@@ -49,7 +51,7 @@ class Trial:
     """Arguments for one call.
 
     Attributes:
-        name: "example", or the seed.
+        name: "example", "sample 0", or "seed 1", with the shapes of inputs with dynamic sizes.
         leaves: the arguments, flattened like the program's inputs.
         args: positional arguments.
         kwargs: keyword arguments.
@@ -59,6 +61,16 @@ class Trial:
     leaves: list[Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+    @property
+    def is_example(self) -> bool:
+        """Whether these are the example inputs."""
+        return self.name == _EXAMPLE
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether dynamic dimensions may have other sizes than those of the example."""
+        return self.name.endswith(")")
 
 
 def trials(exported: ExportedProgram, seeds: int, samples: Sequence[Sample] = ()) -> Iterator[Trial]:
@@ -82,13 +94,13 @@ def trials(exported: ExportedProgram, seeds: int, samples: Sequence[Sample] = ()
     names = in_spec.children()[1].context or []
     ordered = {name: kwargs[name] for name in names}
     leaves, spec = pytree.tree_flatten((tuple(args), ordered))
-    yield _trial("example", [_copy(leaf) for leaf in leaves], spec)
+    yield _trial(_EXAMPLE, [_copy(leaf) for leaf in leaves], spec)
     for number, (positional, keywords) in enumerate(samples):
         given = pytree.tree_leaves((tuple(positional), {name: keywords[name] for name in names}))
         yield _trial(f"sample {number}", [_copy(leaf) for leaf in given], spec)
     if not seeds:
         return
-    shapes = _symbolic_shapes(exported)
+    shapes = symbolic_shapes(exported)
     for seed, sizes in enumerate(_assignments(exported, shapes, seeds), start=1):
         generator = torch.Generator().manual_seed(seed)
         varied = [
@@ -119,7 +131,8 @@ def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.empty_like(tensor).copy_(varied)  # keeps strides, such as channels last
 
 
-def _symbolic_shapes(exported: ExportedProgram) -> list[Sequence[Any] | None]:
+def symbolic_shapes(exported: ExportedProgram) -> list[Sequence[Any] | None]:
+    """Returns the shape of each input, flattened; None for those that are no tensors."""
     nodes = exported.graph.find_nodes(op="placeholder")
     specs = exported.graph_signature.input_specs
     values = [
@@ -134,7 +147,7 @@ def _assignments(
     exported: ExportedProgram, shapes: Sequence[Sequence[Any] | None], seeds: int
 ) -> list[Sizes]:
     """Returns the sizes of dynamic dimensions for each variation: at least `seeds`."""
-    ranges = _ranges(exported, shapes)
+    ranges = ranges_of(exported, shapes)
     found = [{symbol: bounds[end] for symbol, bounds in ranges.items()} for end in (0, 1)]
     if len(ranges) > 1:
         for symbol, bounds in ranges.items():
@@ -147,7 +160,9 @@ def _assignments(
     return found + [_between(ranges, seed) for seed in range(len(found) + 1, seeds + 1)]
 
 
-def _ranges(exported: ExportedProgram, shapes: Sequence[Sequence[Any] | None]) -> dict[Any, tuple[int, int]]:
+def ranges_of(
+    exported: ExportedProgram, shapes: Sequence[Sequence[Any] | None]
+) -> dict[Any, tuple[int, int]]:
     """Returns the smallest and largest size of each symbol in the shapes of the inputs."""
     used = {
         symbol

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from delegatec.verify.compare import compare
+from delegatec.samples.compare import compare
 
 NAN, INF = math.nan, math.inf
 

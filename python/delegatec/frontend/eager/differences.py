@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison of exported programs with what the user's module returned."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from delegatec.diagnostics.exceptions import exception_text
+from delegatec.edge.runnable import runnable
+from delegatec.frontend.eager.calls import Opaque, Returned
+from delegatec.frontend.eager.plan import Planned
+from delegatec.samples.compare import compare
+from delegatec.samples.tolerances import DEFAULTS, EXACT, Tolerance
+
+# An exported program calls the operators that the module called: sums have the same order but in functions
+# that the frontend replaces.
+_FACTOR: Final = 10
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of a method from the module.
+
+    Attributes:
+        index: of the call.
+        text: what is different, such as "output 0 is 2, not 3".
+        failed: whether the program fails.
+    """
+
+    index: int
+    text: str
+    failed: bool = False
+
+
+def first_differences(
+    programs: Mapping[str, ExportedProgram], planned: Sequence[Planned], returned: Sequence[Returned]
+) -> list[Difference]:
+    """Runs programs in eager mode, all calls in a row; returns the first difference of each method.
+
+    Args:
+        programs: method -> its program.
+        planned: the calls.
+        returned: what the module returned for each.
+    """
+    state: dict[str, torch.Tensor] = {}
+    modules = {name: runnable(program, state) for name, program in programs.items()}
+    found: dict[str, Difference] = {}
+    for index, ((method, trial, _), wanted) in enumerate(zip(planned, returned, strict=True)):
+        args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, (trial.args, trial.kwargs))
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = modules[method](*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - of any operator
+            found.setdefault(method, Difference(index, f"the program fails: {exception_text(error)}", True))
+            continue
+        text = _difference(
+            pytree.tree_leaves(result), pytree.tree_leaves((args, kwargs)), wanted, trial.leaves
+        )
+        if text:
+            found.setdefault(method, Difference(index, text))
+    return list(found.values())
+
+
+def _difference(results: list[Any], after: list[Any], wanted: Returned, before: Sequence[Any]) -> str:
+    expected = list(wanted.outputs)
+    if len(results) != len(expected):
+        results = [value for value in results if isinstance(value, torch.Tensor)]
+        expected = [(path, value) for path, value in expected if isinstance(value, torch.Tensor)]
+        if len(results) != len(expected):
+            return f"the program returns {len(results)} tensors, not {len(expected)}"
+    for index, (actual, (path, value)) in enumerate(zip(results, expected, strict=True)):
+        if text := _leaf_difference(actual, value):
+            return f"output {index}{path} {text}"
+    for index, (old, actual) in enumerate(zip(before, after, strict=True)):
+        if isinstance(old, torch.Tensor) and (
+            text := _leaf_difference(actual, wanted.written.get(index, old))
+        ):
+            return f"input {index}, to which it writes, {text}"
+    return ""
+
+
+def _leaf_difference(actual: Any, expected: Any) -> str:
+    if isinstance(expected, Opaque):
+        return ""  # refused elsewhere
+    if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
+        is_number = isinstance(expected, (bool, int, float)) and isinstance(actual, (bool, int, float))
+        if not is_number:
+            return "" if actual == expected else f"is {actual!r}, not {expected!r}"
+        if isinstance(expected, float):
+            actual, expected = (torch.tensor(value, dtype=torch.float64) for value in (actual, expected))
+        else:
+            actual, expected = torch.tensor(int(actual)), torch.tensor(int(expected))
+    elif not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
+        return f"is of type {type(actual).__name__}, not {type(expected).__name__}"
+    if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
+        return f"is {_kind(actual)}, not {_kind(expected)}"
+    tolerance = _tolerance(expected)
+    result = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
+    if result.passed:
+        return ""
+    place = f" at {list(result.worst_index or ())}" if expected.dim() else ""
+    return f"is {result.worst_actual:.6g}, not {result.worst_expected:.6g}{place}"
+
+
+def _tolerance(expected: torch.Tensor) -> Tolerance:
+    """Returns a tolerance for the size of the values: differences come from sums of the largest ones."""
+    if not expected.dtype.is_floating_point:
+        return EXACT
+    finite = expected[expected.isfinite()].double().abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    default = DEFAULTS[expected.dtype]
+    return Tolerance(_FACTOR * default.absolute * largest, _FACTOR * default.relative)
+
+
+def _kind(value: torch.Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"

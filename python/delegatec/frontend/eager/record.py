@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording of golden samples: calls of the user's module, with which the exported programs are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch.export import ExportedProgram
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.frontend.eager.calls import Returned, Run, counted_calls, run_calls
+from delegatec.frontend.eager.causes import Case, explained, lost_state
+from delegatec.frontend.eager.differences import first_differences
+from delegatec.frontend.eager.plan import Planned, is_random, planned_calls
+from delegatec.frontend.eager.process import Pristine, TaskEndedError
+from delegatec.frontend.method import Method
+from delegatec.frontend.model import Model
+from delegatec.samples.recorded import RecordedCall, RecordedSamples
+
+
+def record(
+    eager: Pristine,
+    model: Model,
+    methods: Mapping[str, Method],
+    programs: Mapping[str, ExportedProgram],
+    count: int,
+) -> tuple[RecordedSamples, list[Diagnostic]]:
+    """Calls the user's module, and compares the exported programs with it.
+
+    Methods that draw random numbers are left out.
+
+    Args:
+        eager: the module, as the user's code left it.
+        model: the model.
+        methods: its methods.
+        programs: method -> its program, as it is written to the file.
+        count: calls of each method.
+
+    Returns:
+        The samples, and a problem for each method that differs.
+
+    Raises:
+        DelegatecError: DC110, an example input that the module fails on; DC128, the module cannot be called
+            in a copy of this process.
+    """
+    programs = {name: program for name, program in programs.items() if not is_random(program)}
+    planned = planned_calls(methods, programs, count)
+    if not planned:
+        return RecordedSamples(), []
+    try:
+        planned, run = _run(eager, planned, model)
+        returned = run.returned
+        case = Case(eager, model, programs, planned, returned)
+        problems = [explained(case, each) for each in first_differences(programs, planned, returned)]
+        if not problems and run.changed:
+            problems += _counters(case)
+    except TaskEndedError as error:
+        raise DelegatecError([_ended(model)]) from error
+    calls = [_recorded(*each) for each in zip(planned, returned, strict=True)]
+    return RecordedSamples(tuple(calls)), problems
+
+
+def _run(eager: Pristine, planned: Sequence[Planned], model: Model) -> tuple[list[Planned], Run]:
+    """Returns what the module returns for the calls that it accepts: variations of inputs may be invalid.
+
+    Chance is another one than for torch.export, so that a constant that comes from it is a difference.
+    """
+    planned = list(planned)
+    while True:
+        run: Run = eager.run(run_calls, [call for _, _, call in planned], True)
+        returned = run.returned
+        if not returned[-1].error:
+            return planned, run
+        _, trial, call = planned[len(returned) - 1]
+        if trial.is_example:
+            raise DelegatecError([_failed(call.function, returned[-1].error, model)])
+        del planned[len(returned) - 1]
+
+
+def _counters(case: Case) -> list[Diagnostic]:
+    """Returns a problem for each method that changes a plain attribute in each call, even if unused so far."""
+    examples = [call for _, trial, call in case.planned if trial.is_example]
+    changed = [(call.function, case.eager.run(counted_calls, call)) for call in examples]
+    return [lost_state(case.model, function, names, "") for function, names in changed if names]
+
+
+def _recorded(planned: Planned, returned: Returned) -> RecordedCall:
+    method, trial, _ = planned
+    return RecordedCall(method, trial.name, tuple(trial.leaves), returned.outputs, returned.written)
+
+
+def _failed(function: str, error: str, model: Model) -> Diagnostic:
+    return Diagnostic(
+        "DC110",
+        f"{function}() fails on its example inputs: {error}",
+        location=model.location,
+        expected="a module that runs in eager mode, which the program is compared with",
+        help="check what the module does only while torch.export traces it, or set samples = 0",
+    )
+
+
+def _ended(model: Model) -> Diagnostic:
+    return Diagnostic(
+        "DC128",
+        "the module ended the process that calls it in eager mode, or did not return",
+        location=model.location,
+        expected="a module that returns when it is called, without threads of its own",
+        help="remove threads and calls such as os._exit; with samples = 0, nothing is compared",
+    )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and values of the state that calls of a module may change.
+
+Whether a program lacks state is decided by what calls return. This finds the name of the state for the
+message, and numbers that count calls, on which later calls may depend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import deque
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from types import FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any, Final
+
+import torch
+
+_STANDARD: Final = frozenset(vars(torch.nn.Module()))
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.Size, torch.dtype)
+_DEPTH: Final = 6
+# Of one container.
+_ITEMS: Final = 1000
+_LENGTH: Final = " (length)"
+
+
+@dataclass
+class State:
+    """Values by name, such as "cache.keys['layer']".
+
+    Attributes:
+        values: name -> a value to compare.
+        alive: objects whose identities are among the values, or were seen.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    alive: dict[int, Any] = field(default_factory=dict)
+
+    def changed(self, after: State) -> list[str]:
+        """Returns the names of values that another state has not, or others."""
+        names = [
+            name
+            for name in {**self.values, **after.values}
+            if self.values.get(name) != after.values.get(name)
+        ]
+        grown = tuple(name.removesuffix(_LENGTH) for name in names if name.endswith(_LENGTH))
+        inside = tuple(f"{name}[" for name in grown)
+        return [
+            *grown,
+            *(name for name in names if not name.endswith(_LENGTH) and not name.startswith(inside)),
+        ]
+
+
+def attributes_of(module: torch.nn.Module) -> State:
+    """Returns the plain values in a module's attributes, and in containers there."""
+    state = State()
+    for name, value in _attributes(module):
+        _add(state, name, value, _DEPTH, is_plain=True)
+    return state
+
+
+def everything_of(module: torch.nn.Module) -> State:
+    """Returns all values that a module refers to: also tensors, helper objects, classes, closures, globals.
+
+    Of buffers, the identity is a value: an exported program has those that are written in place.
+    """
+    state = State()
+    for name, value in _attributes(module):
+        _add(state, name, value, _DEPTH)
+    for path, each in module.named_modules():
+        for name, buffer in each._buffers.items():
+            state.alive[id(buffer)] = buffer
+            state.values[f"{path}.{name}" if path else name] = id(buffer)
+        for name, value in _outside(type(each)):
+            _add(state, name, value, _DEPTH)
+    return state
+
+
+def _attributes(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+    for path, each in module.named_modules():
+        for name, value in list(vars(each).items()):
+            if name not in _STANDARD:
+                yield f"{path}.{name}" if path else name, value
+
+
+def _add(state: State, name: str, value: Any, depth: int, *, is_plain: bool = False) -> None:
+    if name in state.values:  # an attribute hides that of its class
+        return
+    if type(value) in _PLAIN:
+        state.values[name] = (type(value), repr(value))  # NaN equals itself, and 1 is not 1.0 or True
+        return
+    if id(value) in state.alive or not depth or isinstance(value, (torch.nn.Module, ModuleType, type)):
+        return
+    state.alive[id(value)] = value
+    is_container = isinstance(value, (Mapping, list, tuple, deque, Set))
+    if isinstance(value, torch.Tensor):
+        if not is_plain:
+            state.values[name] = _digest(value)
+    elif is_container or not is_plain:
+        if (own := _own_state(value)) is not None:
+            state.values[name] = own
+        if isinstance(value, (Mapping, list, deque)):
+            state.values[f"{name}{_LENGTH}"] = len(value)
+        for inner, item in _parts(value):
+            _add(state, f"{name}{inner}", item, depth - 1, is_plain=is_plain)
+
+
+def _own_state(value: Any) -> object:
+    if isinstance(value, random.Random):
+        return hash(value.getstate())
+    if isinstance(value, GeneratorType):
+        return value.gi_frame and (value.gi_frame.f_lasti, repr(value.gi_frame.f_locals))
+    if isinstance(value, Set):
+        return sorted(map(repr, value))
+    return repr(value) if type(value).__module__ == "itertools" else None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the values inside a value, with what follows its name."""
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:_ITEMS])
+    elif isinstance(value, (list, tuple, deque)):
+        yield from ((f"[{index}]", item) for index, item in enumerate(list(value)[:_ITEMS]))
+    elif isinstance(value, MethodType):
+        yield from _parts(value.__func__)
+    elif isinstance(value, FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            try:
+                yield f".{name}", cell.cell_contents
+            except ValueError:  # an empty cell
+                continue
+    elif not isinstance(value, type) and type(getattr(value, "__dict__", None)) is dict:
+        yield from ((f".{name}", item) for name, item in list(vars(value).items()))
+        yield from _class_attributes(type(value), "")
+
+
+def _outside(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yields what the instances of a class share: its attributes, closures and global variables."""
+    yield from _class_attributes(kind, kind.__name__)
+    for each in kind.__mro__:
+        for function in vars(each).values() if not _is_library(each) else ():
+            if isinstance(function, FunctionType):
+                yield each.__name__, function
+                used = function.__globals__.keys() & function.__code__.co_names
+                yield from ((name, function.__globals__[name]) for name in sorted(used))
+
+
+def _class_attributes(kind: type, owner: str) -> Iterator[tuple[str, Any]]:
+    for each in kind.__mro__:
+        for name, value in list(vars(each).items()) if not _is_library(each) else ():
+            if not name.startswith("__") and not callable(value):
+                yield f"{owner}.{name}", value
+
+
+def _is_library(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("torch", "builtins")
+
+
+def _digest(tensor: torch.Tensor) -> object:
+    data = tensor.detach()
+    if data.device.type != "cpu" or data.layout is not torch.strided or not data.numel():
+        return data.shape
+    content = data.contiguous().view(-1).view(torch.uint8).numpy()
+    return data.shape, data.dtype, hashlib.blake2b(content, digest_size=16).digest()

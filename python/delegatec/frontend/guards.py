@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that an exported program is right for all sizes in its ranges.
+
+While it traces, torch.export notes each condition on sizes that it decided: its guards. Those that are bounds
+narrow the ranges. Others, such as that a size is even, remain: the program would compute the same for odd
+sizes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from delegatec.diagnostics import Diagnostic, SourceLocation
+from delegatec.frontend.method import Method
+from delegatec.samples.inputs import ranges_of, symbolic_shapes
+
+# Combinations of sizes that are tried; all, if there are no more.
+_MOST: Final = 4096
+_SIZE: Final = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
+_MULTIPLE: Final = re.compile(r"\(?dimension (\d+) of ([^ ]+) % (\d+)\)? == 0")
+_NAMES: Final = {
+    "math": math,
+    "torch": torch,
+    "__builtins__": {"min": min, "max": max, "abs": abs, "int": int},
+}
+
+
+def guard_problems(
+    program: ExportedProgram, module: object, method: Method, where: SourceLocation | None
+) -> Iterator[Diagnostic]:
+    """Yields DC113 for each guard that sizes in the ranges of a program break.
+
+    Args:
+        program: from torch.export, in this process: its guards are evaluated.
+        module: the module.
+        method: the method, and how it is called.
+        where: the line that created the Model.
+    """
+    guards = [(text, compiled) for text in program._guards_code if (compiled := _compiled(text))]
+    shapes = symbolic_shapes(program)
+    ranges = ranges_of(program, shapes)
+    if not guards or not ranges:
+        return
+    broken: dict[str, str] = {}
+    for sizes in _combinations(ranges):
+        named = _named(program, module, method, [_sized(shape, sizes) for shape in shapes])
+        for text, guard in guards:
+            if text not in broken and not _holds(guard, named):
+                broken[text] = ", ".join(f"input {i}: {s}" for i, s in _shown(shapes, sizes))
+        if len(broken) == len(guards):
+            break
+    for text, example in broken.items():
+        condition = _SIZE.sub(r"dimension \3 of \1\2", text).strip()
+        multiple = _MULTIPLE.search(condition)
+        yield Diagnostic(
+            "DC113",
+            f"{method.function}() is traced for sizes with {condition}; dynamic_shapes include {example}",
+            location=where,
+            expected="one sequence of operators for all sizes in the ranges of dynamic_shapes",
+            help=f'in dynamic_shapes, write {multiple[3]} * torch.export.Dim("name", min=..., max=...)'
+            if multiple
+            else "leave this size static, with a method for each, or compute the same for all sizes",
+        )
+
+
+def _compiled(text: str) -> Any:
+    try:
+        return compile(text, "<guard>", "eval")
+    except SyntaxError:
+        return None
+
+
+def _holds(guard: Any, named: Mapping[str, Any]) -> bool:
+    try:
+        return bool(eval(guard, {**_NAMES, "L": named}))  # torch's own text, from this process
+    except Exception:  # noqa: BLE001 - about something else than sizes
+        return True
+
+
+def _combinations(ranges: Mapping[Any, tuple[int, int]]) -> Iterator[dict[Any, int]]:
+    spans = [range(least, largest + 1) for least, largest in ranges.values()]
+    if math.prod(map(len, spans)) <= _MOST:
+        yield from (dict(zip(ranges, sizes, strict=True)) for sizes in itertools.product(*spans))
+        return
+    rng = random.Random(0)
+    for ends in itertools.islice(itertools.product(*((span[0], span[-1]) for span in spans)), _MOST):
+        yield dict(zip(ranges, ends, strict=True))
+    for _ in range(_MOST):
+        yield {symbol: rng.choice(span) for symbol, span in zip(ranges, spans, strict=True)}
+
+
+class _Sized:
+    """A tensor of which the sizes are known."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self._shape = torch.Size(shape)
+
+    def size(self) -> torch.Size:
+        return self._shape
+
+
+def _sized(shape: Sequence[Any] | None, sizes: Mapping[Any, int]) -> Any:
+    if shape is None:
+        return None
+    return _Sized(
+        [_size(size.node.expr, sizes) if isinstance(size, torch.SymInt) else size for size in shape]
+    )
+
+
+def _size(expression: Any, sizes: Mapping[Any, int]) -> int:
+    found = sizes.get(expression)
+    return int(expression.subs(sizes)) if found is None else found
+
+
+def _named(program: ExportedProgram, module: object, method: Method, leaves: list[Any]) -> dict[str, Any]:
+    """Returns the arguments by name, as guards refer to them."""
+    in_spec = program.call_spec.in_spec
+    assert in_spec is not None
+    args, kwargs = pytree.tree_unflatten(leaves, in_spec)
+    return dict(inspect.signature(getattr(module, method.function)).bind(*args, **kwargs).arguments)
+
+
+def _shown(shapes: Sequence[Any], sizes: Mapping[Any, int]) -> Iterator[tuple[int, list[int]]]:
+    for index, shape in enumerate(shapes):
+        if shape is not None and any(isinstance(size, torch.SymInt) for size in shape):
+            yield index, list(_sized(shape, sizes).size())
