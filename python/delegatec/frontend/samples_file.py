@@ -86,7 +86,8 @@ def _stored(value: Any) -> Any:
     """Returns a value with the order of a tensor's dimensions in memory, which a file does not have."""
     if not isinstance(value, torch.Tensor):
         return value
-    order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
+    strides = value.stride()
+    order = sorted(range(value.dim()), key=lambda dim: -strides[dim])
     return {"order": order, "tensor": value.permute(order).contiguous()}
 
 

@@ -22,6 +22,7 @@ import torch
 _LONGEST: Final = 900
 _DONE: Final = b"\1"
 _FAILED: Final = b"\0"
+_RESULT: Final = "result"
 
 
 class TaskEndedError(Exception):
@@ -59,7 +60,10 @@ class Pristine:
         if answer != _DONE:
             raise TaskEndedError
         self._exchange.seek(0)
-        return torch.load(self._exchange, weights_only=False)
+        kind, result = torch.load(self._exchange, weights_only=False)
+        if kind != _RESULT:  # user code ended the process as if nothing had happened
+            raise TaskEndedError
+        return result
 
 
 @contextmanager
@@ -117,7 +121,7 @@ def _run(module: torch.nn.Module, exchange: Any) -> NoReturn:
         task, arguments = torch.load(exchange, weights_only=False)
         result = task(module, *arguments)
         if os.getpid() == own:  # not a copy of the process, forked by user code
-            _write(exchange, result)
+            _write(exchange, (_RESULT, result))
             code = 0
     finally:
         os._exit(code)

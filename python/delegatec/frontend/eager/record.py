@@ -78,7 +78,7 @@ def _run(eager: Pristine, planned: Sequence[Planned], model: Model) -> tuple[lis
 
 
 def _counters(case: Case) -> list[Diagnostic]:
-    """Returns a problem for each method that changes a plain attribute in each call, even if unused so far."""
+    """Returns a problem for each method that changes a plain attribute in each call, even if unused."""
     examples = [call for _, trial, call in case.planned if trial.is_example]
     changed = [(call.function, case.eager.run(counted_calls, call)) for call in examples]
     return [lost_state(case.model, function, names, "") for function, names in changed if names]

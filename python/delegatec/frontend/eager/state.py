@@ -130,20 +130,21 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{name}", cell.cell_contents
             except ValueError:  # an empty cell
                 continue
+        for name in sorted(value.__globals__.keys() & value.__code__.co_names):
+            if not isinstance(value.__globals__[name], FunctionType):
+                yield f".{name}", value.__globals__[name]
     elif not isinstance(value, type) and type(getattr(value, "__dict__", None)) is dict:
         yield from ((f".{name}", item) for name, item in list(vars(value).items()))
         yield from _class_attributes(type(value), "")
 
 
 def _outside(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yields what the instances of a class share: its attributes, closures and global variables."""
+    """Yields what the instances of a class share: its attributes, and what its methods refer to."""
     yield from _class_attributes(kind, kind.__name__)
     for each in kind.__mro__:
         for function in vars(each).values() if not _is_library(each) else ():
             if isinstance(function, FunctionType):
-                yield each.__name__, function
-                used = function.__globals__.keys() & function.__code__.co_names
-                yield from ((name, function.__globals__[name]) for name in sorted(used))
+                yield f"{each.__name__}.{function.__name__}", function
 
 
 def _class_attributes(kind: type, owner: str) -> Iterator[tuple[str, Any]]:
@@ -161,5 +162,5 @@ def _digest(tensor: torch.Tensor) -> object:
     data = tensor.detach()
     if data.device.type != "cpu" or data.layout is not torch.strided or not data.numel():
         return data.shape
-    content = data.contiguous().view(-1).view(torch.uint8).numpy()
+    content: Any = data.contiguous().view(-1).view(torch.uint8).numpy()
     return data.shape, data.dtype, hashlib.blake2b(content, digest_size=16).digest()

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State that an exported program would lose is an error that names it; caches and buffers are not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.frontend.export import export
+from delegatec.frontend.model import Model
+
+_calls = 0
+
+
+class Helper:
+    shared = 0
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Stateful(torch.nn.Module):
+    """Calls a function that may change `self`."""
+
+    def __init__(self, change: Callable[[Any, torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.change = change
+        self.inner = torch.nn.Identity()
+        self.count, self.first, self.largest = 0, True, 0
+        self.history: list[Any] = []
+        self.inner.settings = {"calls": 0}  # type: ignore[assignment]
+        self.inner.tensor = torch.zeros(2)
+        self.plain = torch.zeros(2)
+        self.lazy: torch.Tensor | None = None
+        self.cache = {"keys": torch.zeros(2)}
+        self.recent = deque([torch.zeros(2)], maxlen=2)
+        self.helper = Helper()
+        self.numbers = itertools.count(1)
+        self.squares = (number * number for number in itertools.count(1))
+        self.dice = random.Random(3)
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.change(self, x)
+        return result
+
+
+def count(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.count += 1
+    return x * self.count
+
+
+def unused_count(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.count += 1
+    return x
+
+
+def append(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.history.append(len(self.history))
+    return x + len(self.history)
+
+
+def nested(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.inner.settings["calls"] += 1
+    return x
+
+
+def only_first(self: Any, x: torch.Tensor) -> torch.Tensor:
+    first, self.first = self.first, False
+    return x * 2 if first else x
+
+
+def plain_tensor(self: Any, x: torch.Tensor) -> Any:
+    self.plain = self.plain + x
+    return self.plain * 1
+
+
+def tensor_of_submodule(self: Any, x: torch.Tensor) -> Any:
+    self.inner.tensor = self.inner.tensor + x
+    return self.inner.tensor * 1
+
+
+def item(self: Any, x: torch.Tensor) -> Any:
+    self.cache["keys"] = self.cache["keys"] + x
+    return self.cache["keys"] * 1
+
+
+def queue(self: Any, x: torch.Tensor) -> Any:
+    self.recent.append(x)
+    return sum(self.recent)
+
+
+def helper(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.helper.count += 1
+    return x * self.helper.count
+
+
+def of_class(self: Any, x: torch.Tensor) -> torch.Tensor:
+    Helper.shared += 1
+    return x * Helper.shared
+
+
+def global_variable(self: Any, x: torch.Tensor) -> torch.Tensor:
+    global _calls
+    _calls += 1
+    return x * _calls
+
+
+def replaced_buffer(self: Any, x: torch.Tensor) -> Any:
+    self._buffers["total"] = self.total + x
+    return self.total * 1
+
+
+def made_at_first(self: Any, x: torch.Tensor) -> torch.Tensor:
+    if self.lazy is None:
+        self.lazy = x * 2
+    return x + self.lazy
+
+
+def iterator(self: Any, x: torch.Tensor) -> Any:
+    return x * next(self.numbers)
+
+
+def generator(self: Any, x: torch.Tensor) -> Any:
+    return x * next(self.squares)
+
+
+def dice(self: Any, x: torch.Tensor) -> Any:
+    return x * self.dice.random()
+
+
+def cache(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.largest = max(self.largest, x.shape[0])
+    self.shape = tuple(x.shape)
+    return x * self.largest
+
+
+def buffer(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.total += x
+    self.shape = x.shape
+    return x + self.total
+
+
+def assigned_buffer(self: Any, x: torch.Tensor) -> Any:
+    self.total = self.total + x
+    return self.total * 1
+
+
+def written_in_place(self: Any, x: torch.Tensor) -> Any:
+    self.cache["keys"].add_(x)
+    self.plain.add_(x)
+    return self.cache["keys"] * self.plain
+
+
+def noise(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.shape = x.shape
+    return x + torch.rand(2)
+
+
+def problems(module: torch.nn.Module, strict: bool = False) -> list[str]:
+    try:
+        export(Model(module, (torch.ones(2),), strict=strict))
+    except DelegatecError as error:
+        return [f"{problem.code}: {problem.message}" for problem in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (count, "count"),
+        (unused_count, "count"),
+        (append, "history"),
+        (nested, "inner.settings['calls']"),
+        (only_first, "first"),
+        (plain_tensor, "plain"),
+        (tensor_of_submodule, "inner.tensor"),
+        (item, "cache['keys']"),
+        (queue, "recent"),
+        (helper, "helper.count"),
+        (of_class, "helper.shared"),
+        (global_variable, "change._calls"),
+        (replaced_buffer, "total"),
+        (made_at_first, "lazy"),
+        (iterator, "numbers"),
+        (generator, "squares"),
+        (dice, "dice"),
+    ],
+)
+def test_state(change: Callable[[Any, torch.Tensor], Any], name: str) -> None:
+    (problem,) = problems(Stateful(change))
+    assert problem.startswith(f"DC124: forward() changes {name!r}, on which later calls depend"), problem
+
+
+def test_a_closure() -> None:
+    calls = [0]
+
+    def change(self: Any, x: torch.Tensor) -> torch.Tensor:
+        calls[0] += 1
+        return x * calls[0]
+
+    (problem,) = problems(Stateful(change))
+    assert problem.startswith("DC124: forward() changes 'change.calls[0]', on which later calls depend")
+    assert calls == [1], "torch.export runs the module, and nothing else does in this process"
+
+
+def test_strict_mode() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count, self.width = 0, 2
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count += 1
+            return x + self.width
+
+    assert problems(Counter(), strict=True) == [
+        "DC124: forward() changes 'count', on which later calls depend"
+    ]
+    assert problems(torch.nn.Linear(2, 2), strict=True) == []
+
+
+@pytest.mark.parametrize("change", [cache, buffer, assigned_buffer, written_in_place, noise])
+def test_caches_and_buffers(change: Callable[[Any, torch.Tensor], Any]) -> None:
+    module = Stateful(change)
+    assert problems(module) == []
+    assert torch.equal(module.total, torch.zeros(2))
+
+
+def test_initial_state_is_that_before_the_export() -> None:
+    (program,) = export(Model(Stateful(written_in_place), (torch.ones(2),))).values()
+    state = [value for name, value in program.constants.items() if "scale" not in name]
+    assert state and all(torch.equal(value, torch.zeros(2)) for value in state)
