@@ -60,10 +60,12 @@ class Run:
 
     Attributes:
         returned: what each returned; the first that raised an exception is the last.
-        changed: names of plain attributes of the module that a call after the first changed.
+        touched: names of plain attributes of the module that the first call changed.
+        changed: names of those that later calls changed.
     """
 
     returned: list[Returned]
+    touched: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
 
 
@@ -78,14 +80,14 @@ def run_calls(module: torch.nn.Module, calls: Sequence[Call], has_other_chance: 
     if has_other_chance:
         other_chance()
     run = Run([])
-    after_first = None
+    states = [attributes_of(module)]
     for call in calls:
         run.returned.append(_run(module, call))
         if run.returned[-1].error:
-            break
-        after_first = after_first or attributes_of(module)
-    if after_first and not run.returned[-1].error:
-        run.changed.extend(after_first.changed(attributes_of(module)))
+            return run
+        states.append(attributes_of(module))
+    run.touched.extend(states[0].changed(states[1]))
+    run.changed.extend(states[1].changed(states[-1]))
     return run
 
 

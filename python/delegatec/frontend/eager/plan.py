@@ -3,16 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.frontend.eager.calls import Call
+from delegatec.frontend.eager.cost import operations
 from delegatec.frontend.method import Method
+from delegatec.samples.defaults import DEFAULT_CALLS
 from delegatec.samples.inputs import Trial, trials
+
+aten = torch.ops.aten
+
+# Operations of the calls of one method that are always affordable: a fraction of a second.
+_LIGHT: Final = 4 * 10**9
+# Operations of one call beyond which only the example is called: a second.
+_HEAVY: Final = 12 * 10**9
+# Operators that draw random numbers in training, which is an error of its own, or on request.
+_DRAW_ON_REQUEST: Final = frozenset(
+    {
+        *(aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout),
+        *(aten.native_dropout, aten.rrelu, aten.rrelu_with_noise, aten.scaled_dot_product_attention),
+    }
+)
 
 Planned = tuple[str, Trial, Call]
 """A method, the inputs of its program, and the call of the user's module with the same inputs."""
@@ -26,15 +43,42 @@ def planned_calls(
     Args:
         methods: the model's methods.
         programs: method -> its program.
-        count: calls of each method; more, if dynamic dimensions need more sizes.
+        count: calls of each method; more, if dynamic dimensions need more sizes; fewer, if one takes long and
+            the number is the default.
     """
     rounds: list[list[Planned]] = []
     for name, program in programs.items():
-        for number, trial in enumerate(trials(program, count - 1)):
+        each_trial = trials(program, count - 1)
+        if count == DEFAULT_CALLS:
+            each_trial = _affordable(list(each_trial), operations(program))
+        for number, trial in enumerate(each_trial):
             if number == len(rounds):
                 rounds.append([])
             rounds[number].append((name, trial, _call(methods[name], trial)))
     return [planned for each in rounds for planned in each]
+
+
+def _affordable(calls: Sequence[Trial], cost: int) -> Iterator[Trial]:
+    """Yields the example, and as many of the other calls as are affordable, small ones first.
+
+    Args:
+        calls: the example and its variations.
+        cost: operations of the example.
+    """
+    example, *others = calls
+    yield example
+    total = cost
+    size = max(1, _elements(example))
+    for trial in sorted(others, key=_elements):
+        own = cost * _elements(trial) // size
+        total += own
+        if total > _LIGHT and not (own <= _HEAVY and trial is min(others, key=_elements)):
+            return
+        yield trial
+
+
+def _elements(trial: Trial) -> int:
+    return sum(leaf.numel() for leaf in trial.leaves if isinstance(leaf, torch.Tensor))
 
 
 def _call(method: Method, trial: Trial) -> Call:
@@ -51,13 +95,23 @@ def _in_containers(example: Any, plain: Any) -> Any:
     return pytree.tree_unflatten(pytree.tree_leaves(plain), pytree.tree_structure(example))
 
 
+def again(planned: Planned) -> Planned:
+    """Returns a second call with the same inputs."""
+    method, trial, call = planned
+    return method, replace(trial, name=f"{trial.name} again"), call
+
+
 def is_random(program: ExportedProgram) -> bool:
     """Whether a program draws random numbers when it runs."""
-    return any(
-        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        for graph in _graphs(program)
-        for node in graph.nodes
-    )
+    return any(_draws(node) for graph in _graphs(program) for node in graph.nodes)
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    if node.target is aten.scaled_dot_product_attention.default:
+        return bool(len(node.args) > 4 and node.args[4]) or bool(node.kwargs.get("dropout_p"))
+    return getattr(node.target, "overloadpacket", None) not in _DRAW_ON_REQUEST
 
 
 def _graphs(program: ExportedProgram) -> Iterator[torch.fx.Graph]:

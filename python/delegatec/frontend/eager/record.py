@@ -11,7 +11,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.eager.calls import Returned, Run, counted_calls, run_calls
 from delegatec.frontend.eager.causes import Case, explained, lost_state
 from delegatec.frontend.eager.differences import first_differences
-from delegatec.frontend.eager.plan import Planned, is_random, planned_calls
+from delegatec.frontend.eager.plan import Planned, again, is_random, planned_calls
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
 from delegatec.frontend.method import Method
 from delegatec.frontend.model import Model
@@ -49,6 +49,8 @@ def record(
         return RecordedSamples(), []
     try:
         planned, run = _run(eager, planned, model)
+        if run.touched and len(planned) == 1:
+            planned, run = _run(eager, [*planned, again(planned[0])], model)
         returned = run.returned
         case = Case(eager, model, programs, planned, returned)
         problems = [explained(case, each) for each in first_differences(programs, planned, returned)]
