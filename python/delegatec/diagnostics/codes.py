@@ -98,6 +98,7 @@ CODES: Final[dict[str, str]] = {
     "DC416": "Unknown pass to print programs after.",
     "DC417": "Full delegation was requested, and a kernel copies or converts values outside of delegates.",
     "DC418": "Variants of programs with unknown settings or invalid names, or an unknown variant.",
+    "DC419": "A backend compiles a partition to a blob that its own reader refuses: a bug in the backend.",
     "DC420": "A backend builds an invalid debug map: a bug in the backend, not in the model.",
     "DC421": "A backend's debug map does not match the partition that it compiled.",
     "DC422": "A method cannot be represented in an ETRecord.",

@@ -17,7 +17,9 @@ from delegatec.backends.common.graph_format import GraphFormat
 from delegatec.backends.common.streamed_vectors import StreamedVectors
 from delegatec.delegation import Part
 
-_FORMAT: Final = GraphFormat("TOSABackend", schema.GraphT, b"TOSA")
+_FORMAT: Final = GraphFormat(
+    "TOSABackend", schema.GraphT, b"TOSA", fill_lists, lambda graph, _: problems_of(graph)
+)
 _CONSTANTS: Final = ("CONST", "CONST_SHAPE")
 
 
@@ -26,12 +28,16 @@ def write_blob(builder: GraphBuilder) -> list[Part]:
 
     Args:
         builder: the finished graph.
+
+    Raises:
+        DelegatecError: DC407, with the problems for which `read_blob` would refuse it.
     """
     vectors = StreamedVectors()
     regions = [schema.RegionT(name, [_block(name, each, vectors)]) for name, each in _regions(builder)]
     version = builder.settings.specification.version
     # Consumers read version 1.1 as a draft only.
     graph = schema.GraphT(schema.VersionT(*version, 0, version > (1, 0)), regions)
+    _FORMAT.check_graph(graph)
     return vectors.pack(graph, _FORMAT.identifier)
 
 
@@ -106,8 +112,7 @@ def read_blob(data: memoryview) -> Graph:
         DelegatecError: DC407, with its problems.
     """
     graph = _FORMAT.unpack(data.cast("B"))
-    fill_lists(graph)
-    _FORMAT.check(problems_of(graph))
+    _FORMAT.check_graph(graph)
     main, *bodies = (_graph(region.blocks[0]) for region in graph.regions)
     names = [text(region.name) for region in graph.regions[1:]]
     return replace(main, bodies=dict(zip(names, bodies, strict=True)))

@@ -17,7 +17,7 @@ Source: the runtime's VulkanDelegateHeader and XNNHeader (ExecuTorch 1.4.1).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from delegatec.backends.common.graph_format import GraphFormat, GraphT
@@ -37,23 +37,39 @@ class HeadedFormat(GraphFormat[GraphT]):
         graph: the class of the root table, unpacked.
         identifier: the FlatBuffer's file identifier.
         magic: the header's magic number.
+        fill: see `GraphFormat`.
+        problems: see `GraphFormat`.
         reads_header_size: whether the runtime reads the size of the header.
     """
 
     def __init__(
-        self, backend: str, graph: type[GraphT], identifier: bytes, magic: bytes, *, reads_header_size: bool
+        self,
+        backend: str,
+        graph: type[GraphT],
+        identifier: bytes,
+        magic: bytes,
+        fill: Callable[[GraphT], None],
+        problems: Callable[[GraphT, int], Iterable[str]],
+        *,
+        reads_header_size: bool,
     ) -> None:
-        super().__init__(backend, graph, identifier)
+        super().__init__(backend, graph, identifier, fill, problems)
         self._magic = magic
         self._reads_header_size = reads_header_size
 
-    def write(self, graph: Any, constants: Sequence[Part] = ()) -> list[Part]:
+    def write(self, graph: Any, constants: Sequence[Part] = (), *, checked: bool = True) -> list[Part]:
         """Returns the parts of a blob.
 
         Args:
             graph: its graph.
             constants: the bytes behind the FlatBuffer.
+            checked: whether the graph must be one that readers accept.
+
+        Raises:
+            DelegatecError: DC407, with the problems that a reader would find.
         """
+        if checked:
+            self.check_graph(graph, sum(map(len, constants)))
         flatbuffer = self.pack(graph)
         padding = -len(flatbuffer) % ALIGNMENT
         end = HEADER_SIZE + len(flatbuffer) + padding

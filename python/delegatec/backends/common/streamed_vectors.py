@@ -29,7 +29,7 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]
 
     def CreateNumpyVector(self, x: Any) -> int:  # noqa: N802
         # An empty vector stands for it: each has its own offset, by which its reference is recognized.
-        offset: int = super().CreateNumpyVector(x)
+        offset: int = super().CreateNumpyVector(x[:0] if id(x) in self._parts else x)
         if id(x) in self._parts:
             self.streamed[offset] = self._parts[id(x)]
         return offset
@@ -48,8 +48,11 @@ class StreamedVectors:
         self._parts: dict[int, Part] = {}
 
     def add(self, part: Part) -> Bytes:
-        """Returns a new array, which is the value of a field of unpacked tables that holds these bytes."""
-        array = np.empty(0, np.uint8)
+        """Returns a new array, which is the value of a field of unpacked tables that holds these bytes.
+
+        It has their number of elements, but not their values, and takes no memory.
+        """
+        array = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), [len(part)], [0], writeable=False)
         self._arrays.append(array)
         self._parts[id(array)] = part
         return array

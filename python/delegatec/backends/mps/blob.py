@@ -30,7 +30,7 @@ from delegatec.delegation import Part
 MAGIC: Final = b"MP00"
 HEADER: Final = struct.Struct("<4x4sQQ")
 ALIGNMENT: Final = 16
-_FORMAT: Final = GraphFormat("MPSBackend", schema.GraphT, MAGIC)
+_FORMAT: Final = GraphFormat("MPSBackend", schema.GraphT, MAGIC, fill_lists, problems_of)
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,23 @@ class Blob:
         return self.constants[value.segmentOffset : value.segmentOffset + value.constantBufferSize]
 
 
-def write_blob(graph: schema.GraphT, constants: Sequence[Part]) -> list[Part]:
+def write_blob(graph: schema.GraphT, constants: Sequence[Part], *, checked: bool = True) -> list[Part]:
     """Returns the parts of a blob. Constants are not copied.
 
     Args:
         graph: the graph; its constants' `segmentOffset`s fit `constants`.
         constants: parts of the constant segment.
+        checked: whether `read_blob` must accept it.
+
+    Raises:
+        DelegatecError: DC407, with the problems for which `read_blob` would refuse it.
     """
-    flatbuffer = _FORMAT.pack(graph)
-    end = HEADER.size + len(flatbuffer)
     size = sum(len(part) for part in constants)
     tail = _padding(size)
+    if checked:
+        _FORMAT.check_graph(graph, size + tail)
+    flatbuffer = _FORMAT.pack(graph)
+    end = HEADER.size + len(flatbuffer)
     header = HEADER.pack(MAGIC, end + _padding(end), size + tail)
     return [header + flatbuffer + bytes(_padding(end)), *constants, *([bytes(tail)] if tail else [])]
 
@@ -84,8 +90,7 @@ def read_blob(data: memoryview) -> Blob:
     data = data.cast("B")
     flatbuffer, constants = _parts(data)
     graph = _FORMAT.unpack(flatbuffer)
-    fill_lists(graph)
-    _FORMAT.check(problems_of(graph, len(constants)))
+    _FORMAT.check_graph(graph, len(constants))
     return Blob(graph, constants)
 
 

@@ -54,7 +54,7 @@ def graph() -> schema.GraphT:
 
 
 def packed(graph: schema.GraphT) -> bytes:
-    return join(write_blob(graph, [WEIGHT]))
+    return join(write_blob(graph, [WEIGHT], checked=False))
 
 
 def message_of(data: bytes) -> str:
@@ -178,7 +178,7 @@ def test_constants_of_blobs_from_before_the_segment() -> None:
 
 
 def test_constants_inside_of_the_flatbuffer_with_a_header() -> None:
-    blob = read_blob(memoryview(join(write_blob(inline(graph()), []))))
+    blob = read_blob(memoryview(join(write_blob(inline(graph()), [], checked=False))))
     assert bytes(blob.constant(blob.graph.mpsValues[1])) == WEIGHT
     damaged = inline(graph())
     damaged.mpsValues[1].constantBuffer.storage = np.zeros(8, np.uint8)

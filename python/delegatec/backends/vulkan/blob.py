@@ -17,7 +17,9 @@ from delegatec.backends.common.headed_format import HeadedFormat
 from delegatec.backends.vulkan.checks import fill_lists, problems_of
 from delegatec.delegation import Part
 
-_FORMAT: Final = HeadedFormat("VulkanBackend", schema.GraphT, b"VK00", b"VH00", reads_header_size=True)
+_FORMAT: Final = HeadedFormat(
+    "VulkanBackend", schema.GraphT, b"VK00", b"VH00", fill_lists, problems_of, reads_header_size=True
+)
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,17 @@ class Blob:
     constants: memoryview
 
 
-def write_blob(graph: schema.GraphT) -> list[Part]:
+def write_blob(graph: schema.GraphT, *, checked: bool = True) -> list[Part]:
     """Returns the parts of a blob whose constants are all named data.
 
     Args:
         graph: the graph.
+        checked: whether `read_blob` must accept it.
+
+    Raises:
+        DelegatecError: DC407, with the problems for which `read_blob` would refuse it.
     """
-    return _FORMAT.write(graph)
+    return _FORMAT.write(graph, checked=checked)
 
 
 def read_blob(data: memoryview) -> Blob:
@@ -53,6 +59,5 @@ def read_blob(data: memoryview) -> Blob:
     """
     flatbuffer, constants = _FORMAT.split(data.cast("B"))
     graph = _FORMAT.unpack(flatbuffer)
-    fill_lists(graph)
-    _FORMAT.check(problems_of(graph, len(constants)))
+    _FORMAT.check_graph(graph, len(constants))
     return Blob(graph, constants)

@@ -23,7 +23,9 @@ from delegatec.backends.xnnpack.operands import unpacked_fields
 from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 
-_FORMAT: Final = HeadedFormat("XnnpackBackend", schema.GraphT, b"XN01", b"XH00", reads_header_size=False)
+_FORMAT: Final = HeadedFormat(
+    "XnnpackBackend", schema.GraphT, b"XN01", b"XH00", fill_lists, problems_of, reads_header_size=False
+)
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,18 @@ class Blob:
         return inner & {id for node in self.graph.nodes for _, id in unpacked_fields(node)}
 
 
-def write_blob(graph: schema.GraphT, constants: Sequence[Part] = ()) -> list[Part]:
+def write_blob(graph: schema.GraphT, constants: Sequence[Part] = (), *, checked: bool = True) -> list[Part]:
     """Returns the parts of a blob.
 
     Args:
         graph: the graph.
         constants: the bytes behind the FlatBuffer, of constants that are not named data.
+        checked: whether `read_blob` must accept it.
+
+    Raises:
+        DelegatecError: DC407, with the problems for which `read_blob` would refuse it.
     """
-    return _FORMAT.write(graph, constants)
+    return _FORMAT.write(graph, constants, checked=checked)
 
 
 def read_blob(data: memoryview) -> Blob:
@@ -73,6 +79,5 @@ def read_blob(data: memoryview) -> Blob:
     """
     flatbuffer, constants = _FORMAT.split(data.cast("B"))
     graph = _FORMAT.unpack(flatbuffer)
-    fill_lists(graph)
-    _FORMAT.check(problems_of(graph, len(constants)))
+    _FORMAT.check_graph(graph, len(constants))
     return Blob(graph, constants)

@@ -19,12 +19,13 @@ from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.lowering.boundary import convert_boundary
 from delegatec.delegation.lowering.dim_orders import order_boundary
+from delegatec.delegation.lowering.refused import is_refused, refused
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
 from delegatec.delegation.lowering.state import kept_state, release
 from delegatec.delegation.partitioning.checks import bad_partitioner, query
 from delegatec.delegation.partitioning.snapshot import Snapshot
-from delegatec.delegation.protocol.backend import Backend
+from delegatec.delegation.protocol.backend import Backend, PreprocessResult
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.partitioner import Partitioner, Rejection
 from delegatec.delegation.protocol.view import PartitionView
@@ -101,10 +102,22 @@ def lower_view(
         input_specs: name of a placeholder of the program -> its spec.
 
     Raises:
-        DelegatecError: errors of `preprocess`; DC410, DC411 for a faulty plug-in.
+        DelegatecError: errors of `preprocess`; DC410, DC411 for a faulty plug-in; DC419 for a blob that the
+            backend's own reader refuses.
     """
     private = _edited(view, backend, compile_specs, input_specs)
-    result = plugins.preprocess(backend, private, compile_specs, view)
+    try:
+        result = plugins.preprocess(backend, private, compile_specs, view)
+    except DelegatecError as error:
+        if not is_refused(error):
+            raise
+
+        def compile(nodes: Sequence[Node]) -> PreprocessResult:
+            part = PartitionView(view.program, nodes, facts=view.facts)
+            edited = _edited(part, backend, compile_specs, input_specs)
+            return plugins.preprocess(backend, edited, compile_specs, part)
+
+        raise refused(error, backend.name, view.nodes, compile) from error
     names = {node.name: name for node, name, _ in _constants(view, input_specs)}
     if private is not view:  # The backend's passes may have arranged weights anew.
         specs = private.program.specs_by_name()

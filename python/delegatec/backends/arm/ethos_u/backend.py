@@ -54,7 +54,9 @@ class EthosUBackend(ArmBackend):
             return PreprocessResult(write_blob(builder), _handles(builder, _names(builder)))
         compiled, estimates = compile_graph(write_blob(builder), settings)
         handles = _handles(builder, [layer.name for layer in estimates.layers])
-        return PreprocessResult([write_container(compiled)], handles, estimates=estimates)
+        container = write_container(compiled)
+        read_container(memoryview(container))
+        return PreprocessResult([container], handles, estimates=estimates)
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. Raises DC501 for a command stream, which needs an NPU."""

@@ -72,11 +72,13 @@ class VgfBackend(ArmBackend):
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`.
 
-        Raises DC406 for each constant that TOSA cannot represent, DC430 without the converter, and DC431 if
-        it rejects the graph.
+        Raises DC406 for each constant that TOSA cannot represent, DC430 without the converter, DC431 if it
+        rejects the graph, and DC407 if its file cannot be read.
         """
         builder = lowered(view, self.settings(compile_specs))
-        return PreprocessResult([to_vgf(write_blob(builder))])
+        file = to_vgf(write_blob(builder))
+        read_graph(memoryview(file))
+        return PreprocessResult([file])
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. The settings are not used."""

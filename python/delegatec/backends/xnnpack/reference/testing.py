@@ -226,7 +226,7 @@ class Blob:
 
     def data(self) -> bytes:
         """Returns the blob."""
-        written = bytearray(join(write_blob(self.graph)))
+        written = bytearray(join(write_blob(self.graph, checked=False)))
         *fields, _ = HEADER.unpack_from(written)
         HEADER.pack_into(written, 0, *fields, len(self.segment))
         return bytes(written + self.segment)
