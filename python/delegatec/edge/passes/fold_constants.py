@@ -5,31 +5,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Collection
+from typing import Any, Final
 
 # Registers torch.ops.quantized_decomposed.
 import torch
 import torch.ao.quantization.fx._decomposed
 from torch._ops import OpOverload
 from torch.fx import Node
-from torch.fx.node import map_arg
 
 from delegatec.edge.affine import AFFINE
+from delegatec.edge.analysis.constant_calls import constant_calls, early_calls
+from delegatec.edge.passes.constant_values import ConstantValues
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
 
 quantized = torch.ops.quantized_decomposed
 
-# A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one
-# only if it replaces constants that are larger.
-_SMALL: Final = 64 * 1024
-
 # Quantized weights are small on purpose: dequantization of more elements than this is not folded.
 _FEW: Final = 64
-# Maximum length of a name: each call extends the names of its operands.
-_LONGEST: Final = 256
-_FACTORIZATIONS: Final = frozenset({"cholesky", "geqrf", "lu_unpack", "ormqr", "triangular_solve"})
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 # Libraries of operators that a backend has requested as they are; otherwise they are decomposed before.
 _WHOLE: Final = frozenset({"quantized_decomposed", "delegatec"})
@@ -44,8 +38,9 @@ _QUANTIZE: Final = frozenset(
 
 
 def fold_constants(program: EdgeProgram) -> bool:
-    """Replaces calls whose arguments are all constants by constants, unless these are large."""
-    return _fold(program, lambda node, _: _is_worthwhile(program, node))
+    """Replaces calls on constants by their results, where storing these costs less; see `early_calls`."""
+    calls = constant_calls(program, lambda node: _is_foldable(node) and not _dequantizes(node))
+    return _fold(program, early_calls(program, calls) if calls else ())
 
 
 def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool:
@@ -64,16 +59,23 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
     uses = Counter(tensor.data_ptr() for part in program.walk() for tensor in part.constants.values())
 
     def fold(part: EdgeProgram) -> bool:
-        def is_own(operand: Node, names: Mapping[str, str]) -> bool:
-            pointer = part.constants[operand.name].data_ptr()
-            return len(operand.users) == 1 and uses[pointer] <= 1 and names[operand.name] not in kept
+        names, chosen = part.names_in_model(), set[Node]()
 
-        def is_worthwhile(node: Node, names: Mapping[str, str]) -> bool:
+        def is_own(operand: Node) -> bool:
+            if operand in chosen:
+                return len(operand.users) == 1
+            is_alone = len(operand.users) == 1 and uses[part.constants[operand.name].data_ptr()] <= 1
+            return is_alone and names[operand.name] not in kept
+
+        def is_worthwhile(node: Node) -> bool:
             val = node.meta["val"]
-            own = [part.constants[each.name] for each in node.all_input_nodes if is_own(each, names)]
-            return isinstance(val, torch.Tensor) and val.nbytes <= sum(each.nbytes for each in own)
+            own = sum(operand.meta["val"].nbytes for operand in node.all_input_nodes if is_own(operand))
+            worthwhile = _is_foldable(node) and isinstance(val, torch.Tensor) and val.nbytes <= own
+            if worthwhile:
+                chosen.add(node)
+            return worthwhile
 
-        return _fold(part, is_worthwhile)
+        return _fold(part, constant_calls(part, is_worthwhile))
 
     folded = [fold(part) for part in program.walk()]
     return any(folded)
@@ -83,45 +85,17 @@ def fold_quantized_constants(program: EdgeProgram) -> bool:
     """Replaces quantization of constants, in graphs that simulate quantized weights, by their levels."""
     if not any(node.target in _QUANTIZE for node in program.graph.nodes):
         return False
-    return _fold(program, lambda node, _: node.target in _QUANTIZE, whole=True)
+    return _fold(program, constant_calls(program, lambda node: node.target in _QUANTIZE))
 
 
-def _fold(
-    program: EdgeProgram, is_worthwhile: Callable[[Node, Mapping[str, str]], bool], whole: bool = False
-) -> bool:
-    """Folds calls on constants; `is_worthwhile` is given a call, and the names of constants in the model."""
-    fixed = set(program.fixed_constants())
-    made = NewConstants(program)
-    for node in list(program.graph.nodes):
-        if not _is_foldable(node, fixed, whole) or not is_worthwhile(node, made.names):
-            continue
-        origin, value = _origin(made.names, node), _evaluate(program, node)
-        for result in _results(node):
-            tensor = value if isinstance(value, torch.Tensor) else value[cast(int, result.args[1])]
-            constant = made.add(origin, tensor, result)
-            result.replace_all_uses_with(constant)
-            program.graph.erase_node(result)
-            fixed.add(constant.name)
-    is_changed = made.declare()
-    program.erase_unused_placeholders()
-    return is_changed
-
-
-def _origin(names: Mapping[str, str], node: Node) -> str:
-    """Returns the names of a folded call's constants in the model, truncated."""
-    assert isinstance(node.target, OpOverload)
-    sources = "+".join(dict.fromkeys(names[operand.name] for operand in node.all_input_nodes))
-    return f"{sources[:_LONGEST]}.{node.target._opname}" if sources else node.target._opname
-
-
-def _is_foldable(node: Node, fixed: set[str], whole: bool) -> bool:
-    if node.op != "call_function" or not isinstance(node.target, OpOverload):
-        return False
-    if torch.Tag.nondeterministic_seeded in node.target.tags or not _is_static(node.meta["val"]):
-        return False
-    if not all(operand.name in fixed for operand in node.all_input_nodes):
-        return False
-    return whole or node.target.namespace not in _WHOLE
+def _is_foldable(node: Node) -> bool:
+    """Whether a call on constants can be computed in lowering."""
+    return (
+        isinstance(node.target, OpOverload)
+        and node.target.namespace not in _WHOLE
+        and torch.Tag.nondeterministic_seeded not in node.target.tags
+        and _is_static(node.meta["val"])
+    )
 
 
 def _is_static(val: Any) -> bool:
@@ -132,42 +106,34 @@ def _is_static(val: Any) -> bool:
     )
 
 
-def _results(node: Node) -> list[Node]:
-    """Returns the nodes with the results of a call: itself, or the `getitem` nodes of several results."""
-    return [node] if isinstance(node.meta["val"], torch.Tensor) else list(node.users)
-
-
-def _evaluate(program: EdgeProgram, node: Node) -> torch.Tensor | Sequence[torch.Tensor]:
-    args, kwargs = map_arg((node.args, node.kwargs), lambda operand: program.constants[operand.name])
-    with torch.no_grad():
-        value: torch.Tensor | Sequence[torch.Tensor] = node.target(*args, **kwargs)  # type: ignore[operator]
-    return value
-
-
-def _is_worthwhile(program: EdgeProgram, node: Node) -> bool:
-    values = [result.meta["val"] for result in _results(node)]
-    # `numel` raises if the offset in a storage is symbolic
-    counts = [math.prod(value.shape) for value in values]
-    size = sum(count * value.dtype.itemsize for count, value in zip(counts, values, strict=True))
-    if size <= _SMALL and not (_dequantizes(node) and sum(counts) > _FEW):
-        return True
-    if _is_factorization(node):
-        return True
-    freed = sum(
-        program.constants[operand.name].nbytes for operand in node.all_input_nodes if len(operand.users) == 1
-    )
-    return bool(size < freed)
-
-
-def _is_factorization(node: Node) -> bool:
-    """Whether neither the runtime nor a delegate computes the call."""
-    assert isinstance(node.target, OpOverload)
-    name = node.target._opname
-    return "linalg_" in name or name in _FACTORIZATIONS
-
-
 def _dequantizes(node: Node) -> bool:
-    sources = {operand.meta["val"].dtype for operand in node.all_input_nodes}
-    return bool(sources & _LEVELS) and any(
-        result.meta["val"].dtype.is_floating_point for result in _results(node)
+    """Whether a call makes numbers of the levels of a weight, which are fewer bytes on purpose."""
+    val = node.meta["val"]
+    several = val if isinstance(val, (tuple, list)) else (val,)
+    sources = {getattr(operand.meta["val"], "dtype", None) for operand in node.all_input_nodes}
+    return (
+        bool(sources & _LEVELS)
+        and any(each.dtype.is_floating_point for each in several)
+        and sum(math.prod(each.shape) for each in several) > _FEW
     )
+
+
+def _fold(program: EdgeProgram, chosen: Collection[Node]) -> bool:
+    """Computes calls on constants, and replaces those that others read by constants.
+
+    Args:
+        program: edited in place.
+        chosen: the calls; their operands are constants or among them.
+    """
+    if not chosen:
+        return False
+    made, values = NewConstants(program), ConstantValues(program, chosen)
+    computed = set(values.calls)
+    for node in values.results:
+        constant = made.add(values.origin(made.names, node), values.take(node), node)
+        node.replace_all_uses_with(constant, delete_user_cb=lambda user: user not in computed)
+    for node in reversed(values.calls):
+        program.graph.erase_node(node)
+    made.declare()
+    program.erase_unused_placeholders()
+    return True
