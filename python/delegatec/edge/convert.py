@@ -20,6 +20,7 @@ from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.functionalize import functionalize, views_of_several
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
+from delegatec.edge.legalize.guards import complete_symbols
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.constant_sizes import resolve_constant_sizes
@@ -155,6 +156,7 @@ def to_edge(
         "delegatec.to_edge", "preserve", preserve, _SETS, OpOverload, "a set of overloads of operators"
     )
     _take_over(exported.graph_module)
+    complete_symbols(exported.graph)
     renorm_embeddings(exported, kept)
     origins = number_nodes(exported.graph_module)
     inlined = inline_scopes(exported.graph_module)

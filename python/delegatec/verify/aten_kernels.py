@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.types import SCALAR_KINDS
+from delegatec.verify import empty_kernels
 from delegatec.verify.norm_kernels import NORMS, compute_norm
 from delegatec.verify.slots import TensorSlot, byte_range
 
@@ -83,12 +84,19 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
             named[argument.name] = value
         else:
             positional.append(value)
-    norm = _norm(operator, positional)
+    arguments = _by_name(operator, positional)
+    failure = empty_kernels.failure(operator, arguments)
+    if failure is not None:
+        _fail("DC505", failure)
+    norm = compute_norm(arguments) if operator in NORMS else None
     if norm is not None:
         named.update(zip((a.name for a in schema.arguments if a.is_out), norm, strict=True))
     result = operator(*positional, **named) if norm is None else None
     if outputs:
         written = [tensor for a in schema.arguments if a.is_out for tensor in _tensors(named[a.name])]
+        shape = empty_kernels.shape_of_none(operator, arguments)
+        if shape is not None:
+            written = [written[0].reshape(shape)]
         inputs = list(_tensors(positional))
         for slot, tensor in zip(outputs, written, strict=True):
             slot.write(tensor)
@@ -97,11 +105,9 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
         machine.set_scalar(args[len(schema.arguments)], result)
 
 
-def _norm(operator: OpOverload, positional: Sequence[Any]) -> Sequence[torch.Tensor] | None:
-    if operator not in NORMS:
-        return None
+def _by_name(operator: OpOverload, positional: Sequence[Any]) -> dict[str, Any]:
     names = [argument.name for argument in operator._schema.arguments]
-    return compute_norm(dict(zip(names, positional, strict=False)))
+    return dict(zip(names, positional, strict=False))
 
 
 def check_overlap(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import REGIONS, Operation
 from delegatec.backends.arm.capabilities import families
 from delegatec.backends.arm.conformance.problem import problem
+from delegatec.backends.arm.conformance.types import type_problem
 from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import TableTarget
@@ -46,6 +48,12 @@ class TosaTarget(TableTarget[Settings]):
         self.table.rows[target].lower(builder, node)
         for operation in builder.operations:
             found = self._problem(operation)
+            if found is not None:
+                return Refusal("tosa", found)
+        if not builder.operations and isinstance(node.meta["val"], Tensor):
+            # a constant, or an operand itself: its type has not been checked, and it may be an output
+            value = builder.of(node)
+            found = type_problem(Operation("IDENTITY", (value,), (value,), {}), self.settings.specification)
             if found is not None:
                 return Refusal("tosa", found)
         return None

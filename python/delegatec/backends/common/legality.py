@@ -18,6 +18,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.legalize.engine import Legalizer, is_erased
+from delegatec.edge.legalize.guards import NEEDS_VALUE
 from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.program import EdgeProgram
@@ -27,6 +28,13 @@ SettingsT = TypeVar("SettingsT")
 
 Prepare = Callable[[EdgeProgram], Any]
 """A pass that runs on a private program before it is legalized, such as `to_float16`."""
+
+
+_DEPENDS_ON_DATA: Final = Refusal(
+    "dynamic-shape",
+    "a size depends on data, and the delegate needs to know it",
+    "select a fixed number of elements, such as by topk or nonzero_static",
+)
 
 
 class TableTarget(Generic[SettingsT]):
@@ -130,9 +138,12 @@ class Legality(Generic[SettingsT]):
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """Returns why a call can neither be lowered nor rewritten to calls that can; None if it can."""
-        refusal = self._target.refusal(node, self._facts)
-        if refusal is not None and self._target.rules(node):
-            refusal = self._target.exclusion(node) or self._tried(program, node)
+        try:
+            refusal = self._target.refusal(node, self._facts)
+            if refusal is not None and self._target.rules(node):
+                refusal = self._target.exclusion(node) or self._tried(program, node)
+        except NEEDS_VALUE:
+            refusal = _DEPENDS_ON_DATA
         if refusal is None:
             return None
         message = refusal.message

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from torch._subclasses import FakeTensor
+from torch.fx import Graph
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
+from torch.utils import _pytree as pytree
+from torch.utils._traceback import CapturedTraceback
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.edge.builder import Builder
@@ -30,7 +34,23 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
         yield
         return
     oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-    oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
     # torch logs the errors
     with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious:
         yield
+
+
+def complete_symbols(graph: Graph) -> None:
+    """Records where data-dependent symbols come from, which readers of a `.pt2` leave out.
+
+    torch looks it up for the text of an error, and raises a KeyError instead if it is missing.
+    """
+    modes = {
+        value.fake_mode
+        for node in graph.nodes
+        for value in pytree.tree_leaves(node.meta.get("val"))
+        if isinstance(value, FakeTensor)
+    }
+    for shape_env in {mode.shape_env for mode in modes if mode.shape_env is not None}:
+        for symbol in shape_env.var_to_range:
+            if shape_env.is_unbacked_symint(symbol) and symbol not in shape_env.var_to_stack:
+                shape_env.var_to_stack[symbol] = CapturedTraceback.extract()  # type: ignore[no-untyped-call]

@@ -20,12 +20,13 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensor
 from torch.fx import Node
-from torch.fx.node import map_aggregate, map_arg
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.substitution import substitute
 
 aten = torch.ops.aten
 
@@ -58,7 +59,7 @@ def resolve_constant_sizes(program: EdgeProgram) -> bool:
         known |= {symbol: sympify(count) for symbol, count in counts.items()}
     is_changed = values.declare()
     if known or is_changed:
-        _substitute(program, known)
+        substitute(program, known)
     return bool(known) or is_changed
 
 
@@ -221,40 +222,3 @@ _SELECTIONS: Final[Mapping[Any, Callable[[Node, _Values], int | None]]] = {
     aten.index.Tensor: _by_mask,
     aten.masked_select.default: _by_mask,
 }
-
-
-# ---- symbols -------------------------------------------------------------------------------------------
-
-
-def _substitute(program: EdgeProgram, known: Mapping[Any, Any]) -> None:
-    """Replaces symbols by numbers, in shapes and in arguments."""
-
-    def number(value: Any) -> Any:
-        if not isinstance(value, torch.SymInt):
-            return value
-        expression = value.node.expr.xreplace(known)
-        if expression.is_Integer:
-            return int(expression)
-        if expression == value.node.expr:
-            return value
-        return value.node.shape_env.create_symintnode(expression, hint=None)
-
-    def updated(value: Any) -> Any:
-        if not isinstance(value, FakeTensor):
-            return number(value)
-        shape, strides = ([number(size) for size in sizes] for sizes in (value.shape, value.stride()))
-        if all(map(_is, (*shape, *strides), (*value.shape, *value.stride()))):
-            return value
-        with value.fake_mode:
-            return torch.empty_strided(shape, strides, dtype=value.dtype)
-
-    for node in list(program.graph.nodes):
-        if "val" not in node.meta:
-            continue
-        val = node.meta["val"] = map_aggregate(node.meta["val"], updated)
-        if isinstance(val, int) and node.op == "call_function":
-            node.replace_all_uses_with(val)
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other

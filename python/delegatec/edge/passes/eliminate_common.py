@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.substitution import substitute
 
 aten = torch.ops.aten
 
@@ -40,10 +41,12 @@ _DEQUANTIZE: Final = ("dequantize_per_tensor", "dequantize_per_token", "dequanti
 def eliminate_common(program: EdgeProgram) -> bool:
     """Replaces a call by an earlier one of the same operator on the same arguments.
 
-    An activation is dequantized once for each user: backends recognize a layer with its own call.
+    An activation is dequantized once for each user: backends recognize a layer with its own call. Sizes that
+    depend on data have a symbol for each call, so that those of the later one are replaced, too.
     """
     seen: dict[Any, Node] = {}
     equal: dict[Node, Node] = {}
+    symbols: dict[Any, Any] = {}
     for node in program.graph.nodes:
         if node.op != "call_function":
             continue
@@ -56,7 +59,28 @@ def eliminate_common(program: EdgeProgram) -> bool:
         first = seen.setdefault(key, node)
         if first is not node:
             equal[node] = first
-    return redirect(equal)
+            symbols |= _same_symbols(node, first)
+    changed = redirect(equal)
+    if symbols:
+        substitute(program, symbols)
+    return changed
+
+
+def _same_symbols(node: Node, first: Node) -> dict[Any, Any]:
+    """Returns the symbols in the results of a call -> those of an equal call, where they differ."""
+    pairs = zip(_sizes(node.meta.get("val")), _sizes(first.meta.get("val")), strict=True)
+    symbolic = (
+        (size.node.expr, other.node.expr)
+        for size, other in pairs
+        if isinstance(size, torch.SymInt) and isinstance(other, torch.SymInt)
+    )
+    return {size: other for size, other in symbolic if size != other and size.is_Symbol}
+
+
+def _sizes(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [size for each in value for size in _sizes(each)]
+    return list(value.shape) if isinstance(value, torch.Tensor) else [value]
 
 
 def _key(value: Any, equal: Mapping[Node, Node]) -> Any:

@@ -72,3 +72,17 @@ def test_scaled_sums_do_not_commute() -> None:
     program = edge(function, X, X.mT.reshape(2, 3), passes=(eliminate_common,))
     assert len(called(program)) == 5
     assert_computes(program, function(X, X.mT.reshape(2, 3)), X, X.mT.reshape(2, 3))
+
+
+def test_sizes_that_depend_on_data_are_equal_after_their_calls_become_one() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        found, again = x[(x[:, 0] > 2).nonzero()[:, 0]], x[(x[:, 0] > 2).nonzero()[:, 0]]
+        return torch.cat([found, again]) * torch.ones(3)
+
+    program = edge(function, X)
+    assert called(program).count(aten.nonzero.default) == 1
+    sizes = {
+        str(node.meta["val"].shape[0]) for node in program.graph.nodes if node.target is aten.cat.default
+    }
+    assert sizes == {"2*u0"}
+    assert_computes(program, function(X), X)

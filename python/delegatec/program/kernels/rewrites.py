@@ -19,7 +19,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.legalize.rules.powers import power_by_number
-from delegatec.program.kernels import norms, pools, products, special_values
+from delegatec.program.kernels import empty, norms, pools, products, special_values
 
 aten = torch.ops.aten
 
@@ -58,12 +58,19 @@ def _promoted_first(b: Builder, node: Node) -> Node | None:
 
 
 def _cat(b: Builder, node: Node) -> Node | None:
-    """The kernel copies the bytes of operands whose elements are as wide as those of the result."""
+    """The kernel copies the bytes of operands whose elements are as wide as those of the result.
+
+    And see `empty.loses_size`.
+    """
     a = bind(node)
-    if all(dtype_of(x) == dtype_of(node) for x in a["tensors"]):
+    loses_size = empty.loses_size(node)
+    if not loses_size and all(dtype_of(x) == dtype_of(node) for x in a["tensors"]):
         return None
     converted = [_to(b, x, dtype_of(node)) for x in a["tensors"]]
-    return b.call(aten.cat.default, converted, a["dim"], val=node.meta["val"])
+    joined = b.call(aten.cat.default, converted, a["dim"], val=node.meta["val"])
+    # there are no elements, so that any view has them
+    sizes = list(shape_of(node))
+    return b.call(aten.view.default, joined, sizes, val=node.meta["val"]) if loses_size else joined
 
 
 def _wrapped_numbers(*names: str) -> Rule:
@@ -274,6 +281,7 @@ REWRITES: RuleTable = merge(
     pools.RULES,
     products.RULES,
     special_values.RULES,
+    empty.RULES,
     dict.fromkeys(
         (
             aten._conj_physical.default,

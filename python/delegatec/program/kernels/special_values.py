@@ -15,6 +15,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
+from delegatec.program.kernels import empty
 
 aten = torch.ops.aten
 
@@ -22,13 +23,13 @@ _HALVES: Final = frozenset({torch.float16, torch.bfloat16})
 
 
 def _log_softmax(b: Builder, node: Node) -> Node | None:
-    """The kernel does not support float64, and returns 0 for any 0-d tensor."""
+    """The kernel does not support float64, and returns 0 for any 0-d tensor; and see `empty.log_softmax`."""
     a = bind(node)
     x, dim = a["self"], a["dim"]
     if not shape_of(x):
         return b.call(aten.sub.Tensor, x, x, val=node.meta["val"])
     if dtype_of(x) is not torch.float64 or dtype_of(node) is not torch.float64:
-        return None
+        return empty.log_softmax(b, node)
     shifted = b.call(aten.sub.Tensor, x, b.call(aten.amax.default, x, [dim], True))
     total = b.call(aten.sum.dim_IntList, b.call(aten.exp.default, shifted), [dim], True)
     return b.call(aten.sub.Tensor, shifted, b.call(aten.log.default, total), val=node.meta["val"])

@@ -112,7 +112,9 @@ def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settin
 def is_empty(node: Node) -> bool:
     """Returns whether a value has no elements."""
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and any(size == 0 for size in value.shape)
+    return isinstance(value, torch.Tensor) and any(
+        isinstance(size, int) and size == 0 for size in value.shape
+    )
 
 
 def members(units: Collection[Unit]) -> set[Node]:

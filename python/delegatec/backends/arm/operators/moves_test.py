@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from delegatec_schemas.tosa_graph import DType
 from torch import nn
 from torch.nn import functional as f
 
+from delegatec.backends.arm.blob import read_blob
 from delegatec.backends.arm.testing import compile_module, run_case
 from delegatec.backends.common.testing import IMAGE, Call, X, Y, floats
 
@@ -104,3 +106,24 @@ def test_uint8_of_floats_stays_outside() -> None:
     ((name, _, message),) = compiled.left
     assert name == "aten._to_copy.default" and "float32 to uint8" in message
     assert compiled(x)[0].equal(module(x))
+
+
+def test_a_value_without_an_operator_has_a_type_of_the_specification() -> None:
+    """A constant that is an output, and an operand that is its own result, become IDENTITY."""
+
+    def function(x: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            x.relu() + 1,
+            torch.pow(b, 0),
+            torch.scalar_tensor(2.0, dtype=torch.bfloat16).expand(2),
+            b[:, :],
+        )
+
+    args = torch.rand(2, 3), torch.rand(2, 3).bfloat16()
+    for specification in ("TOSA-1.0+FP", "TOSA-1.0+FP+bf16"):
+        compiled = compile_module("tosa", Call(function), args, specification=specification)
+        graphs = [read_blob(memoryview(blob)) for blob in compiled.blobs()]
+        found = {value.dtype for graph in graphs for each in graph.operations for value in each.outputs}
+        assert (DType.BF16 in found) == ("bf16" in specification)
+        for result, wanted in zip(compiled(*args), function(*args), strict=True):
+            assert torch.equal(result, wanted)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from delegatec.edge.legalize.rule import FunctionTable
 from delegatec.edge.legalize.rules.dynamic import at_most, padded
+from delegatec.edge.symbols import smallest
 
 aten = torch.ops.aten
 
@@ -48,12 +49,24 @@ def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
         keys = (-number if descending else number) * size + position
         return torch.topk(keys, size, dim, largest=False).values % size
     values, order = torch.topk(_comparable(x), size, dim, largest=descending)
-    later, earlier = values.narrow(dim, 1, size - 1), values.narrow(dim, 0, size - 1)
-    differs = later != earlier
-    if x.is_floating_point():
-        differs = differs & ~(torch.isnan(later) & torch.isnan(earlier))
-    group = torch.cumsum(padded(differs.to(torch.int64), dim, 1, 0), dim) * size
+    group = _groups(values, dim) * size
     return torch.topk(group + order, size, dim, largest=False).values - group
+
+
+def _groups(values: Tensor, dim: int) -> Tensor:
+    """Numbers the distinct values along `dim`, which are sorted; NaN is one value."""
+    size = values.shape[dim]
+    if isinstance(size, int) or smallest(size) > 0:
+        later, earlier = values.narrow(dim, 1, size - 1), values.narrow(dim, 0, size - 1)
+    else:
+        # there may be none; the first one does not differ from itself
+        before = (torch.arange(size) - 1).clamp(min=0)
+        later, earlier = values, values.index_select(dim, before)
+    differs = later != earlier
+    if values.is_floating_point():
+        differs = differs & ~(torch.isnan(later) & torch.isnan(earlier))
+    numbers = differs.to(torch.int64)
+    return torch.cumsum(numbers if later is values else padded(numbers, dim, 1, 0), dim)
 
 
 def _comparable(x: Tensor) -> Tensor:
