@@ -73,6 +73,11 @@ _CAUSES: Final = {
     r"vmap: It looks like you're calling \.item\(\)": Cause(
         "reads a number from a tensor inside of torch.vmap", "tensors", "keep the number in a tensor"
     ),
+    r"Either your tensor may have escaped from inside a function being vmapped": Cause(
+        "calls torch.vmap where torch.export cannot follow it, such as in a body of control flow",
+        "torch.vmap outside of torch.cond, map, scan and while_loop",
+        "write the operators for tensors with the batch dimension",
+    ),
     r"Boolean value of Tensor with more than one value": Cause(
         "branches on a tensor of several elements",
         "a condition of one element",

@@ -27,6 +27,7 @@ from delegatec.frontend.guards import guard_problems
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
 from delegatec.frontend.module_checks import deep_recursion, module_problems
+from delegatec.frontend.plain_names import adopt_plain_names
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
@@ -190,6 +191,7 @@ def _traced(
         adopt_torchao_operators(program)
         lift_body_constants(program)
         _canonicalize(program, method, workspace)
+        adopt_plain_names(program)
         adopt_state(program)
         problems += program_problems(program, model)
         problems += guard_problems(program, model.module, method, model.location)

@@ -15,6 +15,8 @@ from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.frontend import session
 from delegatec.frontend.dynamic_shapes import dynamic_shape_problems
 from delegatec.frontend.method import Method as Method
+from delegatec.frontend.plain_values import unstorable_constant
+from delegatec.frontend.pt2.fields import is_identifier
 
 # Dtypes that torch.export can store and kernels of the runtime support; complex and quantized are not among
 # them.
@@ -154,6 +156,10 @@ class Model:
                 f"{where}example_kwargs", kwargs, "a dict of keyword arguments", "see delegatec.Method"
             )
             return
+        for key in kwargs or {}:
+            if not is_identifier(key):
+                name = f"the name of an argument in {where}example_kwargs"
+                yield self._wrong(name, key, "an identifier", "rename the argument")
         for problem in dynamic_shape_problems(owner, method):
             yield replace(problem, location=self.location)
         inputs = pytree.tree_flatten_with_path((method.example_inputs, dict(kwargs or {})))[0]
@@ -170,6 +176,8 @@ class Model:
                     "a tensor, a number, or a tuple, list or dict of these",
                     "use torch.from_numpy" if hasattr(leaf, "__array__") else "pass its tensors",
                 )
+            elif wanted := unstorable_constant(leaf):
+                yield self._wrong_input(name, ascii(leaf), wanted, "pass another value, or a tensor")
             return
         if leaf.dtype not in INPUT_DTYPES:
             yield self._wrong_input(

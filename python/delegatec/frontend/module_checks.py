@@ -87,10 +87,15 @@ def _weights(model: Model) -> Iterator[Diagnostic]:
             yield problem
 
 
+def is_computed_by_transform(value: object) -> bool:
+    """Whether a constant is a tensor inside of a transform, such as that of torch.func.grad."""
+    return isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value)
+
+
 def not_storable(name: str, value: object, model: Model) -> Diagnostic | None:
     """Returns why an exported program cannot store a weight or constant of the module."""
     plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
-    if isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value):
+    if is_computed_by_transform(value):
         return Diagnostic(
             "DC119",
             f'"{name}" is a constant that torch.func computes in the module',

@@ -13,7 +13,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-_KEPT = frozenset({tuple, list, dict})
+from delegatec.frontend.plain_values import unstorable_constant
+
+_KEPT = frozenset({tuple, list})
+_KEY_TYPES = frozenset({str, int, bool})
 
 
 def plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
@@ -21,6 +24,8 @@ def plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
     if spec.is_leaf():
         return spec
     children = [plain_spec(child) for child in spec.children()]
+    if spec.type is dict:
+        return pytree.TreeSpec(dict, _plain_keys(spec.context), children)
     if spec.type in _KEPT:
         return pytree.TreeSpec(spec.type, spec.context, children)
     keys = _keys(spec)
@@ -35,6 +40,12 @@ def plain_example(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
     copies = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     plain = pytree.tree_unflatten(copies, plain_spec(spec))
     return plain[0], plain[1]
+
+
+def _plain_keys(keys: list[Any]) -> list[Any]:
+    """Returns the keys of a dict, with texts in the places of those that a `.pt2` cannot store."""
+    plain = [key if type(key) in _KEY_TYPES and not unstorable_constant(key) else ascii(key) for key in keys]
+    return plain if len(set(plain)) == len(keys) else [f"{index}: {key!a}" for index, key in enumerate(keys)]
 
 
 def _keys(spec: pytree.TreeSpec) -> list[str] | None:

@@ -30,6 +30,17 @@ _PLAIN: Final[dict[str, tuple[type, Callable[[Any, str], Any]]]] = {
 _DEEPEST: Final = 100
 
 
+def unstorable_constant(value: object) -> str:
+    """Returns what a number or text should be if a file cannot store it; "" if it can."""
+    _, convert = next((each for each in _PLAIN.values() if each[0] is type(value)), (None, None))
+    try:
+        if convert is not None:
+            convert(value, "it")
+    except MalformedError as error:
+        return str(error).removeprefix("it is not ")
+    return ""
+
+
 def encode(values: Mapping[str, Any]) -> tuple[str, dict[str, torch.Tensor]]:
     """Encodes values as text and tensors.
 

@@ -17,6 +17,7 @@ from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.source import location_of
 from delegatec.frontend.model import Model
 from delegatec.frontend.module_checks import not_storable
+from delegatec.frontend.storable import storable_problems
 
 # Sizes of tensors are 32-bit integers in a .pte.
 _LARGEST_SIZE: Final = 2**31 - 1
@@ -39,6 +40,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
         *_not_storable(program, model),
         *_reference_representation(program, model),
         *_outputs(program, model),
+        *storable_problems(program, model.location),
     ]
 
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._functorch import predispatch
 from torch.export import ExportedProgram
 from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.composite_functions import composite_functions_replaced
 from delegatec.frontend.model import Method
+from delegatec.frontend.module_checks import is_computed_by_transform
 from delegatec.frontend.vision_operators import vision_operators_replaced
 from delegatec.frontend.workspace import Workspace
 
@@ -36,19 +38,60 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
     """
     with (
         torch.no_grad(),
+        _without_new_attributes(module),
         _as_forward(module, method.function),
         _user_frames(workspace),
         composite_functions_replaced(),
         vision_operators_replaced(),
         _quiet(),
     ):
-        return torch.export.export(
+        program = torch.export.export(
             module,
             method.example_inputs,
             dict(method.example_kwargs or {}),
             dynamic_shapes=method.dynamic_shapes,  # type: ignore[arg-type]
             strict=strict,
         )
+        if not _transforms(program):
+            return program
+        # The calls of torch.vmap and torch.func are those of Python functions, not of operators.
+        retraced: ExportedProgram = program.run_decompositions({})
+        _numbers_to_tensors(retraced)
+        return retraced
+
+
+def _transforms(program: ExportedProgram) -> bool:
+    """Whether a program calls functions of torch's that enter and leave a transform, such as vmap.
+
+    Not if torch.func computed constants of it, which is a problem of its own (`module_checks`).
+    """
+    return not any(map(is_computed_by_transform, program.constants.values())) and any(
+        getattr(node.target, "__module__", None) == predispatch.__name__
+        for module in program.graph_module.modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+    )
+
+
+def _numbers_to_tensors(program: ExportedProgram) -> None:
+    """Creates the tensors that nested transforms copy from numbers."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default):
+                if not isinstance(node.args[0], torch.fx.Node):
+                    node.target = torch.ops.aten.scalar_tensor.default
+
+
+@contextlib.contextmanager
+def _without_new_attributes(module: torch.nn.Module) -> Iterator[None]:
+    """Deletes the attributes that tracing adds to modules: their values are torch's stand-ins for tensors."""
+    before = [(each, set(vars(each))) for each in module.modules()]
+    try:
+        yield
+    finally:
+        for each, names in before:
+            for name in vars(each).keys() - names:
+                del vars(each)[name]
 
 
 @contextlib.contextmanager

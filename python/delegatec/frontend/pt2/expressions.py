@@ -50,7 +50,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int, int]]] = {
     **{each: (getattr(sympy, each), 1, _MOST_ARGUMENTS) for each in ("Add", "Mul", "And", "Or")},
     **{each: (getattr(functions, each), 1, _MOST_ARGUMENTS) for each in ("Max", "Min")},
     **{each: (getattr(sympy, each), 2, 2) for each in _RELATIONS},
-    **{each: (getattr(functions, each), 2, 2) for each in _DIVISIONS},
+    **{each: (getattr(functions, each), 2, 2) for each in (*_DIVISIONS, "FloatPow")},
     **{each: (getattr(functions, each), 1, 1) for each in _CONVERSIONS},
     "Not": (sympy.Not, 1, 1),
     "Where": (functions.Where, 3, 3),
@@ -139,7 +139,7 @@ def _number(function: str, node: ast.Call) -> Any:
         ((sign, digits),) = numbers
         if type(digits) is not str or len(digits) > 40:
             fail("invalid number in a symbolic size")
-        return sympy.Float(sign * float(digits))
+        return _bounded(sympy.Float(sign * float(digits)))
     values = [sign * value for sign, value in numbers if type(value) is int and value <= _LARGEST]
     if len(values) != len(numbers) or len(values) != (1 if function == "Integer" else 2):
         fail("invalid number in a symbolic size")

@@ -83,17 +83,27 @@ def union(value: Any, what: str) -> tuple[str, Any]:
 def name(value: Any, what: str) -> str:
     """Returns a Python identifier: torch generates code with the names of a graph."""
     found = text(value, what)
-    if not found.isidentifier() or keyword.iskeyword(found) or len(found) > 1000:
+    if not is_identifier(found):
         fail(f"{what} is not an identifier: {found}")
     return found
+
+
+def is_identifier(text: str) -> bool:
+    """Whether a text can be a name in generated code."""
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 def qualified_name(value: Any, what: str) -> str:
     """Returns the dotted name of a tensor of a module, which may become part of generated code."""
     found = text(value, what)
-    if not found or not found.isprintable() or '"' in found or "\\" in found or len(found) > 10_000:
+    if not is_qualified_name(found):
         fail(f"{what} is not the name of a tensor of a module: {found}")
     return found
+
+
+def is_qualified_name(text: str) -> bool:
+    """Whether a text can be a part of a quoted text in generated code."""
+    return bool(text) and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def entries(value: Any, what: str, convert: Callable[[Any, str], Any]) -> list[Any]:

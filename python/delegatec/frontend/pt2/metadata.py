@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
-from delegatec.frontend.pt2.fields import MalformedError, fail, record, text
+from delegatec.frontend.pt2.fields import MalformedError, record, text
 
+# Between the entries of a module stack.
+SEPARATOR: Final = ";"
 _Stack = dict[str, tuple[str, str]]
 
 
@@ -33,21 +35,25 @@ class Metadata:
 
     def _stack(self, written: str) -> _Stack:
         if written not in self._stacks:
-            self._stacks[written] = dict(_module(item) for item in written.split(";"))
+            modules = [_module(item) for item in written.split(SEPARATOR)]
+            # torch stores names with separators of its own as they are.
+            self._stacks[written] = {each[0]: each[1:] for each in modules if each}
         return self._stacks[written]
 
 
-def _module(item: str) -> tuple[str, tuple[str, str]]:
-    """Returns the parts of an entry of a module stack, "key,path,class"; they may contain calls."""
-    parts, depth, start = item.split(","), 0, 0
+def parts_of(item: str) -> list[str]:
+    """Returns the parts of an entry of a module stack, "key,path,class", which may contain calls."""
+    parts, depth, start = list[str](), 0, 0
+    for end, character in enumerate(item):
+        depth += (character in "[(") - (character in ")]")
+        if character == "," and not depth:
+            parts.append(item[start:end])
+            start = end + 1
+    return [*parts, item[start:]]
+
+
+def _module(item: str) -> tuple[str, str, str] | None:
+    parts = item.split(",")
     if len(parts) != 3:
-        parts = []
-        for end, character in enumerate(item):
-            depth += (character in "[(") - (character in ")]")
-            if character == "," and not depth:
-                parts.append(item[start:end])
-                start = end + 1
-        parts.append(item[start:])
-    if len(parts) != 3:
-        fail("invalid nn_module_stack")
-    return parts[0], (parts[1], parts[2])
+        parts = parts_of(item)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None

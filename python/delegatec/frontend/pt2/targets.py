@@ -41,15 +41,17 @@ _SYMBOLIC: Final[dict[str, Any]] = {
     "torch.sym_sqrt": torch.sym_sqrt,
     "math.trunc": math.trunc,
 }
-_HIGHER_ORDER: Final[dict[str, HigherOrderOperator]] = {
+_HIGHER_ORDER_NAMED: Final[dict[str, HigherOrderOperator]] = {
     f"torch.ops.higher_order.{name}": getattr(torch.ops.higher_order, name)
     for name in (
         *("cond", "map_impl", "scan", "while_loop"),
         *("wrap_with_set_grad_enabled", "wrap_with_autocast"),
     )
 }
+# The higher-order operators that a program may call.
+HIGHER_ORDER: Final = frozenset(_HIGHER_ORDER_NAMED.values())
 # Overloads found so far; those that are not registered may be later.
-_FOUND: Final[dict[str, Any]] = {**_SYMBOLIC, **_HIGHER_ORDER}
+_FOUND: Final[dict[str, Any]] = {**_SYMBOLIC, **_HIGHER_ORDER_NAMED}
 
 
 class UnregisteredError(Exception):

@@ -100,6 +100,8 @@ def _symbolic(content: Any, expected: str) -> tuple[str, Any]:
         if kind != expected:
             fail("a hint has the wrong type")
         hint = {"as_int": integer, "as_float": number}[kind](hint, "hint")
+        if not math.isfinite(hint):
+            fail("a hint is not finite")
     return text(expression.get("expr_str"), "symbolic value"), hint
 
 
