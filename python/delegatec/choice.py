@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -93,7 +94,7 @@ def choose_backends(
     Raises:
         DelegatecError: DC401 to DC403 for unknown backends and options; DC413 for unknown methods; DC414 for
             options that do not name their backend if there are several; DC415 for arguments of the wrong
-            type.
+            type; DC423 for a backend that is listed twice.
     """
     others = {name: _several(each) for name, each in method_backends.items()}
     names = {name: others.get(name, _several(backends)) for name in methods}
@@ -101,7 +102,8 @@ def choose_backends(
     # Also those without a method: options name the backend that they are for, as the rules require.
     lists = [_several(backends), *others.values()]
     selectors = list(dict.fromkeys(s for several in lists for s in several if s != PORTABLE))
-    problems += [_misplaced(several) for several in lists if PORTABLE in several and len(several) > 1]
+    problems += [problem for several in lists for problem in _repeated(several)]
+    problems += [_misplaced(several) for several in lists if PORTABLE in several and len({*several}) > 1]
     given, unclear = _options_of(selectors, options)
     problems += unclear
     if registry is None:
@@ -117,6 +119,7 @@ def choose_backends(
             chosen[selector] = _choose(registry.resolve(selector), given[selector])
         except DelegatecError as error:
             problems += error.diagnostics
+    problems = problems or [problem for several in lists for problem in _equal(several, chosen)]
     if problems:
         raise DelegatecError(dict.fromkeys(problems))
     used = {s: one for s, one in chosen.items() if any(s in several for several in names.values())}
@@ -137,7 +140,37 @@ def _several(backends: str | Sequence[str]) -> tuple[str, ...]:
         raise wrong_argument(
             "delegatec.lower", "backend", backends, expected, "a plug-in is module:attribute"
         )
-    return tuple(dict.fromkeys([backends] if isinstance(backends, str) else backends)) or (PORTABLE,)
+    return ((backends,) if isinstance(backends, str) else tuple(backends)) or (PORTABLE,)
+
+
+def _repeated(backends: Sequence[str]) -> list[Diagnostic]:
+    """Returns DC423 for each backend that a list has twice."""
+    return [
+        Diagnostic(
+            "DC423",
+            f"backend {backend!r} is listed twice: {', '.join(backends)}",
+            expected="each backend once, in order of priority",
+            help="remove the others: they have no effect",
+        )
+        for backend, count in Counter(backends).items()
+        if count > 1
+    ]
+
+
+def _equal(backends: Sequence[str], chosen: Mapping[str, ChosenBackend]) -> list[Diagnostic]:
+    """Returns DC423 for each other name of a backend that is listed before, with the same settings."""
+    names = [name for name in dict.fromkeys(backends) if name in chosen]
+    return [
+        Diagnostic(
+            "DC423",
+            f"{name!r} is the same backend as {first!r}, with the same options",
+            expected="each backend once, in order of priority",
+            help=f"remove {name!r}, or set its options",
+        )
+        for position, name in enumerate(names)
+        for first in names[:position]
+        if chosen[first] == chosen[name]
+    ]
 
 
 def _misplaced(backends: Sequence[str]) -> Diagnostic:

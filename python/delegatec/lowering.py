@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from delegatec.delegation import (
 )
 from delegatec.delegation.partitioning.checks import query
 from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
+from delegatec.delegation.partitioning.rule_check import RuleCheck
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
@@ -33,6 +34,7 @@ from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
 from delegatec.full_delegation import kernels_left, locations_of, rejected
+from delegatec.idle_settings import idle_problems
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.external import name_weights
 from delegatec.program.kernels.check import check_kernels
@@ -85,6 +87,7 @@ def lower(
     external_weights: bool = False,
     program_options: ProgramOptions | None = None,
     constant_methods: Mapping[str, Any] | None = None,
+    is_part: bool = False,
 ) -> Lowered:
     """Compiles the methods of a model.
 
@@ -105,6 +108,7 @@ def lower(
         program_options: the layout of the program file.
         constant_methods: name -> result of a further method without inputs: ints, floats, bools, strings,
             tensors, and tuples or lists of these.
+        is_part: whether `methods` are parts of a model: `rules` may have names of its other parts.
 
     Raises:
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
@@ -124,24 +128,17 @@ def lower(
             "external_weights": (external_weights, bool, "True or False"),
             "program_options": (program_options, ProgramOptions | None, "ProgramOptions"),
             "constant_methods": (constant_methods, Mapping | None, "a dict of values by method"),
+            "is_part": (is_part, bool, "True or False"),
             **{f"option {name!r}": (name, str, "the name of an option") for name in _keys(options)},
             **{f"method {name!r}": (name, str, "the name of a method") for name in _keys(method_backends)},
         },
     )
-    problems = check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES)
-    if problems:
-        raise DelegatecError(problems)
+    _raise_any(check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES))
     choice = choose_backends(methods, backend, options or {}, method_backends or {}, registry)
-    if require_full_delegation and not any(choice.of_method.values()):
-        raise DelegatecError(
-            [
-                Diagnostic(
-                    "DC405",
-                    "the portable kernels are not a delegate",
-                    help="choose a backend, or do not require full delegation",
-                )
-            ]
-        )
+    rules = rules or PartitionRules()
+    program_options = program_options or ProgramOptions()
+    if not is_part and not any(choice.of_method.values()):
+        _raise_any(idle_problems(rules, program_options, require_full_delegation))
     external = ExternalWeights(weights_of(methods) if external_weights else {})
     emitting = partial(
         emit,
@@ -149,8 +146,6 @@ def lower(
         options=program_options,
         constant_methods=constant_methods,
     )
-    rules = rules or PartitionRules()
-    program_options = program_options or ProgramOptions()
     preserved = {
         name: [preserved_operators(chosen.backend) for chosen in several]
         for name, several in choice.of_method.items()
@@ -183,24 +178,24 @@ def lower(
         return program
 
     programs = _each(methods, edge)
-    problems = rules.problems(programs.values()) if partitioners else []
-    if problems:
-        raise DelegatecError(problems)
+    check = RuleCheck(rules, programs.values())
+    _raise_any([] if is_part else check.problems())
     sources, texts = _sources(programs), _texts(programs) if keep_text else {}
     records = _records(programs, methods) if keep_record else {}
     locations = locations_of(programs) if require_full_delegation else {}
     reports = _each(
         partitioners, lambda name, several: _delegate(programs[name], several, every[name], choice.registry)
     )
+    _raise_any(
+        [] if is_part else check.problems_after(each for r in reports.values() for each in r.operators)
+    )
     for name in reports:
         decompose_rejected(programs[name], every[name])
     if require_full_delegation:
-        left = [problem for name in reports for problem in rejected(reports[name], programs[name].origins)]
-        if left:
-            raise DelegatecError(left)
+        _raise_any(each for name in reports for each in rejected(reports[name], programs[name].origins))
     emitted = emitting(programs)
-    if require_full_delegation and (left := kernels_left(emitted, locations)):
-        raise DelegatecError(left)
+    if require_full_delegation:
+        _raise_any(kernels_left(emitted, locations))
     return Lowered(
         emitted=emitted,
         programs=programs,
@@ -212,6 +207,11 @@ def lower(
         backends=choice.names,
         options=choice.options,
     )
+
+
+def _raise_any(problems: Iterable[Diagnostic]) -> None:
+    if found := [*problems]:
+        raise DelegatecError(found)
 
 
 def _kept_weights(methods: Mapping[str, ExportedProgram], external: bool) -> set[str]:

@@ -20,7 +20,7 @@ from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.quantized import quantized
 from delegatec.lowering import Lowered, lower
-from delegatec.program import write_program
+from delegatec.program import ProgramOptions, write_program
 from delegatec.program.reader import read_program
 from delegatec.report.build import build_manifest
 from delegatec.report.html import render_html
@@ -143,6 +143,20 @@ def test_rules_reach_the_backend_and_the_reasons(tmp_path: Path) -> None:
     assert [d.code for d in error.value.diagnostics] == ["DC412"]
 
 
+def test_rules_that_match_nothing() -> None:
+    rules = PartitionRules(block_operators=("aten.conv2d",))
+    with pytest.raises(DelegatecError, match=r'block_operators names "aten\.conv2d": the model has no such'):
+        lower({"forward": exported()}, "mps", rules=rules)
+    assert lower({"forward": exported()}, "mps", rules=rules, is_part=True).reports["forward"].delegates
+    assert lower({"forward": exported()}, rules=rules, is_part=True).reports == {}
+
+
+def test_one_backend_with_two_settings() -> None:
+    backends = ["mps", "delegatec.backends.mps:BACKEND"]
+    lowered = lower({"forward": exported()}, backends, {"mps.precision": "fp16"})
+    assert lowered.options["mps.precision"] != lowered.options[f"{backends[1]}.precision"]
+
+
 def test_a_backend_for_each_method(tmp_path: Path) -> None:
     methods = {"encode": exported(), "decode": exported()}
     lowered = lower(methods, "mps", method_backends={"decode": "portable"})
@@ -216,6 +230,26 @@ def test_options_of_a_backend_apply_to_its_own_methods() -> None:
             "no backend is named 'nope'",
         ),
         ({"backend": "portable", "options": {"precision": "fp16"}}, ["DC402"], "has no option 'precision'"),
+        (
+            {"backend": ["mps", "eager", "mps"], "method_backends": {"forward": ["eager", "eager"]}},
+            ["DC423", "DC423"],
+            "backend 'mps' is listed twice: mps, eager, mps",
+        ),
+        (
+            {"backend": ["mps", "delegatec.backends.mps:BACKEND"]},
+            ["DC423"],
+            "'delegatec.backends.mps:BACKEND' is the same backend as 'mps', with the same options",
+        ),
+        (
+            {
+                "backend": ["portable"],
+                "rules": PartitionRules(block_modules=("second",), maximum_delegates=1),
+                "program_options": ProgramOptions(inline_delegates=True),
+                "require_full_delegation": True,
+            },
+            ["DC405", "DC423"],
+            "block_modules and maximum_delegates and inline_delegates have no effect without a backend",
+        ),
     ],
 )
 def test_wrong_choices_are_reported_together(

@@ -114,7 +114,17 @@ def check_backends(label, table, lists, options):
             help = "remove it: operators that no backend supports run on the portable kernels anyway",
         )
         for backends in lists
-        if "portable" in backends and len(backends) > 1
+        if "portable" in backends and len(depset(backends).to_list()) > 1
+    ] + [
+        problem(
+            "DC423",
+            "backend \"%s\" is listed twice: %s" % (backend, ", ".join(backends)),
+            expected = "each backend once, in order of priority",
+            help = "remove the others: they have no effect",
+        )
+        for backends in lists
+        for backend in depset(backends).to_list()
+        if len([each for each in backends if each == backend]) > 1
     ]
     owned = {backend: {} for backend in requested}
     for option, value in options.items():

@@ -4,7 +4,7 @@
 `delegatec.delegation.partitioning.rules` is the authority; the checks here run before anything is built.
 """
 
-load(":options.bzl", "fail_with")
+load(":options.bzl", "fail_with_all", "problem")
 
 DELEGATION_ATTRS = {
     "all_or_nothing": attr.bool(
@@ -15,7 +15,7 @@ DELEGATION_ATTRS = {
         doc = "Delegates only what runs in these submodules of the model, such as `encoder.layer.0`; wildcards `* ? [ ]`. All if empty.",
     ),
     "allow_operators": attr.string_list(
-        doc = "Delegates only these operators of the edge program, such as `aten.add` or `aten.add.Tensor`; wildcards `* ? [ ]`. All if empty.",
+        doc = "Delegates only these operators of the model or of the edge program that it becomes, such as `aten.conv2d`, `aten.add` or `aten.add.Tensor`; wildcards `* ? [ ]`. All if empty.",
     ),
     "block_modules": attr.string_list(
         doc = "Does not delegate what runs in these submodules.",
@@ -25,7 +25,7 @@ DELEGATION_ATTRS = {
     ),
     "maximum_delegates": attr.int(
         default = -1,
-        doc = "Maximum number of delegates in a method; the largest are kept. -1 for no limit.",
+        doc = "Maximum number of delegates in a method, at least 1; the largest are kept. -1 for no limit.",
     ),
     "method_backends": attr.string_list_dict(
         doc = "Backends of individual methods, in order of priority, instead of the target's own; `[\"portable\"]` for none.",
@@ -40,10 +40,13 @@ DELEGATION_ATTRS = {
     ),
 }
 
-_LEAST = {
-    "maximum_delegates": -1,
-    "minimum_nodes": 1,
+# Attributes whose values are at least 1, and the help about smaller ones.
+_COUNTS = {
+    "maximum_delegates": "to delegate nothing, write backends = [\"portable\"]; -1, the default, is no limit",
+    "minimum_nodes": "",
 }
+
+_NO_LIMIT = ("maximum_delegates", -1)
 
 _LISTS = {
     "allow_modules": "--allow-module=",
@@ -64,14 +67,11 @@ def delegation_flags(ctx):
     values = ctx.attr
     if not hasattr(values, "minimum_nodes"):
         return []
-    for name, least in _LEAST.items():
-        if getattr(values, name) < least:
-            fail_with(
-                ctx.label,
-                "DC412",
-                "%s cannot be %d" % (name, getattr(values, name)),
-                expected = "%d or more" % least,
-            )
+    fail_with_all(ctx.label, [
+        problem("DC412", "%s cannot be %d" % (name, getattr(values, name)), expected = "1 or more", help = help)
+        for name, help in _COUNTS.items()
+        if getattr(values, name) < 1 and (name, getattr(values, name)) != _NO_LIMIT
+    ])
     flags = [
         "--method-backend=%s=%s" % (method, backend)
         for method in sorted(values.method_backends)

@@ -144,7 +144,14 @@ def lowered_for_each(programs, name, program, backends, **kwargs):
             expected = "a list of built-in backends: it determines which targets there are",
             help = "write a delegate_program for each choice of a select" if type(backends) == "select" else "write backends = [\"%s\"]" % backends,
         )
-    for backend in backends:
+    for position, backend in enumerate(backends):
+        if backend in backends[:position]:
+            fail_with(
+                "//%s:%s" % (native.package_name(), name),
+                "DC423",
+                "backend \"%s\" is listed twice: %s" % (backend, ", ".join(backends)),
+                expected = "each backend once: there is one target for each",
+            )
         if backend not in programs:
             fail_with(
                 "//%s:%s" % (native.package_name(), name),

@@ -235,6 +235,42 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         "aten.linear",
         flags=("--backend=mps", "--block-operator=aten.linaer"),
     ),
+    lower(
+        "allows an operator without its namespace",
+        "DC412",
+        "did you mean 'aten.linear'?",
+        flags=("--backend=mps", "--allow-operator=linear"),
+    ),
+    lower(
+        "blocks an operator that the model lacks",
+        "DC412",
+        "the model has no such operator",
+        flags=("--backend=xnnpack", "--block-operator=aten.conv2d"),
+    ),
+    lower(
+        "keeps 0 delegates",
+        "DC412",
+        'choose the backend "portable"',
+        flags=("--backend=mps", "--maximum-delegates=0"),
+    ),
+    lower(
+        "lists a backend twice",
+        "DC423",
+        "each backend once",
+        flags=("--backend=mps", "--backend=vulkan", "--backend=mps"),
+    ),
+    lower(
+        "lists a backend of a method twice",
+        "DC423",
+        "each backend once",
+        flags=("--method-backend=forward=mps", "--method-backend=forward=mps"),
+    ),
+    lower(
+        "blocks an operator of the portable kernels",
+        "DC423",
+        "a backend besides portable",
+        flags=("--block-operator=aten.linear", "--minimum-nodes=2"),
+    ),
     lower("allows an unknown module", "DC412", "encoder", flags=("--backend=mps", "--allow-module=encoder")),
     lower("requires 0 nodes", "DC412", "1 or more", flags=("--backend=mps", "--minimum-nodes=0")),
     lower(

@@ -31,12 +31,13 @@ BELOW: dict[str, set[str]] = {
     "choice": _GRAPHS | {"backends"},
     "delegating": _GRAPHS | {"backends"},
     "full_delegation": _GRAPHS | {"program"},
-    "lowering": _GRAPHS | {"choice", "full_delegation", "program", "report"},
+    "idle_settings": {"delegation", "diagnostics", "program"},
+    "lowering": _GRAPHS | {"choice", "full_delegation", "idle_settings", "program", "report"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
     | {"backends", "files", "frontend", "lowering", "program", "quantize", "report", "samples", "verify"}
     | {"version"},
-    "__init__": {"delegating", "edge", "extracting", "frontend", "lowering", "version"},
+    "__init__": _GRAPHS | {"delegating", "extracting", "frontend", "lowering", "version"},
     "__main__": {"cli"},
 }
 

@@ -54,6 +54,9 @@ def refusal_tests(name):
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
+    mps_program(name = "no_delegates", maximum_delegates = 0, minimum_nodes = -1, program = program, tags = ["manual"])
+    delegate_program(name = "repeated_backend", backends = ["mps", "vulkan", "mps"], method_backends = {"forward": ["a:B", "a:B"]}, program = program, tags = ["manual"])
+    delegate_program(name = "repeated_portable", backends = ["portable", "portable"], program = program, tags = ["manual"])
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
     delegate_program(name = "unclear_option", backends = ["a:B", "mps"], options = {"precision": "fp16"}, program = program, tags = ["manual"])
     delegate_program(name = "misplaced_portable", backends = ["portable", "mps"], program = program, tags = ["manual"])
@@ -124,6 +127,7 @@ def refusal_tests(name):
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
         "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
+        "no_delegates": ["error DC412", "maximum_delegates cannot be 0", "write backends = [\"portable\"]", "minimum_nodes cannot be -1"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
         "no_variants": ["error DC418", "variants is empty", "expected: a dict of a variant's name"],
@@ -134,6 +138,8 @@ def refusal_tests(name):
         "overflow_without_fp16": ["error DC423", "option \"fp16_overflow\" of backend \"mps\" has no effect with precision = \"fp32\"", "expected: precision = \"fp16\", or fp16_overflow = \"error\"", "by a select on the flag"],
         "program_of_no_variant": ["error DC418", "variant \"half\" has no program \"mlp_mpz\"", "did you mean \"mlp_mps\"?"],
         "programs_of_one_name": ["error DC418", "two files of variant \"half\" are named \"mlp_portable.manifest.json\"", "programs with distinct names"],
+        "repeated_backend": ["error DC423", "backend \"mps\" is listed twice: mps, vulkan, mps", "expected: each backend once", "backend \"a:B\" is listed twice"],
+        "repeated_portable": ["error DC423", "backend \"portable\" is listed twice: portable, portable"],
         "rules_for_portable": ["error DC423", "block_operators and inline_delegates have no effect without a backend that delegates", "deps have no effect: no backend is a plug-in"],
         "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],

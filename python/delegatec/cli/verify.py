@@ -165,6 +165,7 @@ def _departures(
             rules=rules_of(flags),
             registry=registry,
             program_options=layout_options(flags),
+            is_part=True,
         ).emitted
 
     progress = Progress()

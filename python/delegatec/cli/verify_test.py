@@ -90,6 +90,18 @@ def test_a_failure_names_the_first_value_that_departs(
     assert suite[2].find("failure") is None
 
 
+def test_rules_that_match_nothing_on_the_way_to_a_value(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [f"--program={folder}/model.pt2", f"--pte={folder}/b.pte", f"--manifest={folder}/b.json"]
+    rules = ["--block-operator=aten.sigmoid", "--block-operator=aten.exp", "--block-operator=aten.to"]
+    assert run_verb(["lower", *files, "--backend=mps", *rules]) == 0
+    _break(monkeypatch)
+    assert run_verb(["verify", *files]) == 1
+    captured = capsys.readouterr()
+    assert "the first value that departs in method 'forward', example, is aten.sigmoid" in captured.err
+
+
 def test_tolerances_by_dtype(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _break(monkeypatch)
     assert _verify(folder, "--tolerance=float32=9,9") == 1

@@ -168,7 +168,8 @@ def to_edge(
         reject_writes(program)
         program = _retrace(exported, program, len(origins))
     reject_functions(program)
-    program.origins = origins
+    for each in program.walk():
+        each.origins = origins
     keep_state(program, state)
     normalize_bodies(program)
     for each in list(program.walk()):

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from torch.fx import Graph, GraphModule, Node
+
+# Kinds of nodes that are no calls.
+_OTHER_KINDS: Final = frozenset({"get_attr", "output", "placeholder"})
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class Origin:
 
     node: str
     operator: str
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the node calls an operator."""
+        return self.operator not in _OTHER_KINDS
 
 
 def number_nodes(owner: GraphModule) -> dict[int, Origin]:

@@ -45,8 +45,7 @@ class EdgeProgram:
         dim_orders: name of each input that is not passed row-major -> its dimensions from outermost to
             innermost in memory. In the graph it is row-major, like all values.
         output_orders: position of each of the user's outputs that is not returned row-major -> the same.
-        origins: debug handle -> its node of the exported program. Empty for a body, whose handles are in the
-            method's.
+        origins: debug handle -> its node of the exported program; of a body, that of its method.
         owns_state: whether nothing else, such as another method, uses the buffers that it writes to: a
             delegate may keep them.
         is_body: whether it is the body of a call of control flow, whose operands are its inputs.

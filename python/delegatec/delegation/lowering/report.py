@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 
@@ -76,6 +77,11 @@ class DelegationReport:
     def nodes_delegated(self) -> int:
         """Number of delegated operator nodes."""
         return sum(sum(delegate.operators.values()) for delegate in self.delegates)
+
+    @property
+    def operators(self) -> set[str]:
+        """The operators of all nodes, delegated or not."""
+        return {*(each.operator for each in self.rejections), *chain(*(d.operators for d in self.delegates))}
 
     @property
     def nodes_before(self) -> int:

@@ -103,7 +103,8 @@ class _Trial:
         If it does not alone, it may as a part of a unit of quantized values: without floating point, it has
         the type of the levels there.
         """
-        if isinstance(self._partitioner, RuledPartitioner) and self._partitioner.rules.rejection(node):
+        ruled = self._partitioner if isinstance(self._partitioner, RuledPartitioner) else None
+        if ruled is not None and ruled.rules.rejection(node, program.origins):
             return False
         results = tuple(user for user in node.users if user.target is operator.getitem)
         key = (

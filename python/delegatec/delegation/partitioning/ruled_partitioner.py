@@ -109,7 +109,7 @@ class _Selection:
                 if any(self._owner[source] < 0 for source in self._predecessors[position]):
                     self._owner[position] = -1
                 continue
-            reason = rules.rejection(node) or self._in_bodies(rules, node)
+            reason = rules.rejection(node, self._program.origins) or self._in_bodies(rules, node)
             if reason is not None:
                 self._reject([position], reason.rule, reason.message, reason.help)
         if self._reasons:
@@ -119,7 +119,8 @@ class _Selection:
     def _in_bodies(self, rules: PartitionRules, call: Node) -> Rejection | None:
         """Returns why the lists reject a call of control flow: a call in one of its bodies."""
         inside = body_nodes(self._program, call) if call.target in FORMS else ()
-        reasons = (rules.rejection(node) for node in inside if node.target is not operator.getitem)
+        calls = (node for node in inside if node.target is not operator.getitem)
+        reasons = (rules.rejection(node, self._program.origins) for node in calls)
         found = next((reason for reason in reasons if reason is not None), None)
         return None if found is None else in_body(call, found)
 

@@ -3,27 +3,26 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import torch
 from torch.fx import Node
 
 from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.protocol.partitioner import Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.program import EdgeProgram
+from delegatec.edge.handles import Origin
 
 
 @dataclass(frozen=True)
 class PartitionRules:
     """Which nodes may be delegated, of those that a backend supports.
 
-    Operators are named as in the edge program: "aten.add.Tensor", or "aten.add" for all of its overloads.
-    Modules are named by their fully qualified names in the model: "encoder.layer.0" includes its submodules.
-    Both may have the wildcards * ? [ ].
+    Operators are named "aten.add.Tensor", or "aten.add" for all overloads: as in the edge program, or as in
+    the exported program that it comes from, where a composite, such as "aten.conv2d", stands for all nodes
+    that it becomes. Modules are named by their fully qualified names in the model: "encoder.layer.0" includes
+    its submodules. Both may have the wildcards * ? [ ].
 
     Attributes:
         allow_operators: only these; all if empty.
@@ -67,39 +66,15 @@ class PartitionRules:
         if problems:
             raise DelegatecError(problems)
 
-    def problems(self, programs: Iterable[EdgeProgram]) -> list[Diagnostic]:
-        """Returns DC412 for each unknown operator or module, and each invalid number.
+    def rejection(self, node: Node, origins: Mapping[int, Origin]) -> Rejection | None:
+        """Returns why the lists reject a node; None if they do not.
 
         Args:
-            programs: all methods of the model.
+            node: a call.
+            origins: those of its program.
         """
-        found = []
-        for option in ("allow_operators", "block_operators"):
-            for pattern in getattr(self, option):
-                if not _has_wildcards(pattern) and not _is_operator(pattern):
-                    found.append(_unknown(option, pattern, "no such operator", _like(pattern)))
-        modules = {
-            path
-            for program in programs
-            for part in program.walk()
-            for node in part.graph.nodes
-            for path in module_paths(node)
-        }
-        for option in ("allow_modules", "block_modules"):
-            for pattern in getattr(self, option):
-                if not any(fnmatchcase(module, pattern) for module in modules):
-                    found.append(_unknown(option, pattern, "no operator of the model belongs to it", modules))
-        for option, least in (("minimum_nodes", 1), ("maximum_delegates", 0)):
-            value = getattr(self, option)
-            if value is not None and value < least:
-                found.append(Diagnostic("DC412", f"{option} cannot be {value}", expected=f"{least} or more"))
-        return found
-
-    def rejection(self, node: Node) -> Rejection | None:
-        """Returns why the lists reject a node; None if they do not."""
-        name = operator_name(node)
-        names = (name, name.rpartition(".")[0])
-        return _listed(node, "operators", name, names, self.allow_operators, self.block_operators) or _listed(
+        what, names = _called(node, origins), names_of_call(node, origins)
+        return _listed(node, "operators", what, names, self.allow_operators, self.block_operators) or _listed(
             node, "modules", *_place(node), self.allow_modules, self.block_modules
         )
 
@@ -107,6 +82,42 @@ class PartitionRules:
 def module_paths(node: Node) -> list[str]:
     """Returns the fully qualified names of a node's modules, from the model itself ("") to the innermost."""
     return [str(entry[0]) for entry in (node.meta.get("nn_module_stack") or {}).values()]
+
+
+def names_of_call(node: Node, origins: Mapping[int, Origin]) -> set[str]:
+    """Returns the names by which rules select a call, such as "aten.add.Tensor" and "aten.add".
+
+    They are those of its operator, and of the operator that it comes from in the exported program: a
+    composite such as `aten.conv2d` becomes other calls, unless a backend or a kernel computes it as a whole.
+
+    Args:
+        node: a call.
+        origins: those of its program.
+    """
+    return names_of_operator(operator_name(node)) | names_of_operator(_origin(node, origins))
+
+
+def names_of_origins(origins: Mapping[int, Origin]) -> set[str]:
+    """Returns such names of all calls of an exported program, also of those that nothing is left of."""
+    return {
+        name for origin in origins.values() if origin.is_call for name in names_of_operator(origin.operator)
+    }
+
+
+def names_of_operator(operator: str) -> set[str]:
+    """Returns the names of an overload: its own, and that for all overloads."""
+    return {operator, operator.rpartition(".")[0]} - {""}
+
+
+def _called(node: Node, origins: Mapping[int, Origin]) -> str:
+    name, origin = operator_name(node), _origin(node, origins)
+    return f"{name} (from {origin})" if origin and origin != name else name
+
+
+def _origin(node: Node, origins: Mapping[int, Origin]) -> str:
+    """Returns the operator that a node comes from; "" if it comes from no call."""
+    origin = origins.get(node.meta.get("debug_handle", 0))
+    return origin.operator if origin is not None and origin.is_call else ""
 
 
 def _place(node: Node) -> tuple[str, list[str]]:
@@ -130,40 +141,3 @@ def _listed(
         message = f"{what} is not one of {', '.join(allowed)}"
         return Rejection(node, f"allow-{kind}", message, f"add it to allow_{kind}")
     return None
-
-
-def _has_wildcards(pattern: str) -> bool:
-    return any(character in pattern for character in "*?[")
-
-
-def _is_operator(name: str) -> bool:
-    """Whether torch has an operator or overload of this name; a higher-order one has no namespace."""
-    namespace, _, rest = name.partition(".")
-    packet, _, overload = rest.partition(".")
-    if not packet:
-        return hasattr(torch.ops.higher_order, namespace)
-    found = getattr(getattr(torch.ops, namespace), packet, None)
-    return found is not None and (not overload or overload in found.overloads())
-
-
-def _like(name: str) -> Iterator[str]:
-    """Yields operators to compare a misspelled one with."""
-    namespace, _, rest = name.partition(".")
-    packet = getattr(getattr(torch.ops, namespace), rest.partition(".")[0], None)
-    if packet is not None:
-        yield from (f"{namespace}.{packet.__name__}.{overload}" for overload in packet.overloads())
-        return
-    for schema in torch._C._jit_get_all_schemas():
-        home, _, operator = schema.name.partition("::")
-        if home == namespace:
-            yield f"{home}.{operator}"
-
-
-def _unknown(option: str, pattern: str, problem: str, names: Iterable[str]) -> Diagnostic:
-    near = difflib.get_close_matches(pattern, sorted(set(names)), n=3)
-    return Diagnostic(
-        "DC412",
-        f'{option} names "{pattern}": {problem}',
-        expected=", ".join(near),
-        help="correct it, or use the wildcards * ? [ ]",
-    )

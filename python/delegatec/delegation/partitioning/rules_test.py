@@ -21,6 +21,7 @@ from delegatec.delegation import (
     to_backend,
 )
 from delegatec.delegation.grouping_test import contracted_is_acyclic
+from delegatec.delegation.partitioning.rule_check import RuleCheck
 from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, edge, lines_run
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge import EdgeProgram
@@ -53,15 +54,27 @@ class Model(torch.nn.Module):
         return values + indices
 
 
+class Branches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = torch.cond(x.sum() > 0, lambda x: self.layer(x).sin(), lambda x: x.cos(), (x,))
+        return y
+
+
 def delegate(rules: PartitionRules, *left: Any) -> tuple[Delegated, dict[str, tuple[str, str, str]]]:
     """Lowers the model, checks its numbers, and returns the reasons: operator -> rule, message, help."""
     program = edge(Model(), (X,))
-    assert not rules.problems([program])
+    check = RuleCheck(rules, [program])
+    assert not check.problems()
     wanted = EdgeModule(program)(X)
     registry = BackendRegistry([EagerBackend()])
     result = to_backend(program, RuledPartitioner(SupportsAllBut(*left), rules), registry=registry)
     torch.testing.assert_close(EdgeModule(program)(X), wanted)
     reasons = result.report.rejections
+    assert not check.problems_after(result.report.operators)
     assert len(reasons) == result.report.nodes_left
     assert all(isinstance(reason.location, SourceLocation) for reason in reasons)
     return result, {reason.operator: (reason.rule, reason.message, reason.help) for reason in reasons}
@@ -105,6 +118,30 @@ def test_only_allowed_operators() -> None:
     )
 
 
+def test_composites_select_what_they_become() -> None:
+    result, reasons = delegate(PartitionRules(block_operators=("aten.linear",)))
+    assert sizes(result) == [1, 4]
+    assert reasons["aten.addmm.default"] == (
+        "block-operators",
+        'aten.addmm.default (from aten.linear.default) matches "aten.linear"',
+        'remove "aten.linear" from block_operators',
+    )
+    result, reasons = delegate(PartitionRules(allow_operators=("aten.linear.default",)))
+    assert sizes(result) == [1, 1]
+    assert reasons["aten.sin.default"][1] == "aten.sin.default is not one of aten.linear.default"
+
+
+def test_composites_in_bodies_select_the_call() -> None:
+    program = edge(Branches(), (X,))
+    rules = PartitionRules(block_operators=("aten.linear",))
+    assert not RuleCheck(rules, [program]).problems()
+    partitioner = RuledPartitioner(SupportsAllBut(), rules)
+    report = to_backend(program, partitioner, registry=BackendRegistry([EagerBackend()])).report
+    wanted = 'aten.addmm.default (from aten.linear.default) matches "aten.linear"'
+    assert {r.message for r in report.rejections if r.operator == "aten.addmm.default"} == {wanted}
+    assert all(each.operators.get("aten.addmm.default") is None for each in report.delegates)
+
+
 def test_blocked_modules() -> None:
     result, reasons = delegate(PartitionRules(block_modules=("blocks.0",)))
     assert sizes(result) == [5]
@@ -140,7 +177,6 @@ def test_the_largest_delegates_stay() -> None:
         "its delegate would have 1 node, and is not among the 1 largest",
         "raise maximum_delegates",
     )
-    assert sizes(delegate(PartitionRules(maximum_delegates=0))[0]) == []
 
 
 def test_all_or_nothing() -> None:
@@ -151,30 +187,6 @@ def test_all_or_nothing() -> None:
         "all-or-nothing",
         "1 node cannot be delegated, such as cos (aten.cos.default)",
     )
-
-
-def test_wrong_rules_are_reported_together() -> None:
-    rules = PartitionRules(
-        allow_operators=("aten.add.Tensr", "aten.*"),
-        block_operators=("aten.sni", "nothing.here", "cond"),
-        allow_modules=("blocks.?",),
-        block_modules=("block.1",),
-        minimum_nodes=0,
-        maximum_delegates=-1,
-    )
-    problems = rules.problems([edge(Model(), (X,))])
-    assert {problem.code for problem in problems} == {"DC412"}
-    assert [problem.message for problem in problems] == [
-        'allow_operators names "aten.add.Tensr": no such operator',
-        'block_operators names "aten.sni": no such operator',
-        'block_operators names "nothing.here": no such operator',
-        'block_modules names "block.1": no operator of the model belongs to it',
-        "minimum_nodes cannot be 0",
-        "maximum_delegates cannot be -1",
-    ]
-    assert "aten.add.Tensor" in problems[0].expected
-    assert "aten.sin" in problems[1].expected
-    assert "blocks.1" in problems[3].expected
 
 
 class Grouped:
