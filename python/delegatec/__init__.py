@@ -13,6 +13,9 @@ from delegatec.version import VERSION
 
 if TYPE_CHECKING:
     from delegatec.delegating import to_backend as to_backend
+    from delegatec.delegation.partitioning.rules import PartitionRules as PartitionRules
+    from delegatec.diagnostics.diagnostic import DelegatecError as DelegatecError
+    from delegatec.diagnostics.diagnostic import Diagnostic as Diagnostic
     from delegatec.edge.convert import to_edge as to_edge
     from delegatec.extracting import extract as extract
     from delegatec.frontend.checkpoint import load_checkpoint as load_checkpoint
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
     from delegatec.lowering import lower as lower
 
 __all__ = [
+    "DelegatecError",
+    "Diagnostic",
     "Method",
     "Model",
+    "PartitionRules",
     "data_path",
     "export",
     "extract",
@@ -36,8 +42,11 @@ __all__ = [
 __version__ = VERSION
 
 _MODULES = {
+    "DelegatecError": "delegatec.diagnostics.diagnostic",
+    "Diagnostic": "delegatec.diagnostics.diagnostic",
     "Method": "delegatec.frontend.model",
     "Model": "delegatec.frontend.model",
+    "PartitionRules": "delegatec.delegation.partitioning.rules",
     "data_path": "delegatec.frontend.data",
     "export": "delegatec.frontend.export",
     "extract": "delegatec.extracting",

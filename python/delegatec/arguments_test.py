@@ -65,6 +65,15 @@ def test_public_names() -> None:
     assert all(names[name].__doc__ for name in found)
 
 
+def test_errors_are_caught_by_their_public_name() -> None:
+    try:
+        delegatec.lower({})
+    except delegatec.DelegatecError as error:
+        (problem,) = error.diagnostics
+    assert isinstance(problem, delegatec.Diagnostic) and problem.code == "DC415"
+    assert delegatec.DelegatecError is DelegatecError and delegatec.PartitionRules is PartitionRules
+
+
 @pytest.mark.parametrize(("told", "call"), WRONG.values(), ids=WRONG.keys())
 def test_a_wrong_type_is_a_diagnostic(told: str, call: Callable[[], Any]) -> None:
     with pytest.raises(DelegatecError, match=f"(?s){told}"):

@@ -63,7 +63,11 @@ class Diagnostic:
 
 
 class DelegatecError(Exception):
-    """An error with all problems found in one input, in reading order."""
+    """An error with all problems found in one input, in reading order.
+
+    Attributes:
+        diagnostics: the problems, at least one.
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
