@@ -18,6 +18,7 @@ load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
 load("//rules/private:program_inspect.bzl", _program_inspect = "program_inspect")
 load("//rules/private:program_report.bzl", _program_report = "program_report")
+load("//rules/private:program_runtime.bzl", _ProgramRuntimeInfo = "ProgramRuntimeInfo", _program_runtime = "program_runtime")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
 load("//rules/private:program_variant.bzl", _program_variant = "program_variant")
 load("//rules/private:program_variants.bzl", _program_variants_rule = "program_variants_rule")
@@ -37,6 +38,7 @@ BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
 ProgramBundleInfo = _ProgramBundleInfo
+ProgramRuntimeInfo = _ProgramRuntimeInfo
 ProgramVariantsInfo = _ProgramVariantsInfo
 ProgramsInfo = _ProgramsInfo
 delegate_program = _delegate_program
@@ -49,6 +51,7 @@ program_golden_test = _program_golden_test
 program_index = _program_index
 program_inspect = _program_inspect
 program_report = _program_report
+program_runtime = _program_runtime
 program_test = _program_test
 program_variant = _program_variant
 program_variants_rule = _program_variants_rule

@@ -7,6 +7,7 @@ load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
 load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with", "fail_with_all", "option_arguments")
+load(":program_runtime.bzl", "ProgramRuntimeInfo")
 load(":python_paths.bzl", "merged_python")
 load(":tolerances.bzl", "tolerance_problems")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -59,12 +60,18 @@ def _program_test_impl(ctx):
     arguments += [quoted("--backend=" + backend) for backend in info.backends if is_plugin(backend)]
     arguments += [quoted("--option=" + option) for option in option_arguments(info.host_options or {})]
     python = merged_python(ctx, ctx.attr.deps)
+    imports, plugin_files = [info.plugin_imports, python.imports], [info.plugin_files, python.files]
+    if ctx.attr.runtime:
+        runtime = ctx.attr.runtime[ProgramRuntimeInfo]
+        arguments.append(quoted("--runtime=" + runtime.runtime))
+        imports.append(runtime.imports)
+        plugin_files.append(runtime.files)
     return [delegatec_launcher(
         ctx,
         arguments = arguments + _input_arguments(ctx),
         files = files,
-        imports = depset(transitive = [info.plugin_imports, python.imports]),
-        plugin_files = depset(transitive = [info.plugin_files, python.files]),
+        imports = depset(transitive = imports),
+        plugin_files = depset(transitive = plugin_files),
         verb = "verify",
     ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]
 
@@ -79,6 +86,8 @@ an output may differ from eager mode by `atol + rtol * |eager|`.
 If an output is wrong, the test names the first value that is, with its node and the line of the model: it lowers the model
 again in memory, for one value after another, by bisection. The results are also in the test's XML: one case per output,
 with the largest difference, the tolerance and the reason.
+
+With a `runtime`, the program runs there as well, with the same inputs.
 
 A program of command streams, such as an `ethos_u_program`, has a second one for this host: the same delegates, before the
 compiler of the device translates them.
@@ -113,6 +122,11 @@ compiler of the device translates them.
         ),
         rtol = attr.string(
             doc = "Relative tolerance of floating-point outputs. By default that of the dtype, the same as `atol`.",
+        ),
+        runtime = attr.label(
+            doc = "A `program_runtime` that runs the program as well, such as ExecuTorch's own runtime: its outputs are " +
+                  "compared with the same tolerances, and the table has a row for each executor.",
+            providers = [ProgramRuntimeInfo],
         ),
         seeds = attr.int(
             default = 3,

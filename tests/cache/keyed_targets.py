@@ -31,7 +31,8 @@ _FIXED: Final = """\
 load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mps_program")
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_report")
-load("//rules:defs.bzl", "program_test", "program_variant", "quantized_program", "selected_operators")
+load("//rules:defs.bzl", "program_runtime", "program_test", "program_variant", "quantized_program")
+load("//rules:defs.bzl", "selected_operators")
 load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
 load("//rules:sbom.bzl", "program_licenses", "program_sboms")
 load(":variants.bzl", "program_variants")
@@ -54,7 +55,9 @@ program_variants(
     programs = [":fixed_mps", ":other_mps"],
     variants = {"full": [], "half": ["mps_precision=fp16"]},
 )
+program_runtime(name = "fixed_runtime", deps = [":library"], runtime = "second:RUNTIME")
 program_report(name = "shows_variant", program = ":variant")
+program_test(name = "shows_runtime", program = ":fixed_mps", runtime = ":runtime")
 program_bundle(name = "shows_sboms", license_files = [":sboms"], programs = [":fixed_mps"])
 """
 
@@ -223,10 +226,17 @@ TARGETS: Final[dict[str, Keyed]] = {
             "inputs": '["net.safetensors"]',
             "inputs_entry": '"net:other"',
             "rtol": '"1"',
+            "runtime": '":fixed_runtime"',
             "seeds": "5",
             "srcs": '["net.py", "second.py"]',
             "tolerances": '{"float32": "1"}',
         },
+    ),
+    "runtime": Keyed(
+        "program_runtime",
+        {"deps": '[":library"]', "runtime": '"second:RUNTIME"'},
+        {"deps": '[":library", ":library_again"]', "runtime": '"second:OTHER"'},
+        shown_by="shows_runtime",
     ),
     "budget": Keyed(
         "program_budget_test",

@@ -24,6 +24,13 @@ def test_programs_agree_with_eager_mode(consumer: NestedBazel) -> None:
     consumer.run("test", "//...")
 
 
+def test_runtime_of_the_consumer(consumer: NestedBazel) -> None:
+    consumer.run("test", "//model:net_portable_test")
+    log = consumer.workspace / "bazel-testlogs" / "model" / "net_portable_test" / "test.log"
+    rows = [line for line in log.read_text().splitlines() if line.startswith("forward")]
+    assert [("reference" in row, "own 1.0" in row) for row in rows] == [(True, False), (False, True)]
+
+
 def test_files_of_a_program(consumer: NestedBazel) -> None:
     consumer.run("build", "//model:net_mps", "--output_groups=+manifest,+report,+debug,+ir")
     folder = consumer.workspace / "bazel-bin" / "model"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes of the authors of backends."""
+"""Mistakes of the authors of backends and runtimes."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import Final
 
-from mistake import Mistake, lower, plugin
+from mistake import Mistake, lower, plugin, run
 
 _NPU: Final = ("--backend=npu:BACKEND", "--import-path=.")
 _TEXT: Final = """class Text(ComputedBytes):
@@ -206,4 +206,61 @@ MEMBERS: Final[tuple[Mistake, ...]] = (
     ),
 )
 
-TABLE: Final = {"In the module of a backend": MODULES, "In the members of a backend": MEMBERS}
+_RUNTIME: Final = """class Npu:
+    name, backends = "npu-sim 2.0", ()
+    def load(self, pte, ptd, shares_state):
+        {}
+RUNTIME = Npu()
+"""
+_PROGRAM: Final = "return type('Program', (), {{'run': lambda self, method, inputs: {}}})()"
+
+
+def runtime(does: str, code: str, *words: str, text: str) -> Mistake:
+    """The source of a runtime plug-in."""
+    command = "verify --program=good.pt2 --pte=good.pte --seeds=0 --runtime=npu:RUNTIME --import-path=."
+    return run(does, code, *words, command=command, files={"npu.py": text})
+
+
+RUNTIMES: Final[tuple[Mistake, ...]] = (
+    runtime("forgets the runtime", "DC516", "did you mean 'RUNTIMES'?", text="RUNTIMES = []\n"),
+    runtime("forgets its wheel", "DC516", "no module named 'npu_sdk'", text="import npu_sdk\n"),
+    runtime("names a class as a runtime", "DC516", "RUNTIME = RUNTIME()", text="class RUNTIME: pass\n"),
+    runtime("forgets members of a runtime", "DC516", "it lacks name, backends", text="RUNTIME = open\n"),
+    runtime(
+        "gives one backend for several",
+        "DC516",
+        "list their ids",
+        text=_RUNTIME.replace("()\n", "'NpuBackend'\n", 1).format("return None"),
+    ),
+    runtime(
+        "rejects the program",
+        "DC501",
+        "cannot load the program: ValueError: 0x14",
+        text=_RUNTIME.format("raise ValueError('0x14')"),
+    ),
+    runtime("loads nothing", "DC505", "has no attribute 'run'", text=_RUNTIME.format("return None")),
+    runtime(
+        "fails at run time",
+        "DC505",
+        "npu-sim 2.0 fails in method 'forward'",
+        text=_RUNTIME.format(_PROGRAM.format("1 // 0")),
+    ),
+    runtime(
+        "returns too many outputs",
+        "DC505",
+        "1, as in the file",
+        text=_RUNTIME.format(_PROGRAM.format("[*inputs, *inputs]")),
+    ),
+    runtime(
+        "returns a list for a tensor",
+        "DC503",
+        "is list; eager mode returns float32[2, 3]",
+        text=_RUNTIME.format(_PROGRAM.format("[[1.0]]")),
+    ),
+)
+
+TABLE: Final = {
+    "In the module of a backend": MODULES,
+    "In the members of a backend": MEMBERS,
+    "In a runtime": RUNTIMES,
+}

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "portable_program", "program_budget_test", "program_index", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -79,6 +79,7 @@ def refusal_tests(name):
     program_test(name = "negative_tolerance", program = mps_test, tags = ["manual"], tolerances = {"int8": "-1"})
     program_test(name = "negative_seeds", program = mps_test, seeds = -1, tags = ["manual"])
     program_test(name = "several_tolerances", atol = "high", program = mps_test, rtol = "-1", seeds = -2, tags = ["manual"], tolerances = {"int8": "x"})
+    program_runtime(name = "runtime_without_attribute", runtime = "executorch_runtime", tags = ["manual"], deps = ["//tests/rules/models:activation"])
     program_test(name = "inputs_without_entry", srcs = sources, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     quantized_program(name = "samples_of_another_module", srcs = sources, calibration_entry = "foo:build", program = program, tags = ["manual"])
     quantized_program(name = "sources_without_entry", srcs = sources, calibration = sources, program = program, tags = ["manual"])
@@ -141,6 +142,7 @@ def refusal_tests(name):
         "repeated_backend": ["error DC423", "backend \"mps\" is listed twice: mps, vulkan, mps", "expected: each backend once", "backend \"a:B\" is listed twice"],
         "repeated_portable": ["error DC423", "backend \"portable\" is listed twice: portable, portable"],
         "rules_for_portable": ["error DC423", "block_operators and inline_delegates have no effect without a backend that delegates", "deps have no effect: no backend is a plug-in"],
+        "runtime_without_attribute": ["error DC516", "runtime \"executorch_runtime\" does not name an attribute of a module", "such as \"executorch_runtime:RUNTIME\""],
         "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],

@@ -60,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", action="append", default=[], metavar="MODULE:ATTRIBUTE", help="backend plug-in"
     )
+    parser.add_argument(
+        "--runtime",
+        default="",
+        metavar="MODULE:ATTRIBUTE",
+        help="runtime plug-in, such as executorch_runtime:RUNTIME, that runs the program as well",
+    )
     tolerances = parser.add_argument_group("tolerances")
     for flag, kind in (("--atol", "absolute"), ("--rtol", "relative")):
         tolerances.add_argument(
@@ -98,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.backends import builtin_backends
     from delegatec.diagnostics import DelegatecError, render
     from delegatec.frontend import archive
+    from delegatec.verify.runtime_plugin import find_runtime
     from delegatec.verify.verification import verify_program
 
     sys.path[:0] = arguments.import_path
@@ -111,6 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         "of_dtype": dict(arguments.tolerance),
         "seeds": arguments.seeds,
         "samples": read_samples(arguments, arguments.inputs, model.methods, "test"),
+        "runtime": find_runtime(arguments.runtime) if arguments.runtime else None,
     }
     try:
         result = verify_program(
@@ -191,6 +199,7 @@ def _write_results(
         departures: method -> the first value that departs.
     """
     from delegatec.diagnostics import render
+    from delegatec.verify.executors import REFERENCE
 
     cases = []
     for worst in result.worst():
@@ -201,7 +210,9 @@ def _write_results(
             figures["tolerance"] = worst.tolerance
         reasons = [worst.problem, (departures or {}).get(worst.method)] if worst.problem else []
         failure = render(filter(None, reasons))
-        cases.append(Case(f"{worst.method}, output {worst.output} {worst.path}".rstrip(), figures, failure))
+        name = f"{worst.method}, output {worst.output} {worst.path}".rstrip()
+        place = "" if worst.executor == REFERENCE else f", in {worst.executor}"
+        cases.append(Case(name + place, figures, failure))
     told = [each.problem for each in result.results]
     rest = [each for each in result.diagnostics if each not in told]
     write_junit(label, cases + [Case(each.message, failure=render([each])) for each in rest])

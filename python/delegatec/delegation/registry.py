@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 
-from delegatec.delegation.faults import attribute_errors, raised_at
+from delegatec.delegation.faults import attribute_errors
+from delegatec.delegation.plugin_import import DEPS, import_attribute
 from delegatec.delegation.protocol.backend import Backend
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.arguments import wrong_argument
-from delegatec.diagnostics.exceptions import did_you_mean, exception_text
+from delegatec.diagnostics.exceptions import did_you_mean
 
 
 class BackendRegistry:
@@ -101,33 +102,8 @@ def _unknown(message: str, wanted: object, known: Iterable[str]) -> DelegatecErr
 
 
 def _load_plugin(selector: str) -> Backend:
-    module_name, _, attribute = selector.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
-        raise _bad_plugin(
-            selector, "it is not of the form module:attribute", "such as my_package.npu:BACKEND"
-        )
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise _bad_plugin(selector, f"no module named {error.name!r}") from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        reason = f"its import raises {exception_text(error)}"
-        raise _bad_plugin(selector, reason, "correct it", raised_at(error)) from error
-    backend = getattr(module, attribute, None)
-    if backend is None:
-        raise _bad_plugin(
-            selector,
-            f"module {module_name!r} has no attribute {attribute!r}",
-            did_you_mean(attribute, vars(module)) or _DEPS,
-        )
-    if isinstance(backend, type):
-        raise _bad_plugin(
-            selector,
-            f"{attribute!r} is a class, not an instance",
-            f"name an instance: BACKEND = {attribute}()",
-        )
+    backend = import_attribute(selector, partial(_bad_plugin, selector), "my_package.npu:BACKEND")
+    attribute = selector.partition(":")[2]
     with attribute_errors(backend, f"backend {selector!r}"):  # It may have properties.
         is_backend = isinstance(backend, Backend)
     if not is_backend:
@@ -145,7 +121,6 @@ def _load_plugin(selector: str) -> Backend:
     return backend
 
 
-_DEPS = "add its py_library to deps, or its directory to --import-path"
 _MEMBERS = (
     "id",
     "name",
@@ -161,7 +136,7 @@ _MEMBERS = (
 def _bad_plugin(
     selector: str,
     message: str,
-    help_text: str = _DEPS,
+    help_text: str = DEPS,
     location: SourceLocation | None = None,
 ) -> DelegatecError:
     return DelegatecError(

@@ -120,4 +120,5 @@ CODES: Final[dict[str, str]] = {
     "DC512": "An index or a bundle has no programs.",
     "DC513": "What was recorded of a program is damaged.",
     "DC514": "A tolerance or the number of random inputs of a test is invalid.",
+    "DC516": "A runtime plug-in cannot be imported, or does not define a valid runtime.",
 }

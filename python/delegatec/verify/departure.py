@@ -23,8 +23,10 @@ from delegatec.edge.state import written_state
 from delegatec.program import EmittedProgram, write_program
 from delegatec.samples.inputs import Sample
 from delegatec.samples.tolerances import Tolerance
+from delegatec.verify.executors import REFERENCE
 from delegatec.verify.interpreter import Backends
 from delegatec.verify.outputs import OutputResult
+from delegatec.verify.runtime import Runtime
 from delegatec.verify.tap import candidates, returned, tap
 from delegatec.verify.verification import verify_program
 
@@ -44,6 +46,7 @@ class Search:
         of_dtype: tolerances of single dtypes.
         seeds: number of variations of the verification that failed.
         samples: its given inputs.
+        runtime: its runtime: a value that departs there is looked for there.
         is_late: whether to stop, with what is known by then.
         on_value: is called with the name of each value before it is compared.
     """
@@ -56,6 +59,7 @@ class Search:
     of_dtype: Mapping[torch.dtype, Tolerance]
     seeds: int
     samples: Mapping[str, Sequence[Sample]]
+    runtime: Runtime | None = None
     is_late: Callable[[], bool] = lambda: False
     on_value: Callable[[str], None] = lambda _: None
 
@@ -97,16 +101,13 @@ class Search:
                 seeds=self.seeds,
                 samples=self.samples,
                 only="" if has_state else failure.trial,
+                runtime=None if failure.executor == REFERENCE else self.runtime,
             )
         except DelegatecError:
             return None
         finally:
             os.unlink(path)
-        found = [
-            result
-            for result in verification.results
-            if (result.method, result.trial, result.output) == (failure.method, failure.trial, 0)
-        ]
+        found = [each for each in verification.results if (each.call, each.output) == (failure.call, 0)]
         return found[0] if found else None
 
 
@@ -182,8 +183,8 @@ class _Bisection:
             given = "it is the first of those that were compared"
         return Diagnostic(
             "DC510",
-            f"the first value that departs in method {self._failure.method!r}, {self._failure.trial},"
-            f" is {node.target} ({value.kind}): {_error(value)}; {given}{note}",
+            f"the first value that departs in {self._failure.call}, is {node.target} ({value.kind}):"
+            f" {_error(value)}; {given}{note}",
             location=_location(node.meta),
             node=name,
             expected=f"|difference| <= {value.tolerance}",
@@ -203,8 +204,7 @@ class _Bisection:
         state = "cannot be lowered again" if value is None else f"is right ({_error(value)}) if lowered again"
         return Diagnostic(
             "DC510",
-            f"no value departs in method {self._failure.method!r}, {self._failure.trial}: output"
-            f" {self._failure.output} {state}",
+            f"no value departs in {self._failure.call}: output {self._failure.output} {state}",
             help="build the program again; if it stays wrong, values that share memory overwrite each other",
         )
 

@@ -18,11 +18,12 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
 from delegatec.edge.runnable import runnable
 from delegatec.program.reader import read_flat_tensors, read_program
-from delegatec.samples.inputs import Inputs, Sample, Trial
+from delegatec.samples.inputs import Inputs, Sample
 from delegatec.samples.tolerances import Tolerance, Tolerances
-from delegatec.verify.arena import Arena
-from delegatec.verify.interpreter import Backends, Interpreter
-from delegatec.verify.outputs import OutputResult, compare_output, vacuous
+from delegatec.verify.executors import Executor, ReferenceExecutor, RuntimeExecutor
+from delegatec.verify.interpreter import Backends
+from delegatec.verify.outputs import FIGURES, Call, OutputResult, Outputs, figures, vacuous
+from delegatec.verify.runtime import Runtime
 
 _Value = TypeVar("_Value")
 
@@ -45,35 +46,27 @@ class Verification:
         return not self.diagnostics
 
     def table(self) -> str:
-        """Returns a table of the worst call of each output."""
-        rows = [("method", "output", "", "worst call", "max abs", "max rel", "cosine", "SNR dB", "")]
+        """Returns a table of the worst call of each output, in each executor if there are several."""
+        several = len({result.executor for result in self.results}) > 1
+        place: tuple[str, ...] = ("runs in",) if several else ()
+        rows: list[tuple[str, ...]] = [("method", "output", "", *place, "worst call", *FIGURES, "")]
         for result in self.worst():
             c = result.comparison
-            numbers = ("-",) * 4
-            if c is not None:
-                numbers = (f"{c.max_abs:.3g}", f"{c.max_rel:.3g}", f"{c.cosine:.7f}", f"{c.snr_db:.1f}")
             verdict = "ok" if result.passed else "FAILED"
             if c is not None and c.passed and c.vacuous:
                 verdict = "ok, as zeros would be"
-            rows.append(
-                (
-                    result.method,
-                    f"{result.output} {result.path}".strip(),
-                    result.kind,
-                    result.trial,
-                    *numbers,
-                    verdict,
-                )
-            )
+            output = f"{result.output} {result.path}".strip()
+            place = (result.executor,) if several else ()
+            rows.append((result.method, output, result.kind, *place, result.trial, *figures(c), verdict))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         return "\n".join(lines)
 
     def worst(self) -> list[OutputResult]:
-        """Returns for each output of each method the call with the largest difference from eager mode."""
-        worst: dict[tuple[str, int], OutputResult] = {}
+        """Returns for each output, in each executor, the call with the largest difference from eager mode."""
+        worst: dict[tuple[str, int, str], OutputResult] = {}
         for result in self.results:
-            key = result.method, result.output
+            key = result.method, result.output, result.executor
             if key not in worst or _badness(result) > _badness(worst[key]):
                 worst[key] = result
         return list(worst.values())
@@ -96,6 +89,7 @@ def verify_program(
     only: str = "",
     ptd: Path | str | None = None,
     constant_methods: Mapping[str, Any] | None = None,
+    runtime: Runtime | None = None,
 ) -> Verification:
     """Runs every method of a program on this host and compares it with eager mode.
 
@@ -114,6 +108,7 @@ def verify_program(
         only: name of the single call to make, such as "seed 1"; all if empty.
         ptd: the program's external weights.
         constant_methods: expected values of constant methods, compared without tolerance.
+        runtime: runs the program as well, with the same inputs.
 
     Returns:
         Results and diagnostics: DC502 different values, DC503 another shape or dtype, DC508 a tolerance that
@@ -121,7 +116,7 @@ def verify_program(
 
     Raises:
         DelegatecError: DC35x a file that cannot be read, DC360 a data file that lacks a weight, DC501 a
-            program that cannot run here, DC507 a program of another model.
+            program that cannot run here or in the runtime, DC507 a program of another model.
     """
     program = read_program(pte)
     data = read_flat_tensors(ptd).entries if ptd is not None else {}
@@ -130,56 +125,59 @@ def verify_program(
     missing = [name for name in (*exported, *constants) if name not in present]
     if missing:
         _mismatch(f"the program lacks method {missing[0]!r} of the model")
-    tolerances, inputs = Tolerances(atol, rtol, of_dtype or {}), Inputs(seeds, samples or {}, only)
-    results: list[OutputResult] = []
-    diagnostics: list[Diagnostic] = []
-    shared: dict[int, Arena] = {}
-    named = program.named_bytes()
-    interpreters = {
-        name: Interpreter(program.method(name), backends, data=data, named_data=named, shared=shared)
-        for name in (*exported, *constants)
-    }
+    inputs = Inputs(seeds, samples or {}, only)
+    outputs = Outputs(Tolerances(atol, rtol, of_dtype or {}))
+    executors: list[Executor] = [ReferenceExecutor(program, (*exported, *constants), backends, data)]
+    if runtime is not None:
+        executors.append(RuntimeExecutor(runtime, program, pte, ptd if data else None))
     buffers: dict[str, torch.Tensor] = {}
     for name, model in exported.items():
-        _verify_method(name, model, interpreters[name], buffers, tolerances, inputs, results, diagnostics)
-    diagnostics += vacuous(results)
+        count = len(program.method(name).inputs)
+        _verify_method(name, model, count, executors, buffers, inputs, outputs)
+    outputs.diagnostics.extend(vacuous(outputs.results))
     for name, value in constants.items():
-        _verify_constants(name, flatten(value)[0], interpreters[name], results, diagnostics)
-    return Verification(tuple(results), tuple(diagnostics))
+        for executor in executors:
+            _verify_constants(name, flatten(value)[0], executor, outputs)
+    return Verification(tuple(outputs.results), tuple(outputs.diagnostics))
 
 
 def _verify_method(
     name: str,
     exported: ExportedProgram,
-    interpreter: Interpreter,
+    count: int,
+    executors: Sequence[Executor],
     buffers: dict[str, torch.Tensor],
-    tolerances: Tolerances,
     inputs: Inputs,
-    results: list[OutputResult],
-    diagnostics: list[Diagnostic],
+    outputs: Outputs,
 ) -> None:
     if exported.example_inputs is None:
         _mismatch(f"method {name!r} of the model has no example inputs")
     eager = runnable(exported, buffers)
+    running = [*executors]
     for trial in inputs.trials(name, exported):
-        before = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
-        passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
-        try:
-            actual = interpreter.run(passed)
-        except DelegatecError as error:
-            diagnostics += error.diagnostics
+        before = _matching(trial.leaves, count, f"inputs of method {name!r}")
+        ran: list[tuple[Executor, list[Any], list[Any]]] = []
+        for executor in [*running]:
+            passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
+            try:
+                ran.append((executor, passed, executor.run(name, passed)))
+            except DelegatecError as error:
+                outputs.diagnostics.extend(error.diagnostics)
+                running.remove(executor)
+        if not ran:
             return
         with torch.no_grad():
             wanted = _named(eager(*trial.args, **trial.kwargs))
-        expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
-        for index, (a, (path, e)) in enumerate(zip(actual, expected, strict=True)):
-            compare_output(name, trial, (index, path), a, e, tolerances, results, diagnostics)
-        after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(passed), "inputs")
-        for index, (old, a, e) in enumerate(zip(before, passed, after, strict=True)):
-            # writes to inputs, by the program or the model
-            if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
-                output = len(expected) + index, f"(input {index})"
-                compare_output(name, trial, output, a, e, tolerances, results, diagnostics)
+        after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), count, "inputs")
+        for executor, passed, actual in ran:
+            call = Call(name, trial.name, executor.name)
+            expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
+            for index, (a, (path, e)) in enumerate(zip(actual, expected, strict=True)):
+                outputs.compare(call, index, path, a, e)
+            for index, (old, a, e) in enumerate(zip(before, passed, after, strict=True)):
+                # writes to inputs, by the program or the model
+                if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
+                    outputs.compare(call, len(expected) + index, f"(input {index})", a, e)
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -192,21 +190,16 @@ def _named(result: Any) -> list[tuple[str, Any]]:
     return [(pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0]]
 
 
-def _verify_constants(
-    name: str,
-    expected: Sequence[Any],
-    interpreter: Interpreter,
-    results: list[OutputResult],
-    diagnostics: list[Diagnostic],
-) -> None:
-    trial = Trial("constant", [], (), {})
-    actual = interpreter.run([])
+def _verify_constants(name: str, expected: Sequence[Any], executor: Executor, outputs: Outputs) -> None:
+    exact = Outputs(Tolerances(0.0, 0.0), outputs.results, outputs.diagnostics)
+    call = Call(name, "constant", executor.name)
+    actual = executor.run(name, [])
     for index, (a, e) in enumerate(zip(actual, _matching(expected, len(actual), name), strict=True)):
         if isinstance(e, torch.Tensor):
-            compare_output(name, trial, (index, ""), a, e, Tolerances(0.0, 0.0), results, diagnostics)
+            exact.compare(call, index, "", a, e)
         elif repr(a) != repr(e):  # distinguishes 1 from 1.0 and True; nan equals nan
-            message = f"method {name!r}, output {index} is {a!r}; the model gives {e!r}"
-            diagnostics.append(Diagnostic(code="DC502", message=message))
+            message = f"{call}, output {index} is {a!r}; the model gives {e!r}"
+            outputs.diagnostics.append(Diagnostic(code="DC502", message=message))
 
 
 def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
