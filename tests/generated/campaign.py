@@ -10,14 +10,16 @@ import argparse
 import re
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from tests.generated.generate import generate
-from tests.generated.outcomes import FAULTS, NO_EXPORT, REFUSED, RIGHT, Outcome
+from tests.generated.outcomes import FAULTS, NO_EXPORT, NOT_QUANTIZED, REFUSED, RIGHT, Outcome
 from tests.generated.processes import results
+from tests.generated.profiles import PROFILES
 from tests.generated.report import failure_file
 from tests.generated.shrink import shrunk
-from tests.generated.targets import TARGETS
+from tests.generated.targets import LOWERINGS, QUANTIZED, TARGETS
 
 
 def main() -> None:
@@ -25,36 +27,39 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20000, help="number of programs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first program")
     parser.add_argument("--output", type=Path, default=Path("failures"), help="directory of failures")
-    parser.add_argument("--targets", nargs="*", default=TARGETS, help="backends and precisions")
+    parser.add_argument("--targets", nargs="*", choices=LOWERINGS, help="backends, precisions, quantizations")
+    parser.add_argument("--profile", choices=PROFILES, default="any", help="what programs are drawn from")
     parser.add_argument("--no-shrink", action="store_true", help="write failures as they were generated")
     args = parser.parse_args()
+    targets = args.targets or (tuple(QUANTIZED) if args.profile == "layers" else TARGETS)
+    drawn = partial(generate, profile=PROFILES[args.profile])
     args.output.mkdir(parents=True, exist_ok=True)
     kinds: Counter[tuple[str, str]] = Counter()
     reasons: Counter[str] = Counter()
     delegated = 0
     started = time.monotonic()
     for number, (seed, found) in enumerate(
-        results(range(args.seed, args.seed + args.count), generate, args.targets), 1
+        results(range(args.seed, args.seed + args.count), drawn, targets), 1
     ):
         kinds.update((outcome.target, outcome.kind) for outcome in found)
         delegated += any(outcome.delegates for outcome in found)
         for outcome in found:
-            if outcome.kind in (REFUSED, NO_EXPORT):
+            if outcome.kind in (REFUSED, NO_EXPORT, NOT_QUANTIZED):
                 reasons[_general(outcome)] += 1
             elif outcome.kind in FAULTS:
                 print(f"seed {seed}: {outcome.target}: {outcome.kind}: {outcome.text}", flush=True)
                 is_first = outcome == next(each for each in found if each.kind in FAULTS)
                 is_small = is_first and not args.no_shrink
-                program = shrunk(generate(seed), outcome) if is_small else generate(seed)
+                program = shrunk(drawn(seed), outcome) if is_small else drawn(seed)
                 path = args.output / f"{outcome.target.replace(' ', '_')}_{seed}.py"
                 path.write_text(failure_file(program, outcome, seed))
-        if number % 500 == 0 or number == args.count:
+        if number % 50 == 0 or number == args.count:
             seconds = time.monotonic() - started
             print(f"{number} programs, {seconds:.0f} s, {delegated} with a delegate", flush=True)
             for (target, kind), count in sorted(kinds.items()):
-                print(f"  {target:10} {kind:10} {count}", flush=True)
+                print(f"  {target:44} {kind:13} {count}", flush=True)
     print(
-        f"seeds {args.seed} to {args.seed + args.count - 1}; right: {sum(kinds[t, RIGHT] for t in TARGETS)}"
+        f"seeds {args.seed} to {args.seed + args.count - 1}; right: {sum(kinds[t, RIGHT] for t in targets)}"
     )
     for reason, count in reasons.most_common(60):
         print(f"  {count:6} {reason}")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of a program in eager mode, and how far from them another right implementation may be.
 
+The module is made from its source for each run: torch.export and the compiler have never seen it.
+
 An ill-conditioned program amplifies the rounding of its first operations to any size, and a comparison
 or a rounding turns a difference of one bit into another result. So a program is run several times with
 each rounding replaced by a random one, of the dtype's own size: where results differ between these runs,
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from tests.generated.examples import Call
 from tests.generated.program import Program, module
 from tests.generated.rounding import EPSILON32, RandomRounding
 
@@ -48,7 +51,7 @@ class Expected:
     """The results of the calls of a program.
 
     Attributes:
-        calls: for each call, its results.
+        calls: for each call, its results, then its inputs as they are after it.
         fits_float16: whether intermediate results, and their squares, are numbers of float16.
         is_finite: whether neither results nor intermediate ones contain NaN or an infinity.
         fits_int32: whether all integers are numbers of int32.
@@ -65,7 +68,7 @@ class Expected:
 def expected(
     program: Program,
     buffers: Mapping[str, Tensor],
-    calls: list[list[Tensor]],
+    calls: list[Call],
     least: float = 0.0,
 ) -> Expected:
     """Runs a program in eager mode.
@@ -73,7 +76,7 @@ def expected(
     Args:
         program: the program.
         buffers: its constants and its initial state.
-        calls: the inputs of each call; state lasts from one to the next.
+        calls: state lasts from one to the next.
         least: relative error of each operation, if it is more than that of the dtypes.
     """
     plain = _run(program, buffers, calls, wide=False)
@@ -85,8 +88,8 @@ def expected(
             # a delegate rounds its inputs, too
             rounded = partial(mode.rounded, least=least) if least else torch.clone
             own = {name: rounded(tensor) for name, tensor in buffers.items()}
-            inputs = [[rounded(tensor) for tensor in call] for call in calls]
-            noisy.append(_run(program, own, inputs, wide=False))
+            given = [call._replace(inputs=[rounded(tensor) for tensor in call.inputs]) for call in calls]
+            noisy.append(_run(program, own, given, wide=False))
         coarse = max(coarse, EPSILON32 if mode.is_coarse else 0.0)
         # sums of dynamic sizes are computed in float32
         if any(each.dynamic for each in program.inputs):
@@ -111,9 +114,9 @@ def expected(
 
 
 def _run(
-    program: Program, buffers: Mapping[str, Tensor], calls: list[list[Tensor]], wide: bool
+    program: Program, buffers: Mapping[str, Tensor], calls: list[Call], wide: bool
 ) -> list[list[Any]] | None:
-    """Returns the results of each call; None if eager mode rejects float64."""
+    """Returns the results of each call and its inputs after it; None if eager mode rejects float64."""
     widen = _widened if wide else torch.clone
     own = {name: widen(tensor) for name, tensor in buffers.items()}
     results = []
@@ -123,9 +126,9 @@ def _run(
             warnings.simplefilter("ignore")
             made = module(program, own, wide)
             for call in calls:
-                inputs = [widen(tensor) for tensor in call]
-                out = pytree.tree_leaves(made(*inputs))
-                results.append([leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in out])
+                inputs = [widen(tensor) for tensor in call.inputs]
+                out = pytree.tree_leaves(getattr(made, call.method)(*inputs))
+                results.append([copied(leaf) for leaf in [*out, *inputs]])
     except EAGER_ERRORS:
         if not wide:
             raise
@@ -133,6 +136,23 @@ def _run(
     finally:
         torch.set_default_dtype(torch.float32)
     return results
+
+
+def accepted(program: Program, buffers: Mapping[str, Tensor], calls: list[Call]) -> list[Call]:
+    """Returns the calls that eager mode does not reject."""
+    kept: list[Call] = []
+    for call in calls:
+        try:
+            _run(program, buffers, [*kept, call], wide=False)
+        except EAGER_ERRORS:
+            continue
+        kept.append(call)
+    return kept
+
+
+def copied(leaf: Any) -> Any:
+    """Returns a copy of a tensor, or the number."""
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf
 
 
 def _widened(value: Tensor) -> Tensor:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import types
 import warnings
 from dataclasses import dataclass, field
 from random import Random
@@ -12,16 +13,17 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from tests.generated.examples import DIMS
 from tests.generated.holes import fill
-from tests.generated.program import Input, Node, Program, live
-from tests.generated.rows import GROUPS
-from tests.generated.values import FLOATS, INTEGERS, make
+from tests.generated.profiles import ANY, Profile
+from tests.generated.program import FORWARD, HOLDERS, PLAIN_HOLDERS, STEP, Input, Node, Program, live
+from tests.generated.rows_memory import VIEWS
+from tests.generated.values import make
 
 # Rejections of a row by eager mode, and of a hole without contents.
 _REJECTIONS: Final = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError)
-_DTYPES: Final = (*FLOATS, *INTEGERS, torch.bool)
-# How often the dtypes of inputs are drawn.
-_DTYPE_WEIGHTS: Final = (16, 4, 2, 2, 5, 3, 2, 1, 1, 2)
+# Dtypes of the runtime.
+_DTYPES: Final = frozenset(ANY.dtypes)
 _MOST_INPUTS: Final = 8
 _MOST_ELEMENTS: Final = 3000
 _KINDS: Final = {
@@ -32,17 +34,23 @@ _KINDS: Final = {
     "b": lambda t: t.dtype is torch.bool,
     "t": lambda t: True,
     "w": lambda t: t.dtype is not torch.bool,
+    "s": lambda t: t.dtype is not torch.bool,
+    "a": lambda t: t.dtype is not torch.bool,
+    "e": lambda t: True,
 }
+# Holes of values that a row writes to, so that it is a statement.
+_WRITTEN: Final = ("w", "s", "a")
 
 
-def generate(seed: int) -> Program:
-    """Generates a program of 3 to 30 rows; the same one for the same seed."""
-    return _Generator(Random(seed)).program()
+def generate(seed: int, profile: Profile = ANY) -> Program:
+    """Generates a program of 3 to 30 rows; the same one for the same seed and profile."""
+    return _Generator(Random(seed), profile).program()
 
 
 @dataclass
 class _Generator:
     random: Random
+    profile: Profile
     inputs: list[Input] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
@@ -50,26 +58,66 @@ class _Generator:
     scope: dict[str, Any] = field(default_factory=dict)
 
     def program(self) -> Program:
-        random = self.random
-        self.special = random.random() < 0.2
-        self.writes_inputs = random.random() < 0.05
-        is_dynamic = random.random() < 0.25
+        random, profile = self.random, self.profile
+        self.special = random.random() < profile.special
+        self.writes_inputs = random.random() < profile.written
+        self.method = FORWARD
+        is_dynamic = random.random() < profile.dynamic
         exec(Program((), ()).source().partition("class Generated")[0], self.scope)
-        self.scope["self"] = _Buffers()
-        groups, weights = list(GROUPS), list(GROUPS.values())
+        self.scope["self"] = _Module()
         for _ in range(random.randint(1, 3)):
             self._new("x", self._dtype(), self._shape())
-        if random.random() < 0.2:
-            self._new("self.s", random.choice((torch.float32, torch.int64)), self._shape())
-        count = random.choice((3, 5, 8, 12, 20, 30))
+        if random.random() < profile.state:
+            # caches have equal initial values
+            values, shape = random.choice(("zeros", "ones", "")), self._shape()
+            dtype = random.choice([each for each in (torch.float32, torch.int64) if each in profile.dtypes])
+            for _ in range(random.randint(1, 2)):
+                self._new("self.s", dtype, shape, values)
+        if random.random() < profile.attributes:
+            self._new(f"self.{random.choice(PLAIN_HOLDERS)}", torch.float32, self._shape())
+        owned = dict(self.values)
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            for _ in range(20 * count):
-                if len(self.nodes) >= count:
-                    break
-                self._row(random.choice(random.choices(groups, weights)[0]))
+            outputs, step = self._method(random.choice(profile.counts)), tuple[str, ...]()
+            if random.random() < profile.methods:
+                self.method = STEP
+                self.values = owned | {each.name: self.values[each.name] for each in self.inputs}
+                step = self._method(random.choice((1, 3, 5)))
         inputs = tuple(self._dynamic(each) if is_dynamic else each for each in self.inputs)
-        return live(Program(inputs, tuple(self.nodes), self._outputs()))
+        dims = random.choices(list(DIMS), (6, 1, 3))[0]
+        return live(Program(inputs, tuple(self.nodes), outputs, step, self._aliases(), dims))
+
+    def _method(self, count: int) -> tuple[str, ...]:
+        """Draws the rows of a method, and returns its outputs."""
+        groups, weights = list(self.profile.groups), list(self.profile.groups.values())
+        before = len(self.nodes)
+        for _ in range(20):
+            if not self.profile.first or len(self.nodes) > before:
+                break
+            self._row(self.random.choice(self.profile.first))
+        for _ in range(20 * count):
+            if len(self.nodes) >= before + count:
+                break
+            self._row(self.random.choice(self.random.choices(groups, weights)[0]))
+        if self.random.random() < self.profile.views:
+            self._row(self.random.choice(VIEWS))
+        return self._outputs()
+
+    def _aliases(self) -> dict[str, str]:
+        """Returns inputs with the example of another one, or with a constant, of the same dtype and shape."""
+        if self.random.random() >= self.profile.aliases:
+            return {}
+        pairs = [
+            (each.name, other.name)
+            for i, each in enumerate(self.inputs)
+            for j, other in enumerate(self.inputs)
+            if (not each.is_buffer and (j < i or other.name[:6] in ("self.c", "self.s")))
+            and (each.dtype, each.shape) == (other.dtype, other.shape)
+            # its example would be out of range
+            and not each.values.startswith("index")
+            and not other.values.startswith("index")
+        ]
+        return dict([self.random.choice(pairs)] if pairs else [])
 
     def _dynamic(self, wanted: Input) -> Input:
         """Makes dimensions dynamic; torch.export makes them static again if the rows need that."""
@@ -79,8 +127,9 @@ class _Generator:
         return Input(wanted.name, wanted.dtype, wanted.shape, wanted.values, wanted.seed, tuple(chosen))
 
     def _outputs(self) -> tuple[str, ...]:
-        used = {name for node in self.nodes for name in node.operands()}
-        names = [node.name for node in self.nodes if node.name]
+        nodes = [node for node in self.nodes if node.method == self.method]
+        used = {name for node in nodes for name in node.operands()}
+        names = [node.name for node in nodes if node.name]
         ends = [name for name in names if name not in used]
         others = [name for name in names if name in used]
         ends += self.random.sample(others, min(len(others), self.random.randint(0, 2)))
@@ -92,13 +141,11 @@ class _Generator:
         before = len(self.inputs)
         try:
             fills = fill(template, self.random, self._operand, self._tensor)
-            is_write = "w" in fills
-            node = Node("" if is_write else f"v{len(self.nodes)}", template, fills)
+            written = next((fills[hole] for hole in _WRITTEN if hole in fills), "")
+            node = Node("" if written else f"v{len(self.nodes)}", template, fills, self.method)
             text = node.text()
-            if is_write:
-                if self._is_unsafe_write(fills["w"]):
-                    raise ValueError("it writes to an input")
-                exec(text, self.scope)
+            if written:
+                self._write(written, text)
             else:
                 result = eval(text.partition(" = ")[2], self.scope)
                 self._check(result)
@@ -121,6 +168,19 @@ class _Generator:
         if is_checked and self.random.random() < 0.9 and float(result.isfinite().float().mean()) < 0.6:
             raise ValueError("not finite")
 
+    def _write(self, name: str, text: str) -> None:
+        """Runs a statement that writes to a value."""
+        if self._is_unsafe_write(name):
+            raise ValueError("it writes to an input")
+        before = self.values[name]
+        exec(text, self.scope)
+        # an attribute may have another tensor now
+        value = eval(name, self.scope)
+        if (value.dtype, value.shape) != (before.dtype, before.shape):
+            exec(f"{name} = before", self.scope | {"before": before})
+            raise ValueError("it changes the form of state")
+        self.values[name] = value
+
     def _is_unsafe_write(self, name: str) -> bool:
         value = self.values[name]
         return _overlaps(value) or (
@@ -141,14 +201,18 @@ class _Generator:
             return relation != "~" or (first is not None and _broadcasts(value.shape, first.shape))
 
         names = [name for name, value in self.values.items() if is_candidate(value)]
-        if kind == "w":
+        if kind == "e":
+            names = [name for name in names if name[0] in ("x", "s")]
+        if kind in ("s", "a"):
+            names = [name for name in names if name[5:6] in (PLAIN_HOLDERS if kind == "a" else ("s",))]
+        if kind in _WRITTEN:
             names = [name for name in names if not self._is_unsafe_write(name)]
-        if names and (kind == "w" or self.random.random() < 0.93):
+        if names and (kind in (*_WRITTEN, "e") or self.random.random() < 0.93):
             # later values are more likely, for depth
             name = self.random.choices(names, range(1, len(names) + 1))[0]
             return name, self.values[name]
-        if kind == "w":
-            raise LookupError("nothing to write to")
+        if kind in (*_WRITTEN, "e"):
+            raise LookupError("no such value")
         dtype = self._dtype()
         if relation and first is not None:
             dtype = first.dtype if relation == "=" or self.random.random() < 0.7 else dtype
@@ -177,8 +241,8 @@ class _Generator:
             raise ValueError("nothing to index")
         return self._new(self._owner(1.0 if kind == "R" else 0.5), torch.int64, shape, f"index {high}")
 
-    def _owner(self, constant: float = 0.25) -> str:
-        return "self.c" if self.random.random() < constant else "x"
+    def _owner(self, constant: float = 0.0) -> str:
+        return "self.c" if self.random.random() < max(constant, self.profile.constants) else "x"
 
     def _new(
         self, prefix: str, dtype: torch.dtype, shape: tuple[int, ...], values: str = ""
@@ -189,33 +253,41 @@ class _Generator:
             kinds = ("normal", "dyadic", "special" if self.special else "normal", "large")
             values = self.random.choices(kinds, (6, 4, 3, 0.5))[0]
         name = f"{prefix}{sum(each.name.startswith(prefix) for each in self.inputs)}"
+        name = HOLDERS[prefix[5:]][1].format(name[5:]) if prefix != "x" else name
         made = Input(name, dtype, shape, values, self.random.randrange(1 << 30))
         value = make(made)
         self.inputs.append(made)
         self._define(name, value)
-        if not (prefix == "self.s" or (prefix == "x" and self.writes_inputs)):
+        is_state = prefix == "self.s" or prefix[5:] in PLAIN_HOLDERS
+        if not (is_state or (prefix == "x" and self.writes_inputs)):
             self.read_only.add(value.untyped_storage().data_ptr())
         return name, value
 
     def _define(self, name: str, value: Tensor) -> None:
         self.values[name] = value
         if name.startswith("self."):
-            setattr(self.scope["self"], name[5:], value)
+            made = self.inputs[-1]
+            exec(made.declaration(), {"types": types, "self": self.scope["self"], made.attribute: value})
         else:
             self.scope[name] = value
 
     def _dtype(self) -> torch.dtype:
-        return self.random.choices(_DTYPES, _DTYPE_WEIGHTS)[0]
+        dtypes = self.profile.dtypes
+        return self.random.choices(list(dtypes), list(dtypes.values()))[0]
 
     def _shape(self, least: int = 0, most: int = 5) -> tuple[int, ...]:
         rank = self.random.choices(range(6), (2, 5, 7, 5, 3, 1))[0]
         rank = min(max(rank, least), most)
-        sizes = self.random.choices(range(8), (0.25, 2, 4, 4, 3, 1.5, 1, 1), k=rank)
+        sizes = self.random.choices(range(len(self.profile.sizes)), self.profile.sizes, k=rank)
         return tuple(sizes if math.prod(sizes) <= 800 else (min(size, 3) for size in sizes))
 
 
-class _Buffers:
+class _Module:
     """The module, as far as rows are concerned."""
+
+    def register_buffer(self, name: str, value: Tensor) -> None:
+        """Stores a buffer."""
+        setattr(self, name, value)
 
 
 def _broadcasts(shape: torch.Size, other: torch.Size) -> bool:

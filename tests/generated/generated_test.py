@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Final
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tests.generated.generate import generate
 from tests.generated.outcomes import FAULTS, GENERATOR, NO_EXPORT, REFUSED, RIGHT
 from tests.generated.processes import results
+from tests.generated.profiles import PROFILES
+from tests.generated.quantizing import INT8, PEER_INT8, WEIGHTS_INT4
 from tests.generated.targets import (
     MPS,
     MPS_FLOAT16,
@@ -24,23 +27,28 @@ from tests.generated.targets import (
     XNNPACK_FLOAT16,
 )
 
-# First seed, number of programs, targets. Programs of a sample share a process, which fills torch's caches.
-# Fewer for Vulkan, TOSA and XNNPACK, as this test takes most of the CPU time; a campaign runs more.
+# Profile, first seed, number of programs, targets. Programs of a sample share a process, which fills torch's
+# caches. Fewer for Vulkan, TOSA, XNNPACK and quantized programs, as this test takes most of the CPU time; a
+# campaign runs more.
 _SAMPLES: Final = (
-    (1_000_040, 60, (PORTABLE, MPS, MPS_FLOAT16)),
-    (1_000_100, 60, (PORTABLE, MPS, MPS_FLOAT16)),
-    (2_000_000, 60, (VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)),
-    (3_000_000, 40, (TOSA, TOSA_FLOATING)),
-    (4_000_000, 40, (XNNPACK, XNNPACK_FLOAT16)),
+    ("any", 1_000_200, 45, (PORTABLE, MPS, MPS_FLOAT16)),
+    ("any", 1_000_300, 45, (PORTABLE, MPS, MPS_FLOAT16)),
+    ("any", 2_000_000, 40, (VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)),
+    ("any", 3_000_000, 30, (TOSA, TOSA_FLOATING)),
+    ("any", 4_000_000, 30, (XNNPACK, XNNPACK_FLOAT16)),
+    ("layers", 5_000_000, 8, (f"{XNNPACK} {INT8}", f"{XNNPACK} {PEER_INT8}", f"{VULKAN} {WEIGHTS_INT4}")),
 )
 
 
-@pytest.mark.parametrize(("first", "count", "targets"), _SAMPLES)
-def test_programs_agree_with_eager_mode(first: int, count: int, targets: tuple[str, ...]) -> None:
-    """Seeds from `first`; `python -m tests.generated.campaign --seed=SEED --count=1` minimizes a failure."""
+@pytest.mark.parametrize(("profile", "first", "count", "targets"), _SAMPLES)
+def test_programs_agree_with_eager_mode(
+    profile: str, first: int, count: int, targets: tuple[str, ...]
+) -> None:
+    """Seeds from `first`; `python -m tests.generated.campaign --seed=SEED --count=1` minimizes one."""
     kinds: Counter[str] = Counter()
     faults = []
-    for seed, found in results(range(first, first + count), generate, targets):
+    drawn = partial(generate, profile=PROFILES[profile])
+    for seed, found in results(range(first, first + count), drawn, targets):
         for outcome in found:
             kinds[outcome.kind] += 1
             if outcome.kind in FAULTS:

@@ -4,38 +4,32 @@
 from __future__ import annotations
 
 import copy
-import io
 import os
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.export import Dim, ExportedProgram
+from torch.export import ExportedProgram
 
-from delegatec.backends import builtin_backends
-from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
-from delegatec.frontend.model import Model
 from delegatec.lowering import Lowered, lower
-from delegatec.program import write_program
-from delegatec.program.reader import read_program
-from delegatec.verify.interpreter import Interpreter
 from tests.arm import reference_model
-from tests.generated.expected import EAGER_ERRORS, Expected, difference, expected
-from tests.generated.program import Input, Program, module
-from tests.generated.targets import IN_RUNTIME, LOWERINGS, PORTABLE, TARGETS, TOSA, TOSA_FLOATING
-from tests.generated.values import make
-from tests.oracle.oracle import OracleProgram
+from tests.generated.examples import Call, calls_of, model_of, tensor_of
+from tests.generated.expected import EAGER_ERRORS, Expected, accepted, expected
+from tests.generated.program import FORWARD, Program, module
+from tests.generated.quantizing import NotQuantizedError, quantized
+from tests.generated.running import interpreter, results_of, runtime, written, wrong
+from tests.generated.targets import IN_REFERENCE_MODEL, IN_RUNTIME, LOWERINGS, PORTABLE, TARGETS
 
 RIGHT: Final = "right"
 REFUSED: Final = "refused"
@@ -44,6 +38,7 @@ WRONG: Final = "wrong"
 TRACEBACK: Final = "traceback"
 CRASH: Final = "crash"
 HANG: Final = "hang"
+NOT_QUANTIZED: Final = "not quantized"  # the peer's quantizer fails on the program
 GENERATOR: Final = "generator"  # eager mode rejects the program
 FAULTS: Final = (WRONG, TRACEBACK, CRASH, HANG)
 
@@ -74,67 +69,79 @@ def outcomes(program: Program, targets: Sequence[str] = TARGETS) -> list[Outcome
 
 @contextmanager
 def _retraced_once() -> Iterator[None]:
-    """Shares torch's functional form of a program between targets, as it takes most of the time."""
-    run, kept = ExportedProgram.run_decompositions, list[ExportedProgram]()
+    """Shares torch's functional form of a graph between targets, as it takes most of the time."""
+    run, kept = ExportedProgram.run_decompositions, dict[str, ExportedProgram]()
 
     def first(self: ExportedProgram, decompositions: Any) -> ExportedProgram:
-        if not kept:
-            kept.append(run(self, decompositions))
-        return copy.deepcopy(kept[0])
+        key = self.graph_module.code + repr([value.tolist() for value in self.state_dict.values()])
+        if key not in kept:
+            kept[key] = run(self, decompositions)
+        return copy.deepcopy(kept[key])
 
     with patch.object(ExportedProgram, "run_decompositions", first):
         yield
 
 
 def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outcome]:
-    tensors = {each.name: _tensor(program, each) for each in program.inputs}
+    tensors = {each.name: tensor_of(program, each) for each in program.inputs}
     buffers = {each.name: tensors[each.name] for each in program.buffers}
-    first = [tensors[each.name] for each in program.arguments]
-    own = {name: tensor.clone() for name, tensor in buffers.items()}
     try:
-        model = Model(
-            module(program, own),
-            tuple(tensor.clone() for tensor in first),
-            dynamic_shapes=tuple(
-                {dim: Dim.AUTO(min=1, max=9) for dim in each.dynamic} or None for each in program.arguments
-            )
-            or None,
-        )
-        methods = export(model)
-        calls = [first, *_second_call(program, methods["forward"])]
+        methods = export(model_of(program))
+        calls = calls_of(program, methods)
         archive.save(methods, str(path))
     except DelegatecError as error:
         return [Outcome(PORTABLE, NO_EXPORT, _reasons(error))]
     except Exception as error:  # noqa: BLE001 - the errors that this looks for
         return [Outcome(PORTABLE, TRACEBACK, _last_lines(error))]
-    if text := _inconsistent(program, methods["forward"], buffers, first):
+    calls = accepted(program, buffers, calls)  # a program supports fewer sizes than its exported program
+    if not calls:
+        return [Outcome(PORTABLE, GENERATOR, "eager mode rejects it")]
+    if text := _inconsistent(program, methods[FORWARD], buffers, calls[0].inputs):
         return [Outcome(PORTABLE, GENERATOR, text)]
-    found = []
+    found: list[Outcome] = []
     known: dict[float, Expected] = {}
     for target in targets:
         lowering = LOWERINGS[target]
         if any(each.target == lowering.base and not each.delegates for each in found):
             continue  # a program without a delegate has no precision or storage
+        if lowering.quantization:
+            found.append(_quantized_outcome(target, program, path, calls))
+            continue
         if lowering.least not in known:
             try:
                 known[lowering.least] = expected(program, buffers, calls, lowering.least)
-            except EAGER_ERRORS:
-                calls = calls[:1]  # the program supports fewer sizes than its exported program
-                try:
-                    known[lowering.least] = expected(program, buffers, calls, lowering.least)
-                except EAGER_ERRORS as error:
-                    return [Outcome(target, GENERATOR, _last_lines(error))]
+            except EAGER_ERRORS as error:
+                return [Outcome(target, GENERATOR, _last_lines(error))]
         wanted = known[lowering.least]
         fits = not lowering.least or wanted.fits_float16
         compare = fits and (lowering.keeps_nonfinite or wanted.is_finite)
         compare = compare and (lowering.keeps_int64 or wanted.fits_int32)
         compare = compare and (lowering.pools_infinity or wanted.pools_finite)
-        found.append(_outcome(target, path, calls, wanted, compare))
+        found.append(_outcome(target, path, calls, _Exact(wanted, compare)))
     return found
 
 
+class Judge(Protocol):
+    """Compares results of a program with those in eager mode."""
+
+    def __call__(self, found: Sequence[Sequence[Any]], calls: Sequence[Call], where: str = "") -> str:
+        """Returns a difference; "" if there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """Compares up to rounding."""
+
+    wanted: Expected
+    compare: bool
+
+    def __call__(self, found: Sequence[Sequence[Any]], calls: Sequence[Call], where: str = "") -> str:
+        return wrong(found, calls, self.wanted, self.compare, where)
+
+
 def _inconsistent(
-    program: Program, exported: ExportedProgram, buffers: dict[str, Tensor], inputs: list[Tensor]
+    program: Program, exported: ExportedProgram, buffers: Mapping[str, Tensor], inputs: list[Tensor]
 ) -> str:
     """Returns a difference between the results of torch.export and of eager mode in shape or dtype."""
     copies = {name: tensor.clone() for name, tensor in buffers.items()}
@@ -152,23 +159,38 @@ def _inconsistent(
     return ""
 
 
-def _tensor(program: Program, wanted: Input) -> Tensor:
-    literal = program.literals.get(wanted.name)
-    return make(wanted) if literal is None else literal.clone()
+def _quantized_outcome(target: str, program: Program, path: Path, calls: list[Call]) -> Outcome:
+    """Quantizes a program, and lowers the result."""
+    methods = archive.load(str(path)).methods
+    try:
+        model = quantized(LOWERINGS[target].quantization, program, methods, calls)
+        small = path.with_name("quantized.pt2")
+        archive.save(model.methods, str(small))
+    except NotQuantizedError as error:
+        return Outcome(target, NOT_QUANTIZED, str(error))
+    except DelegatecError as error:
+        return Outcome(target, REFUSED, _reasons(error))
+    except Exception as error:  # noqa: BLE001 - the errors that this looks for
+        return Outcome(target, TRACEBACK, f"quantization: {_last_lines(error)}")
+    if text := model.lost():
+        return Outcome(target, WRONG, text)
+    return _outcome(target, small, calls, model)
 
 
-def _outcome(target: str, path: Path, calls: list[list[Tensor]], wanted: Expected, compare: bool) -> Outcome:
-    lowered = None
+def _outcome(target: str, path: Path, calls: list[Call], judge: Judge) -> Outcome:
+    lowered, names = None, sorted({call.method for call in calls})
     try:
         methods = archive.load(str(path)).methods
         lowered = lower(methods, LOWERINGS[target].backend, LOWERINGS[target].options)
-        text = _wrong(_runner(lowered, target, path), calls, wanted, compare)
+        pte = written(lowered, path)
+        run = runtime if target in IN_RUNTIME else interpreter
+        text = judge(results_of(run(pte, names), calls), calls)
         if text and target == PORTABLE:
-            seen = _wrong(_interpreter(lowered, path), calls, wanted, compare)
+            seen = judge(results_of(interpreter(pte, names), calls), calls)
             text += "; the interpreter differs, too" if seen else "; the interpreter is right"
-        if not text and target in (TOSA, TOSA_FLOATING) and _delegates(lowered):
-            run = _interpreter(lowered, path, reference_model.backends())
-            text = _wrong(run, calls, wanted, compare, "in the reference model, ")
+        if not text and target in IN_REFERENCE_MODEL and _delegates(lowered):
+            found = results_of(interpreter(pte, names, reference_model.backends()), calls)
+            text = judge(found, calls, "in the reference model, ")
         return Outcome(target, WRONG if text else RIGHT, text, _delegates(lowered))
     except DelegatecError as error:
         # An error of the interpreter, or of a reference executor, comes from a program that was accepted.
@@ -179,86 +201,8 @@ def _outcome(target: str, path: Path, calls: list[list[Tensor]], wanted: Expecte
         return Outcome(target, WRONG if is_runtime else TRACEBACK, _last_lines(error))
 
 
-def _wrong(
-    run: Callable[[Sequence[Any]], list[Any]],
-    calls: list[list[Tensor]],
-    wanted: Expected,
-    compare: bool,
-    where: str = "",
-) -> str:
-    for number, (call, values) in enumerate(zip(calls, wanted.calls, strict=True)):
-        results = run([tensor.clone() for tensor in call])
-        if len(results) != len(values):
-            return f"{len(results)} results for {len(values)}"
-        for i, (result, value) in enumerate(zip(results, values, strict=True)):
-            text = difference(result, value) if compare else ""
-            if text:
-                return f"{where}call {number}, output {i}: {text}"
-    return ""
-
-
-def _runner(lowered: Lowered, target: str, path: Path) -> Callable[[Sequence[Any]], list[Any]]:
-    if target not in IN_RUNTIME:
-        return _interpreter(lowered, path)
-    file = io.BytesIO()
-    write_program(lowered.emitted, file)
-    return OracleProgram(file.getvalue()).run
-
-
-def _interpreter(
-    lowered: Lowered, path: Path, backends: BackendRegistry | None = None
-) -> Callable[[Sequence[Any]], list[Any]]:
-    pte = path.with_suffix(".pte")
-    with pte.open("wb") as file:
-        write_program(lowered.emitted, file)
-    program = read_program(pte)
-    return Interpreter(
-        program.method("forward"),
-        backends or builtin_backends(),
-        named_data=program.named_bytes(),
-        shared={},
-    ).run
-
-
 def _delegates(lowered: Lowered) -> int:
     return sum(len(report.delegates) for report in lowered.reports.values())
-
-
-def _second_call(program: Program, exported: ExportedProgram) -> list[list[Tensor]]:
-    """Returns the inputs of a second call, of other sizes where the exported program supports them."""
-    names = list(exported.graph_signature.user_inputs)
-    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
-    sizes: dict[Any, int] = {}
-    call = []
-    for each, name in zip(program.arguments, names, strict=True):
-        shape = nodes[name].meta["val"].shape if name in nodes else each.shape
-        other = []
-        for size in shape:
-            if isinstance(size, torch.SymInt):
-                expression = size.node.expr
-                for symbol in expression.free_symbols:
-                    limits = exported.range_constraints[symbol]
-                    low, high = int(limits.lower), min(int(limits.upper), 9)
-                    sizes.setdefault(symbol, max(low, min(high, low + (each.seed % 5))))
-                other.append(int(expression.subs(sizes)))
-            else:
-                other.append(int(size))
-        literal = program.literals.get(each.name)
-        is_same = tuple(other) == each.shape
-        if literal is not None and is_same:
-            call.append(literal.clone())
-        else:
-            changed = Input(each.name, each.dtype, each.shape, each.values, each.seed + 1)
-            call.append(make(changed, tuple(other)))
-    # torch.export supports fewer sizes than their ranges: those for which its guards hold
-    environments = {
-        val.fake_mode.shape_env for node in nodes.values() if (val := node.meta["val"]) is not None
-    }
-    guards = [guard.expr for each in environments if each is not None for guard in each.guards]
-    if any(guard.subs(sizes) == False for guard in guards):  # noqa: E712 - of sympy
-        return []
-    is_state = any(each.name.startswith("self.s") for each in program.inputs)
-    return [call] if sizes or is_state else []
 
 
 def _reasons(error: DelegatecError) -> str:

@@ -15,11 +15,29 @@ import torch
 from torch import Tensor
 
 HOLE: Final = re.compile(r"\{([a-zA-Z]\w*)([@~=:][^{}]*)?\}")
-_NAME: Final = re.compile(r"\b(?:v\d+|x\d+|self\.[cs]\d+)\b")
+_NAME: Final = re.compile(r"\b(?:[vx]\d+\b|self\.(?:[csp]\d+\b|d\d+\['t'\]|l\d+\[0\]|o\d+\.t\b))")
+_ATTRIBUTE: Final = re.compile(r"self\.(([a-z])\d+)")
+# Where a module keeps a tensor, by the letter of its attribute: how `__init__` puts it there, and its name.
+# Programs have the state of buffers alone: a module with other state must be refused.
+HOLDERS: Final = {
+    "c": ('self.register_buffer("{0}", {0})', "self.{0}"),
+    "s": ('self.register_buffer("{0}", {0})', "self.{0}"),
+    "p": ("self.{0} = {0}", "self.{0}"),
+    "d": ("self.{0} = {{'t': {0}}}", "self.{0}['t']"),
+    "l": ("self.{0} = [{0}]", "self.{0}[0]"),
+    "o": ("self.{0} = types.SimpleNamespace(t={0})", "self.{0}.t"),
+}
+PLAIN_HOLDERS: Final = ("p", "d", "l", "o")
+FORWARD: Final = "forward"
+STEP: Final = "step"
 
 # The parts of a module's text besides its rows. In eager mode, control flow is Python's own.
 _HEADER: Final = """\
+import collections
+import itertools
 import math
+import random
+import types
 
 import torch
 from torch.nn import functional as F
@@ -56,6 +74,16 @@ def scan(f, init, xs):
     return init, torch.stack(ys)
 
 
+def held(owner, name, make):
+    if not hasattr(owner, name):
+        setattr(owner, name, make())
+    return getattr(owner, name)
+
+
+class Shared:
+    pass
+
+
 """
 
 
@@ -64,7 +92,8 @@ class Input:
     """A tensor that a program starts from.
 
     Attributes:
-        name: "x0" for an input, "self.c0" for a constant, "self.s0" for state.
+        name: "x0" for an input, "self.c0" for a constant, "self.s0" for state; others of `HOLDERS` are for
+            tensors of the module that are no buffers.
         dtype: its dtype.
         shape: its shape.
         values: how `values.make` makes its elements.
@@ -84,6 +113,16 @@ class Input:
         """Whether it belongs to the module."""
         return self.name.startswith("self.")
 
+    @property
+    def attribute(self) -> str:
+        """The attribute of the module that has it."""
+        match = _ATTRIBUTE.match(self.name)
+        return match[1] if match else self.name
+
+    def declaration(self) -> str:
+        """Returns the line of `__init__` that stores it."""
+        return HOLDERS[self.attribute[0]][0].format(self.attribute)
+
 
 @dataclass(frozen=True)
 class Node:
@@ -93,11 +132,13 @@ class Node:
         name: of its result; "" for a statement.
         template: an expression or a statement, with holes.
         fills: hole -> operand or literal.
+        method: that it is in.
     """
 
     name: str
     template: str
     fills: dict[str, str]
+    method: str = FORWARD
 
     def text(self) -> str:
         """Returns the row as Python."""
@@ -121,13 +162,29 @@ class Program:
     Attributes:
         inputs: inputs, constants and state.
         nodes: rows, in order.
-        outputs: names of values.
+        outputs: names of values that `forward` returns.
+        step: those that `step` returns, a second method with the same inputs; there is none without any.
+        aliases: input -> the input or constant whose tensor is its example, too.
+        dims: how dynamic sizes are declared, a key of `examples.DIMS`.
+        literals: name -> values that no seed makes.
     """
 
     inputs: tuple[Input, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...] = ()
+    step: tuple[str, ...] = ()
+    aliases: dict[str, str] = field(default_factory=dict)
+    dims: str = "auto"
     literals: dict[str, Tensor] = field(default_factory=dict, compare=False)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of its methods."""
+        return (FORWARD, STEP) if self.step else (FORWARD,)
+
+    def returned(self, method: str) -> tuple[str, ...]:
+        """Returns the names of the values that a method returns."""
+        return self.step if method == STEP else self.outputs
 
     @property
     def arguments(self) -> list[Input]:
@@ -146,28 +203,33 @@ class Program:
             wide: whether all floating-point numbers are float64.
         """
         arguments = ", ".join(["self", *(each.name for each in self.arguments)])
-        results = "".join(f"{name}, " for name in self.outputs).strip()
-        rows = "".join(f"        {node.text()}\n" for node in self.nodes)
-        buffers = "".join(
-            f'        self.register_buffer("{b.name[5:]}", {b.name[5:]})\n' for b in self.buffers
-        )
-        made = ", ".join(["self", *(b.name[5:] for b in self.buffers)])
-        text = f"    def forward({arguments}):\n{rows}        return ({results})\n"
+        text = ""
+        for method in self.methods:
+            rows = "".join(f"        {node.text()}\n" for node in self.nodes if node.method == method)
+            results = "".join(f"{name}, " for name in self.returned(method)).strip()
+            text += f"    def {method}({arguments}):\n{rows}        return ({results})\n\n"
+        buffers = "".join(f"        {each.declaration()}\n" for each in self.buffers)
+        made = ", ".join(["self", *(each.attribute for each in self.buffers)])
         if wide:
             text = re.sub(r"torch\.(float16|bfloat16|float32|half|float)\b(?!\()", "torch.float64", text)
             text = text.replace(".half()", ".double()").replace(".float()", ".double()")
         return (
             f"{_HEADER}class Generated(torch.nn.Module):\n    def __init__({made}):\n"
-            f"        super().__init__()\n{buffers}\n{text}"
+            f"        super().__init__()\n{buffers}\n{text.rstrip()}\n"
         )
 
     def listing(self) -> Iterator[str]:
         """Yields the lines of a short description: inputs, then rows."""
         for each in self.inputs:
             dims = [f"{size}?" if i in each.dynamic else str(size) for i, size in enumerate(each.shape)]
-            yield f"{each.name}: {str(each.dtype)[6:]}[{', '.join(dims)}] {each.values} seed {each.seed}"
-        yield from (node.text() for node in self.nodes)
-        yield f"return {', '.join(self.outputs)}"
+            same = f", the example is {self.aliases[each.name]}" if each.name in self.aliases else ""
+            form = f"{str(each.dtype)[6:]}[{', '.join(dims)}]"
+            yield f"{each.name}: {form} {each.values} seed {each.seed}{same}"
+        for method in self.methods:
+            if self.step:
+                yield f"{method}:"
+            yield from (node.text() for node in self.nodes if node.method == method)
+            yield f"return {', '.join(self.returned(method))}"
 
 
 def module(program: Program, tensors: dict[str, Tensor], wide: bool = False) -> torch.nn.Module:
@@ -190,5 +252,9 @@ def module(program: Program, tensors: dict[str, Tensor], wide: bool = False) -> 
 
 def live(program: Program) -> Program:
     """Returns the program without inputs that no row uses, and outputs that do not exist."""
-    used = {name for node in program.nodes for name in node.operands()} | set(program.outputs)
-    return replace(program, inputs=tuple(each for each in program.inputs if each.name in used))
+    used = {name for node in program.nodes for name in node.operands()}
+    used |= {*program.outputs, *program.step}
+    # an example that is another's tensor matters only if both are used
+    aliases = {name: other for name, other in program.aliases.items() if {name, other} <= used}
+    inputs = tuple(each for each in program.inputs if each.name in used)
+    return replace(program, inputs=inputs, aliases=aliases)

@@ -24,10 +24,11 @@ def failure_file(program: Program, outcome: Outcome, seed: int) -> str:
     ]
     for each in program.inputs:
         value = tensors[each.name]
-        lines.append(f"{each.name.removeprefix('self.')} = {_text(make(each) if value is None else value)}")
-    buffers = ", ".join(each.name[5:] for each in program.buffers)
+        lines.append(f"{each.attribute} = {_text(make(each) if value is None else value)}")
+    buffers = ", ".join(each.attribute for each in program.buffers)
     arguments = "".join(f"{each.name}, " for each in program.arguments)
-    lines.append(f"print(Generated({buffers})({arguments.strip()}))")
+    lines.append(f"made = Generated({buffers})")
+    lines += [f"print(made.{method}({arguments.strip()}))" for method in program.methods]
     return "\n".join(lines) + "\n"
 
 

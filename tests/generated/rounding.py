@@ -47,7 +47,7 @@ _SUMS_NAMES: Final = (
     " linalg_cholesky_ex cdist matrix_exp linalg_matrix_exp dist _upsample_bilinear2d_aa"
     " _upsample_bicubic2d_aa _pdist_forward"
 )
-_EXACT: Final = frozenset(_EXACT_NAMES.split())
+EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
@@ -105,7 +105,7 @@ class RandomRounding(TorchDispatchMode):
         if name in _MOMENTS and result[1].numel():
             lost = (result[1].double() * result[2].double()).abs().nan_to_num(0, 0, 0).max()
             least = max(least, min(4 * torch.finfo(result[1].dtype).eps * float(lost), 1.0))
-        if name in _EXACT or name.rstrip("_") in _EXACT or func.is_view:
+        if name in EXACT or name.rstrip("_") in EXACT or func.is_view:
             return result
         if is_write:
             if isinstance(result, Tensor) and result.is_floating_point() and result.numel():

@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.generated.rows_elementwise import ELEMENTWISE
+from tests.generated.rows_layers import LAYERS
+from tests.generated.rows_memory import ATTRIBUTES, CACHES, HELD
 from tests.generated.rows_network import NETWORK
 from tests.generated.rows_reduction import REDUCTION
 from tests.generated.rows_shape import SHAPE
+from tests.generated.rows_sizes import SIZES
 from tests.generated.rows_state import CONTROL_FLOW, CREATION, IN_PLACE
 from tests.generated.rows_tensor import INDEXING, LINEAR_ALGEBRA
 
@@ -42,7 +45,20 @@ GROUPS: Final[dict[tuple[str, ...], float]] = {
     _common(CREATION): 0.7,
     IN_PLACE: 2,
     CONTROL_FLOW: 0.4,
+    CACHES: 1,
+    ATTRIBUTES: 1,
+    HELD: 0.02,
+    SIZES: 0.5,
     tuple(row for row in _TENSOR_ROWS if _RARE.search(row)): 0.15,
+}
+# Likewise, of programs that are quantized.
+LAYER_GROUPS: Final[dict[tuple[str, ...], float]] = {
+    LAYERS: 6,
+    _common(SHAPE): 1.5,
+    _common(REDUCTION): 0.5,
+    _common(NETWORK): 0.5,
+    CACHES: 1,
+    SIZES: 0.3,
 }
 
 _CALL: Final = re.compile(r"\.(\w+?)_?\(")

@@ -12,12 +12,12 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from tests.generated.examples import tensor_of
 from tests.generated.expected import EAGER_ERRORS
 from tests.generated.outcomes import CRASH, HANG, Outcome
 from tests.generated.processes import results
-from tests.generated.program import Input, Node, Program, live, module
+from tests.generated.program import FORWARD, Input, Node, Program, live, module
 from tests.generated.targets import TARGETS
-from tests.generated.values import make
 
 _SECONDS: Final = 60.0
 _SECONDS_PER_PROGRAM: Final = 60.0
@@ -48,7 +48,7 @@ def minimized(program: Program, fails: Callable[[Program], bool], deadline: floa
     changed = True
     while changed:
         changed = False
-        for step in (_outputs, _rows, _inputs):
+        for step in (_features, _outputs, _rows, _inputs):
             for candidate in step(program):
                 if time.monotonic() > deadline:
                     return program
@@ -56,6 +56,18 @@ def minimized(program: Program, fails: Callable[[Program], bool], deadline: floa
                     program, changed = candidate, True
                     break
     return program
+
+
+def _features(program: Program) -> Iterator[Program]:
+    if program.step:
+        nodes = tuple(node for node in program.nodes if node.method == FORWARD)
+        yield live(replace(program, nodes=nodes, step=()))
+        for i in range(len(program.step) if len(program.step) > 1 else 0):
+            yield _without_dead(replace(program, step=program.step[:i] + program.step[i + 1 :]))
+    if program.aliases:
+        yield replace(program, aliases={})
+    if program.dims != "auto":
+        yield replace(program, dims="auto")
 
 
 def _outputs(program: Program) -> Iterator[Program]:
@@ -68,7 +80,7 @@ def _outputs(program: Program) -> Iterator[Program]:
 
 def _without_dead(program: Program) -> Program:
     """Removes rows that no output needs; statements stay, as they may write to what one needs."""
-    used = set(program.outputs)
+    used = {*program.outputs, *program.step}
     nodes = []
     for node in reversed(program.nodes):
         if not node.name or node.name in used:
@@ -98,7 +110,7 @@ def _cut(program: Program, rows: range) -> Iterator[Program]:
         return
     removed = [program.nodes[i] for i in rows]
     rest = program.nodes[: rows.start] + program.nodes[rows.stop :]
-    used = {name for node in rest for name in node.operands()} | set(program.outputs)
+    used = {name for node in rest for name in node.operands()} | {*program.outputs, *program.step}
     inputs, literals, copies = list(program.inputs), dict(program.literals), []
     for node in removed:
         if node.name in used and node.name in captured:
@@ -107,24 +119,30 @@ def _cut(program: Program, rows: range) -> Iterator[Program]:
             value = captured[node.name]
             inputs.append(Input(name, value.dtype, tuple(value.shape), "literal"))
             literals[name] = value
-            copies.append(Node(node.name, "{t}.clone()", {"t": name}))
+            copies.append(Node(node.name, "{t}.clone()", {"t": name}, node.method))
     nodes = (*program.nodes[: rows.start], *copies, *program.nodes[rows.stop :])
     if len(copies) < len(removed) or any(node.template != "{t}.clone()" for node in removed):
-        yield _without_dead(Program(tuple(inputs), nodes, program.outputs, literals))
+        yield _without_dead(replace(program, inputs=tuple(inputs), nodes=nodes, literals=literals))
 
 
 def _bypass(program: Program, index: int, operand: str) -> Program:
     node = program.nodes[index]
     nodes = [each.renamed(node.name, operand) for each in program.nodes[:index] + program.nodes[index + 1 :]]
-    outputs = tuple(operand if name == node.name else name for name in program.outputs)
-    return _without_dead(replace(program, nodes=tuple(nodes), outputs=outputs))
+    outputs, step = (
+        tuple(operand if name == node.name else name for name in names)
+        for names in (program.outputs, program.step)
+    )
+    return _without_dead(replace(program, nodes=tuple(nodes), outputs=outputs, step=step))
 
 
 def _captured(program: Program, stop: int) -> dict[str, Tensor] | None:
-    """Returns the values after some rows in eager mode."""
-    names = tuple(node.name for node in program.nodes[:stop] if node.name)
-    partial = replace(program, nodes=program.nodes[:stop], outputs=names)
-    tensors = {each.name: _value(program, each) for each in program.inputs}
+    """Returns the values after some rows of a method in eager mode."""
+    method = program.nodes[stop - 1].method
+    nodes = tuple(node for node in program.nodes[:stop] if node.method == method)
+    names = tuple(node.name for node in nodes if node.name)
+    nodes = tuple(replace(node, method=FORWARD) for node in nodes)
+    partial = replace(program, nodes=nodes, outputs=names, step=())
+    tensors = {each.name: tensor_of(program, each) for each in program.inputs}
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -132,11 +150,6 @@ def _captured(program: Program, stop: int) -> dict[str, Tensor] | None:
     except EAGER_ERRORS:
         return None
     return {name: value.clone().contiguous() for name, value in zip(names, results, strict=True)}
-
-
-def _value(program: Program, each: Input) -> Tensor:
-    literal = program.literals.get(each.name)
-    return make(each) if literal is None else literal.clone()
 
 
 def _inputs(program: Program) -> Iterator[Program]:
@@ -187,6 +200,18 @@ def _renamed(program: Program, index: int, name: str) -> Program:
     old = program.inputs[index]
     inputs = (*program.inputs[:index], replace(old, name=name), *program.inputs[index + 1 :])
     nodes = tuple(node.renamed(old.name, name) for node in program.nodes)
-    outputs = tuple(name if output == old.name else output for output in program.outputs)
+    outputs, step = (
+        tuple(name if output == old.name else output for output in names)
+        for names in (program.outputs, program.step)
+    )
     literals = {name if key == old.name else key: value for key, value in program.literals.items()}
-    return replace(program, inputs=inputs, nodes=nodes, outputs=outputs, literals=literals)
+    aliases = {a: name if b == old.name else b for a, b in program.aliases.items()}
+    return replace(
+        program,
+        inputs=inputs,
+        nodes=nodes,
+        outputs=outputs,
+        step=step,
+        aliases=aliases,
+        literals=literals,
+    )

@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 
 import torch
 
+from tests.generated import quantizing
+from tests.generated.quantizing import QUANTIZATIONS
+
 # Backend, precision: each is a column of the campaign.
 PORTABLE: Final = "portable"
 MPS: Final = "mps"
@@ -24,8 +27,6 @@ TARGETS: Final = (
     *(PORTABLE, MPS, MPS_FLOAT16, VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16),
     *(TOSA, TOSA_FLOATING, XNNPACK, XNNPACK_FLOAT16),
 )
-# Those whose programs the stock runtime runs on this host.
-IN_RUNTIME: Final = (PORTABLE, XNNPACK, XNNPACK_FLOAT16)
 
 _EPSILON16: Final = torch.finfo(torch.float16).eps
 
@@ -41,6 +42,7 @@ class Target(NamedTuple):
         keeps_nonfinite: whether its kernels compute NaN and infinities as torch does.
         pools_infinity: whether a max pool of minus infinity only is minus infinity, not the lowest float32.
         keeps_int64: whether its delegates receive int64; others receive int32, without a check of the range.
+        quantization: of the program before, a key of `QUANTIZATIONS`.
     """
 
     backend: str = "portable"
@@ -50,11 +52,12 @@ class Target(NamedTuple):
     keeps_nonfinite: bool = True
     pools_infinity: bool = True
     keeps_int64: bool = True
+    quantization: str = ""
 
 
 _VULKAN: Final = partial(Target, "vulkan", pools_infinity=False, keeps_int64=False)
 
-LOWERINGS: Final = {
+PLAIN: Final = {
     PORTABLE: Target(),
     MPS: Target("mps"),
     MPS_FLOAT16: Target("mps", {"precision": "fp16"}, _EPSILON16, MPS),
@@ -67,3 +70,28 @@ LOWERINGS: Final = {
     XNNPACK: Target("xnnpack", keeps_nonfinite=False),
     XNNPACK_FLOAT16: Target("xnnpack", {"precision": "fp16"}, _EPSILON16, XNNPACK, keeps_nonfinite=False),
 }
+
+
+def _quantized(backend: str, quantization: str, specification: str = "") -> tuple[str, Target]:
+    options = {"specification": specification} if specification else {}
+    return f"{backend} {quantization}", Target(backend, options, quantization=quantization)
+
+
+# Quantized programs are another column for each way to quantize.
+QUANTIZED: Final = dict(
+    (
+        *(_quantized("xnnpack", each) for each in QUANTIZATIONS),
+        *(_quantized("portable", each) for each in (quantizing.INT8, quantizing.DYNAMIC_INT4)),
+        *(_quantized("vulkan", each) for each in (quantizing.INT8, quantizing.WEIGHTS_INT4)),
+        *(_quantized("mps", each) for each in (quantizing.WEIGHTS_INT8, quantizing.WEIGHTS_INT4)),
+        _quantized("tosa", quantizing.INT8, "TOSA-1.0+INT"),
+        _quantized("tosa", quantizing.INT16, "TOSA-1.0+INT+int16"),
+    )
+)
+LOWERINGS: Final = PLAIN | QUANTIZED
+# Those whose programs the stock runtime runs on this host.
+IN_RUNTIME: Final = frozenset(
+    name for name, target in LOWERINGS.items() if target.backend in ("portable", "xnnpack")
+)
+# Those whose graphs run in Arm's reference model, too.
+IN_REFERENCE_MODEL: Final = frozenset(name for name, target in LOWERINGS.items() if target.backend == "tosa")

@@ -9,6 +9,7 @@ import time
 import pytest
 import torch
 
+from tests.generated.examples import DIMS, Call
 from tests.generated.expected import difference, expected
 from tests.generated.generate import generate
 from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome
@@ -41,13 +42,19 @@ def test_programs_are_of_all_kinds() -> None:
     assert {size for each in inputs for size in each.shape} >= set(range(8))
     assert {each.values.split()[0] for each in inputs} == {"normal", "dyadic", "special", "large", "index"}
     assert rows & set(IN_PLACE) and rows & set(CONTROL_FLOW)
-    assert sum(any(each.dynamic for each in program.inputs) for program in programs) > 30
-    assert sum(any(each.name.startswith("self.s") for each in program.inputs) for program in programs) > 20
+    for letters, least in (("s", 60), ("pdlo", 3)):
+        assert sum(any(o.attribute[0] in letters for o in each.buffers) for each in programs) > least
+    assert sum(any(each.dynamic for each in program.inputs) for program in programs) > 60
+    assert sum(bool(program.step) for program in programs) > 20
+    assert sum(bool(program.aliases) for program in programs) > 3
+    assert sum(bool(each.outputs) and each.outputs[-1][0] in "xs" for each in programs) > 3
+    assert {program.dims for program in programs} == set(DIMS)
     lengths = {len(program.nodes) for program in programs}
-    assert min(lengths) >= 2 and max(lengths) == 30
+    assert min(lengths) >= 2 and max(lengths) >= 30
 
 
 X = Input("x0", torch.float32, (3, 4))
+CALL = Call("forward", [make(X)])
 
 
 def _program(*texts: str) -> Program:
@@ -57,7 +64,7 @@ def _program(*texts: str) -> Program:
 
 def test_a_result_that_is_not_that_of_eager_mode_is_found() -> None:
     program = _program("{t}.exp()", "{t} + 1")
-    value = expected(program, {}, [[make(X)]]).calls[0][0]
+    value = expected(program, {}, [CALL]).calls[0][0]
     assert difference(make(X).exp() + 1, value) == ""
     assert difference((make(X).exp() + 1) * (1 + 1e-7), value) == ""
     assert difference((make(X).exp() + 1) * (1 + 1e-4), value) != ""
@@ -68,18 +75,18 @@ def test_a_result_that_is_not_that_of_eager_mode_is_found() -> None:
 
 def test_an_ill_conditioned_result_has_a_wide_tolerance() -> None:
     program = _program("{t}.exp()", "({t} + 1e6)", "({t} - 1e6)", "{t} * 1e3")
-    value = expected(program, {}, [[make(X)]]).calls[0][0]
+    value = expected(program, {}, [CALL]).calls[0][0]
     assert difference((make(X).exp().double() * 1e3).float(), value) == ""
 
 
 def test_values_that_delegates_do_not_have_are_noted() -> None:
     """Integers beyond int32, and max pools of minus infinity only, also between inputs and results."""
     places = _program("{t}.long()", "({t} << 40)", "({t} >> 40)")
-    assert not expected(places, {}, [[make(X)]]).fits_int32
-    assert expected(_program("{t}.long()"), {}, [[make(X)]]).fits_int32
+    assert not expected(places, {}, [CALL]).fits_int32
+    assert expected(_program("{t}.long()"), {}, [CALL]).fits_int32
     pools = _program("torch.where({t} > 99, {t}, -math.inf)", "F.max_pool2d({t}[None], 2)", "{t}.exp()")
-    assert not expected(pools, {}, [[make(X)]]).pools_finite
-    assert expected(_program("F.max_pool2d({t}[None], 2)"), {}, [[make(X)]]).pools_finite
+    assert not expected(pools, {}, [CALL]).pools_finite
+    assert expected(_program("F.max_pool2d({t}[None], 2)"), {}, [CALL]).pools_finite
 
 
 def test_a_failure_is_minimized() -> None:

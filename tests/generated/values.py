@@ -36,7 +36,8 @@ def make(wanted: Input, shape: tuple[int, ...] | None = None) -> Tensor:
     """Makes the tensor of an input, the same at each run.
 
     Its values are "normal", "dyadic" (exact in every dtype), "special" (with NaN, infinities, zeros of both
-    signs), "large", "ones", or "index N" (integers below N). Integers are small, or extreme if "large".
+    signs), "large", "ones", "zeros", or "index N" (integers below N). Integers are small, or extreme if
+    "large".
 
     Args:
         wanted: the input.
@@ -47,8 +48,8 @@ def make(wanted: Input, shape: tuple[int, ...] | None = None) -> Tensor:
     dtype, kind = wanted.dtype, wanted.values
     if 0 in shape:
         return torch.zeros(shape, dtype=dtype)  # arithmetic makes other strides
-    if kind == "ones":
-        return torch.ones(shape, dtype=dtype)
+    if kind in ("ones", "zeros"):
+        return torch.full(shape, kind == "ones", dtype=dtype)
     if kind.startswith("index"):
         return torch.randint(0, max(int(kind.split()[1]), 1), shape, generator=random).to(dtype)
     if dtype is torch.bool:

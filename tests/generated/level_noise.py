@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noise of the size of the levels of quantized values, in each value of a module."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.generated.examples import Call
+from tests.generated.expected import copied
+from tests.generated.program import Program, module
+from tests.generated.rounding import EXACT
+
+_RUNS: Final = 5
+# Noise is uniform, in levels of either sign: operators inside of others, such as of a norm, round, too.
+_LEVELS: Final = 2.0
+
+
+class LevelNoise(TorchDispatchMode):
+    """Adds noise to results of operators that are no copies.
+
+    Args:
+        levels: of the range of a value.
+        widths: number of the value in a call -> the width of its range over all calls; filled without a seed.
+        seed: of the noise; None to add none, and to fill `widths`.
+    """
+
+    def __init__(self, levels: float, widths: dict[int, float], seed: int | None) -> None:
+        super().__init__()
+        self._levels, self._widths, self._seed = levels, widths, seed
+        self._random = torch.Generator().manual_seed(seed or 0)
+        self.number = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::")
+        if name in EXACT or name.rstrip("_") in EXACT or func.is_view:
+            return result
+        if func._schema.is_mutable:
+            if isinstance(result, Tensor):
+                result.copy_(self.noisy(result))
+            return result
+        return pytree.tree_map(self.noisy, result)
+
+    def noisy(self, value: Any) -> Any:
+        """Returns a value with noise, or as it is."""
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
+            return value
+        self.number += 1
+        if self._seed is None:
+            width = float(value.max().clamp_min(0) - value.min().clamp_max(0))
+            self._widths[self.number] = max(self._widths.get(self.number, 0.0), width)
+            return value
+        share = 2 * torch.rand(value.shape, generator=self._random) - 1
+        return value + (_LEVELS * self._widths.get(self.number, 0.0) / self._levels * share).to(value.dtype)
+
+
+def plain_results(
+    program: Program | None,
+    buffers: Mapping[str, Tensor],
+    calls: Sequence[Call],
+    modules: Mapping[str, torch.nn.Module] | None = None,
+    mode: LevelNoise | None = None,
+) -> list[list[Any]]:
+    """Returns for each call the results in eager mode, then the inputs after it.
+
+    Args:
+        program: is made from its source; None to run `modules`.
+        buffers: its constants and initial state.
+        calls: the calls.
+        modules: method -> the module that is it.
+        mode: adds noise.
+    """
+    made = module(program, {name: tensor.clone() for name, tensor in buffers.items()}) if program else None
+    results = []
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in calls:
+            inputs = [tensor.clone() for tensor in call.inputs]
+            run = getattr(made, call.method) if modules is None else modules[call.method]
+            if mode is None:
+                found = run(*inputs)
+            else:
+                mode.number = 0
+                inputs = [mode.noisy(tensor) for tensor in inputs]
+                with mode:
+                    found = run(*inputs)
+            results.append([copied(leaf) for leaf in [*pytree.tree_leaves(found), *inputs]])
+    return results
+
+
+def noisy_results(
+    program: Program,
+    buffers: Mapping[str, Tensor],
+    calls: Sequence[Call],
+    activations: float,
+    weights: float,
+) -> list[list[float]]:
+    """Returns for each value of `plain_results` the least ratio in dB that runs with noise have.
+
+    Args:
+        program: the program.
+        buffers: its constants and initial state.
+        calls: its calls.
+        activations: levels of activations.
+        weights: levels of constants.
+    """
+    widths: dict[int, float] = {}
+    exact = plain_results(program, buffers, calls, mode=LevelNoise(activations, widths, None))
+    least = [[math.inf if isinstance(value, Tensor) else -math.inf for value in call] for call in exact]
+    for seed in range(_RUNS):
+        random = torch.Generator().manual_seed(seed)
+        own = {
+            name: value + _noise(value, weights, random)
+            if name.startswith("self.c") and value.is_floating_point() and value.numel()
+            else value
+            for name, value in buffers.items()
+        }
+        found = plain_results(program, own, calls, mode=LevelNoise(activations, widths, seed))
+        for floors, values, results in zip(least, exact, found, strict=True):
+            for i, (value, result) in enumerate(zip(values, results, strict=True)):
+                if isinstance(value, Tensor):
+                    floors[i] = min(floors[i], signal_to_noise(value, result))
+    return least
+
+
+def _noise(value: Tensor, levels: float, random: torch.Generator) -> Tensor:
+    share = 2 * torch.rand(value.shape, generator=random) - 1
+    return (2 * value.abs().max() / levels * share).to(value.dtype)
+
+
+def signal_to_noise(exact: Tensor, found: Tensor) -> float:
+    """Returns the ratio in dB of a value and of a difference from it, the least if that is not finite."""
+    if exact.numel() == 0 or not exact.is_floating_point():
+        return math.inf if torch.equal(exact, found) else -math.inf
+    if not bool(exact.isfinite().all()):
+        return -math.inf
+    error = float((exact.double() - found.double()).square().sum())
+    signal = float(exact.double().square().sum())
+    return (
+        math.inf
+        if error == 0
+        else 10 * math.log10(max(signal, 1e-30) / error)
+        if error < math.inf
+        else -math.inf
+    )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of generated programs: which features are drawn, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import torch
+
+from tests.generated.rows import GROUPS, LAYER_GROUPS
+from tests.generated.rows_layers import WEIGHTED
+from tests.generated.values import FLOATS, INTEGERS
+
+
+class Profile(NamedTuple):
+    """How often something is drawn, each a share of programs unless stated otherwise.
+
+    Attributes:
+        groups: rows -> their weight.
+        first: rows that each method starts with one of, if there are any.
+        dtypes: dtype of inputs -> its weight.
+        sizes: the weight of each size, from 0 on.
+        counts: numbers of rows of `forward`.
+        dynamic: have dynamic sizes.
+        state: have state in buffers.
+        attributes: have state elsewhere, which a program may refuse to lose.
+        written: may write to their inputs.
+        methods: have a second method.
+        aliases: are exported with the same tensor for two inputs, or with a constant of the module.
+        views: return an input, a constant or state, or a view of one.
+        special: have NaN and infinities.
+        constants: of the new operands, are constants.
+    """
+
+    groups: Mapping[tuple[str, ...], float] = GROUPS
+    first: tuple[str, ...] = ()
+    dtypes: Mapping[torch.dtype, float] = dict(
+        zip((*FLOATS, *INTEGERS, torch.bool), (16, 4, 2, 2, 5, 3, 2, 1, 1, 2), strict=True)
+    )
+    sizes: tuple[float, ...] = (0.25, 2, 4, 4, 3, 1.5, 1, 1)
+    counts: tuple[int, ...] = (3, 5, 8, 12, 20, 30)
+    dynamic: float = 1 / 3
+    state: float = 1 / 3
+    attributes: float = 0.06
+    written: float = 0.08
+    methods: float = 0.12
+    aliases: float = 0.12
+    views: float = 0.15
+    special: float = 0.2
+    constants: float = 0.25
+
+
+ANY: Final = Profile()
+# Layers with constant weights of sizes that groups divide, in float32.
+LAYERS: Final = Profile(
+    groups=LAYER_GROUPS,
+    first=WEIGHTED,
+    dtypes={torch.float32: 1},
+    sizes=(0, 1, 1, 0.5, 6, 0, 0, 0, 4),
+    counts=(3, 5, 8, 12),
+    attributes=0.0,
+    written=0.05,
+    special=0.0,
+    constants=0.8,
+)
+PROFILES: Final = {"any": ANY, "layers": LAYERS}
