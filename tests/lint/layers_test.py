@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "samples": set(),
     "frontend": _GRAPHS | {"files", "samples"},
     "program": _GRAPHS | {"files", "flatbuffer"},
-    "quantize": {"diagnostics", "files", "frontend", "samples"},
+    "quantize": {"diagnostics", "edge", "files", "frontend", "samples"},
     "report": _GRAPHS | {"program"},
     "verify": _GRAPHS | {"program", "samples"},
     "choice": _GRAPHS | {"backends"},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator as python
+from collections.abc import Collection
 from typing import Any, Final
 
 import torch
@@ -19,12 +20,17 @@ _QUANTIZE: Final = frozenset({quantized.quantize_per_tensor.default, quantized.q
 _MOST_ELEMENTS: Final = 1 << 20
 
 
-def fold_constants(model: GraphModule) -> None:
-    """Evaluates the calls that depend on no input, such as tables of positions, in place."""
+def fold_constants(model: GraphModule, state: Collection[str]) -> None:
+    """Evaluates the calls that depend on no input, such as tables of positions, in place.
+
+    Args:
+        model: the graph of one method.
+        state: names of what any method writes to.
+    """
     values: dict[Node, Any] = {}
-    state = written_constants(model)
+    written = written_constants(model, state)
     for node in list(model.graph.nodes):
-        if node.op == "get_attr" and str(node.target) not in state:
+        if node.op == "get_attr" and str(node.target) not in written:
             value = getattr_of(model, node)
             if isinstance(value, Tensor):
                 values[node] = value
@@ -45,10 +51,10 @@ def fold_constants(model: GraphModule) -> None:
     model.recompile()
 
 
-def written_constants(model: GraphModule) -> set[str]:
-    """Returns the names of the parameters and buffers that a call writes to, maybe through a view."""
+def written_constants(model: GraphModule, state: Collection[str]) -> set[str]:
+    """Returns the names of state, and of all that a call of this graph writes to, maybe through a view."""
     owners: dict[Node, str] = {}
-    written = set()
+    written = set(state)
     for node in model.graph.nodes:
         if node.op == "get_attr":
             owners[node] = str(node.target)
@@ -67,11 +73,16 @@ def written_constants(model: GraphModule) -> set[str]:
     return written
 
 
-def store_levels(model: GraphModule) -> None:
-    """Replaces quantizations of constants with their levels, named after the constants, in place."""
-    state = written_constants(model)
+def store_levels(model: GraphModule, state: Collection[str]) -> None:
+    """Replaces quantizations of constants with their levels, named after the constants, in place.
+
+    Args:
+        model: a converted graph.
+        state: names of what any method writes to.
+    """
+    written = written_constants(model, state)
     for node in list(model.graph.nodes):
-        if node.target not in _QUANTIZE or node.args[0].op != "get_attr" or node.args[0].target in state:
+        if node.target not in _QUANTIZE or node.args[0].op != "get_attr" or node.args[0].target in written:
             continue
         source = node.args[0]
         value = tensor_of(model, source)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
+from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
@@ -29,6 +30,7 @@ from delegatec.quantize.provenance import port_metadata
 from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
+from delegatec.quantize.state import ObservedState, SharedTensors
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,20 @@ def quantize_model(
             quantize, has weights that are not finite, or layers that the group size does not divide.
     """
     check_float(methods)
+    state = written_state(methods.values())
     graphs = (
-        _observed(methods, samples, settings, announce)
+        _observed(methods, samples, settings, state, announce)
         if settings.is_static
-        else _layered(methods, settings, announce)
+        else _layered(methods, settings, state, announce)
     )
     result = QuantizedModel()
-    # Equal constants of several methods are one tensor.
-    interned: dict[tuple[Any, ...], list[torch.Tensor]] = {}
+    tensors = SharedTensors(state)
     for graph, (method, program) in zip(graphs, methods.items(), strict=True):
         example = _example(program)
         if settings.quantize_io:
             result.inputs[method], result.outputs[method] = quantize_boundary(graph, method)
             example = _quantized_example(program, result.inputs[method])
-        _intern(graph, interned)
+        tensors.share(graph)
         announce(f"tracing {method}")
         model = Model(graph, example[0], example[1], dynamic_shapes(program))
         (result.methods[method],) = export(model).values()
@@ -87,15 +89,18 @@ def quantize_model(
 
 
 def _layered(
-    methods: Mapping[str, ExportedProgram], settings: Settings, announce: Callable[[str], None]
+    methods: Mapping[str, ExportedProgram],
+    settings: Settings,
+    state: Collection[str],
+    announce: Callable[[str], None],
 ) -> Iterator[GraphModule]:
     """Yields a module for each method, whose layers have quantized weights; it needs no samples."""
     announce("folding constants")
-    graphs = graphs_of(methods)
-    check_model(methods, {}, settings, layer_problems(graphs, settings))
+    graphs = graphs_of(methods, state)
+    check_model(methods, {}, settings, layer_problems(graphs, settings, state))
     for method, graph in graphs.items():
         announce(f"quantizing the weights of {method}")
-        quantize_layers(graph, settings)
+        quantize_layers(graph, settings, state)
         yield graph
 
 
@@ -103,6 +108,7 @@ def _observed(
     methods: Mapping[str, ExportedProgram],
     samples: Mapping[str, Sequence[Sample]],
     settings: Settings,
+    state: Collection[str],
     announce: Callable[[str], None],
 ) -> Iterator[GraphModule]:
     """Yields a module for each method, whose activations have the ranges of samples."""
@@ -112,14 +118,17 @@ def _observed(
         with torch.no_grad():
             decomposed[method] = decompose(program, settings.float_operators)
     check_model(methods, decomposed, settings)
+    observed = ObservedState(state)
     for method in methods:
-        yield _quantize(decomposed.pop(method), samples[method], settings, method, announce)
+        yield _quantize(decomposed.pop(method), samples[method], settings, state, observed, method, announce)
 
 
 def _quantize(
     decomposed: ExportedProgram,
     samples: Sequence[Sample],
     settings: Settings,
+    state: Collection[str],
+    observed: ObservedState,
     method: str,
     announce: Callable[[str], None],
 ) -> GraphModule:
@@ -127,10 +136,10 @@ def _quantize(
     with torch.no_grad():
         graph = decomposed.module(check_guards=False)
         assert isinstance(graph, GraphModule)
-        fold_constants(graph)
-        fold_batch_norms(graph)
-        replace_batch_norms(graph)
-        state = _own_state(graph, decomposed)
+        fold_constants(graph, state)
+        fold_batch_norms(graph, state)
+        replace_batch_norms(graph, state)
+        initial = observed.enter(graph)
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
@@ -143,24 +152,13 @@ def _quantize(
             if any(_has_nan(result) for result in pytree.tree_leaves(results)):
                 raise _failed(method, number, "returns NaN")
         announce(f"converting {method}")
-        for name, value in state.items():
-            prepared.get_buffer(name).copy_(value)
+        observed.leave(prepared, initial)
         widen_weights(prepared)
         converted = _converted(prepared, method)
-        store_levels(converted)
+        store_levels(converted, state)
         port_metadata(converted)
     result: GraphModule = converted
     return result
-
-
-def _own_state(graph: GraphModule, program: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Copies the buffers that the program writes to, since a file's cannot be written; returns the values."""
-    state = {}
-    for name in set(program.graph_signature.buffers_to_mutate.values()):
-        owner, _, last = name.rpartition(".")
-        state[name] = graph.get_buffer(name).clone()
-        setattr(graph.get_submodule(owner), last, state[name].clone())
-    return state
 
 
 def _example(program: ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -177,18 +175,6 @@ def _quantized_example(program: ExportedProgram, levels: Mapping[str, Levels]) -
     ]
     arguments, keywords = pytree.tree_unflatten(quantized, spec)
     return arguments, keywords
-
-
-def _intern(graph: GraphModule, interned: dict[tuple[Any, ...], list[torch.Tensor]]) -> None:
-    for name, buffer in list(graph.named_buffers(remove_duplicate=False)):
-        key = (buffer.dtype, tuple(buffer.shape), float(buffer.sum(dtype=torch.float64)))
-        known = interned.setdefault(key, [])
-        same = next((other for other in known if torch.equal(other, buffer)), None)
-        if same is None:
-            known.append(buffer)
-        elif same is not buffer:
-            owner, _, last = name.rpartition(".")
-            setattr(graph.get_submodule(owner), last, same)
 
 
 def _converted(prepared: GraphModule, method: str) -> GraphModule:

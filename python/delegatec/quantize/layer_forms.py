@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,7 +97,7 @@ class Layer:
         return str(self.weight.target)
 
 
-def layers_of(graph: GraphModule, settings: Settings) -> list[Layer]:
+def layers_of(graph: GraphModule, settings: Settings, state: Collection[str]) -> list[Layer]:
     """Returns the layers that are quantized, in order.
 
     Convolutions are only those whose images are quantized, too: no kernel takes others.
@@ -105,8 +105,9 @@ def layers_of(graph: GraphModule, settings: Settings) -> list[Layer]:
     Args:
         graph: calls of ATen, in any form of torch.export.
         settings: how to quantize, and which calls stay in float.
+        state: names of what any method writes to.
     """
-    written, selection = written_constants(graph), Selection(settings)
+    written, selection = written_constants(graph, state), Selection(settings)
     found = []
     for node in graph.graph.nodes:
         operands = LAYERS.get(node.target) if isinstance(node.target, OpOverload) else None

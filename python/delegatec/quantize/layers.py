@@ -9,7 +9,7 @@ images of convolutions.
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import torch
@@ -39,19 +39,20 @@ _RECURRENT: Final = frozenset({aten.lstm.input, aten.gru.input, aten.rnn_tanh.in
 _EPS: Final = torch.finfo(torch.float32).eps
 
 
-def graphs_of(programs: Mapping[str, ExportedProgram]) -> dict[str, GraphModule]:
+def graphs_of(programs: Mapping[str, ExportedProgram], state: Collection[str]) -> dict[str, GraphModule]:
     """Returns the graph of each method: constants are evaluated, batch norms folded, recurrent layers linear.
 
     Args:
         programs: method -> its program; they are not changed.
+        state: names of what any method writes to.
     """
     graphs = {}
     for method, program in programs.items():
         graph = _functional(program).module(check_guards=False)
         assert isinstance(graph, GraphModule)
         with torch.no_grad():
-            fold_constants(graph)
-            fold_batch_norms(graph)
+            fold_constants(graph, state)
+            fold_batch_norms(graph, state)
         graphs[method] = graph
     return graphs
 
@@ -64,14 +65,16 @@ def _functional(program: ExportedProgram) -> ExportedProgram:
     return functional
 
 
-def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> list[Diagnostic]:
+def layer_problems(
+    graphs: Mapping[str, GraphModule], settings: Settings, state: Collection[str]
+) -> list[Diagnostic]:
     """Returns all problems of the layers.
 
     DC134: no layers in a method, or one that `group_size` does not divide; DC406: a weight beyond float16.
     """
     problems: list[Diagnostic] = []
     for method, graph in graphs.items():
-        layers = layers_of(graph, settings)
+        layers = layers_of(graph, settings, state)
         problems += [] if layers else [_nothing(method, settings)]
         problems += [
             _undivided(graph, layer, settings) for layer in layers if not _divides(graph, layer, settings)
@@ -80,15 +83,16 @@ def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> lis
     return list(dict.fromkeys(problems))
 
 
-def quantize_layers(graph: GraphModule, settings: Settings) -> None:
+def quantize_layers(graph: GraphModule, settings: Settings, state: Collection[str]) -> None:
     """Quantizes the layers of a graph, in place: it calls operators of `quantized_decomposed` and torchao.
 
     Args:
         graph: one of `graphs_of`, without `layer_problems`.
         settings: how to quantize.
+        state: names of what any method writes to.
     """
     with torch.no_grad():
-        _Writer(graph, settings).write()
+        _Writer(graph, settings).write(layers_of(graph, settings, state))
 
 
 def _divides(graph: GraphModule, layer: Layer, settings: Settings) -> bool:
@@ -151,9 +155,9 @@ class _Writer:
         # Activations that are quantized at run time: several layers may read one.
         self._rounded: dict[tuple[Node, Form], Node] = {}
 
-    def write(self) -> None:
-        """Quantizes each layer of the graph."""
-        for layer in layers_of(self._graph, self._settings):
+    def write(self, layers: Iterable[Layer]) -> None:
+        """Quantizes layers of the graph."""
+        for layer in layers:
             self._quantize(layer)
         self._graph.graph.eliminate_dead_code()
         delete_unused_tensors(self._graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator as python
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, Final, cast
 
 import torch
@@ -12,32 +13,39 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.utils import _fuse_conv_bn_, _fuse_linear_bn_
 
-from delegatec.quantize.constants import store, tensor_of, unused_name
+from delegatec.quantize.constants import store, tensor_of, unused_name, written_constants
 
 aten = torch.ops.aten
 
 _NORMS: Final = (aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default)
 
 
-def fold_batch_norms(model: GraphModule) -> None:
+def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
     """Folds batch norms into the layers before them, in place.
 
-    torchao does so even if another call reads the layer's result, or another layer has its weight: such norms
-    are hidden from it.
+    torchao does so even if another call reads the layer's result, another layer has its weight, or the model
+    writes to it: such norms are hidden from it. The last ones stay hidden, also from `prepare_pt2e`.
+
+    Args:
+        model: the graph of one method.
+        state: names of what any method writes to.
     """
     graph = model.graph
     uses = Counter(str(node.target) for node in graph.nodes if node.op == "get_attr" for _ in node.users)
+    written = written_constants(model, state)
     hidden: dict[Node, Node] = {}
     for norm in [node for node in graph.nodes if node.target in _NORMS]:
         layer = norm.args[0]
-        shared = [
-            each for each in layer.all_input_nodes if each.op == "get_attr" and uses[str(each.target)] > 1
-        ]
-        if len(layer.users) > 1 or shared:
+        own = {str(each.target) for each in layer.all_input_nodes if each.op == "get_attr"}
+        parts = {str(each.target) for each in norm.all_input_nodes if each.op == "get_attr"}
+        shared = any(uses[name] > 1 for name in own)
+        is_state = bool((own | parts) & written)
+        if len(layer.users) > 1 or shared or is_state:
             with graph.inserting_before(norm):
                 alias = graph.call_function(aten.alias.default, (layer,))
             norm.replace_input_with(layer, alias)
-            hidden[alias] = layer
+            if not is_state:
+                hidden[alias] = layer
     _fuse_conv_bn_(model)
     _fuse_linear_bn_(model)
     for alias, layer in hidden.items():
@@ -46,10 +54,12 @@ def fold_batch_norms(model: GraphModule) -> None:
     model.recompile()
 
 
-def replace_batch_norms(model: GraphModule) -> None:
-    """Replaces the batch norms of a graph, in place."""
+def replace_batch_norms(model: GraphModule, state: Collection[str]) -> None:
+    """Replaces the batch norms of a graph, in place, but for those of `state`."""
+    written = written_constants(model, state)
     for node in list(model.graph.nodes):
-        if node.target is aten._native_batch_norm_legit_no_training.default:
+        is_norm = node.target is aten._native_batch_norm_legit_no_training.default
+        if is_norm and not any(str(part.target) in written for part in node.all_input_nodes):
             _replace(model, node)
     model.graph.eliminate_dead_code()
     model.recompile()

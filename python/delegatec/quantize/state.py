@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of a model, which calls write to: it is never a constant, and never identified by its value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+
+class ObservedState:
+    """The state while samples are observed: it goes on from one sample to the next, also of the next method.
+
+    Args:
+        state: names of all state of the model.
+    """
+
+    def __init__(self, state: Collection[str]) -> None:
+        self._state = state
+        self._current: dict[str, Tensor] = {}
+
+    def enter(self, graph: GraphModule) -> dict[str, Tensor]:
+        """Gives a graph its own memory for state, since a file is read-only; returns the initial values."""
+        initial = {name: tensor.clone() for name, tensor in _tensors(graph).items() if name in self._state}
+        for name, value in initial.items():
+            _set(graph, name, self._current.get(name, value).clone())
+        return initial
+
+    def leave(self, graph: GraphModule, initial: Mapping[str, Tensor]) -> None:
+        """Writes the initial values to the state of a graph that has observed all samples of its method."""
+        tensors = _tensors(graph)
+        with torch.no_grad():
+            for name in initial.keys() & tensors.keys():
+                self._current[name] = tensors[name].clone()
+                tensors[name].copy_(initial[name])
+
+
+class SharedTensors:
+    """Tensors of several methods, so that each is stored once.
+
+    Equal constants are one tensor, whatever their names. State is one tensor if it has one name: two caches
+    of zeros are not the same.
+
+    Args:
+        state: names of all state of the model.
+    """
+
+    def __init__(self, state: Collection[str]) -> None:
+        self._state = state
+        self._named: dict[str, Tensor] = {}
+        self._constants: dict[tuple[Any, ...], list[Tensor]] = {}
+
+    def share(self, graph: GraphModule) -> None:
+        """Replaces tensors of a graph with those of graphs before it, in place."""
+        for name, tensor in _tensors(graph).items():
+            same = self._named.setdefault(name, tensor) if name in self._state else self._constant(tensor)
+            if same is not tensor:
+                _set(graph, name, same)
+
+    def _constant(self, tensor: Tensor) -> Tensor:
+        if isinstance(tensor, nn.Parameter):
+            return tensor  # of the file, so that its memory is shared already
+        key = (tensor.dtype, tuple(tensor.shape), float(tensor.sum(dtype=torch.float64)))
+        known = self._constants.setdefault(key, [])
+        same = next((other for other in known if torch.equal(_bytes(other), _bytes(tensor))), None)
+        if same is None:
+            known.append(tensor)
+        return tensor if same is None else same
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """Returns the bytes of a tensor: 0.0 equals -0.0, but their reciprocals differ."""
+    return tensor.reshape(-1).view(torch.uint8)
+
+
+def _tensors(graph: GraphModule) -> dict[str, Tensor]:
+    """Returns the parameters and buffers of a graph by all their names."""
+    return {
+        **dict(graph.named_parameters(remove_duplicate=False)),
+        **dict(graph.named_buffers(remove_duplicate=False)),
+    }
+
+
+def _set(graph: GraphModule, name: str, value: Tensor) -> None:
+    owner, _, last = name.rpartition(".")
+    module = graph.get_submodule(owner)
+    is_parameter = isinstance(getattr(module, last), nn.Parameter)
+    if is_parameter and not isinstance(value, nn.Parameter):
+        value = nn.Parameter(value, requires_grad=False)
+    setattr(module, last, value)
