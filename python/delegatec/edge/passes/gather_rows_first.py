@@ -59,14 +59,16 @@ def _gathered(builder: Builder, order: list[Node], positions: Node, count: Any) 
     rows: dict[Node, Node] = {}
     for each in order:
         target: Any = each.target
+        # torch does not infer the values of all these operators for a dynamic number of rows
+        val = builder.empty([count, *shape_of(each)[1:]], each.meta["val"].dtype)
         if each.op == "placeholder":
-            rows[each] = builder.call(aten.index_select.default, each, 0, positions)
+            rows[each] = builder.call(aten.index_select.default, each, 0, positions, val=val)
         elif target is aten.view.default:
             (table, *_) = each.all_input_nodes
-            rows[each] = builder.call(target, rows[table], [count, *shape_of(each)[1:]])
+            rows[each] = builder.call(target, rows[table], [count, *shape_of(each)[1:]], val=val)
         else:
             args: Any = map_arg(each.args, lambda operand: rows.get(operand, operand))
-            rows[each] = builder.call(target, *args, **each.kwargs)
+            rows[each] = builder.call(target, *args, val=val, **each.kwargs)
     return rows[order[-1]]
 
 

@@ -38,6 +38,8 @@ TABLES: dict[str, Callable[[], Tensor]] = {
     "bits": lambda: (TABLE.view(torch.uint8).bitwise_right_shift(4).float() - 8) * SCALES[:, 1:],
 }
 
+_PRESERVED = [quantized.dequantize_per_channel_group.default, quantized.dequantize_per_channel.default]
+
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("name", TABLES)
@@ -45,8 +47,7 @@ def test_only_gathered_rows_are_computed(name: str, whole: bool) -> None:
     def function(ids: Tensor) -> Tensor:
         return embedding(ids, TABLES[name]()) + 1
 
-    preserve = [quantized.dequantize_per_channel_group.default, quantized.dequantize_per_channel.default]
-    program = edge(function, IDS, passes=PASSES, preserve=preserve if whole else ())
+    program = edge(function, IDS, passes=PASSES, preserve=_PRESERVED if whole else ())
     assert_computes(program, function(IDS), IDS)
     text = print_program(program)
     # in the part after the constants, no table has 24 rows
@@ -54,12 +55,15 @@ def test_only_gathered_rows_are_computed(name: str, whole: bool) -> None:
     assert not any("[24, " in line.partition("=")[0] for line in text.splitlines() if "aten." in line)
 
 
-def test_a_dynamic_number_of_rows() -> None:
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_dynamic_number_of_rows(name: str, whole: bool) -> None:
     def function(ids: Tensor) -> Tensor:
-        return embedding(ids, _groups())
+        return embedding(ids, TABLES[name]()) + 1
 
     shapes = ({1: torch.export.Dim("length", max=64)},)
-    program = edge(function, IDS, passes=PASSES, dynamic_shapes=shapes)
+    preserve = _PRESERVED if whole else ()
+    program = edge(function, IDS, passes=PASSES, dynamic_shapes=shapes, preserve=preserve)
     assert_computes(program, function(IDS), IDS)
     assert_computes(program, function(IDS[:, :1]), IDS[:, :1])
     assert "index_select" in print_program(program)
