@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program leaves outside of delegates, as errors: nodes that no backend took, and copies."""
+"""What a program leaves outside of delegates, as errors: all, nodes that no backend took, and copies."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ _OTHER: Final = ("it runs on the CPU", "choose another operator, or another back
 
 # Rules against nodes that are supported elsewhere: another node is the cause, if there is one.
 _CONSEQUENCES: Final = ("boundary", "trivial")
+# The rule of backends without floating-point arithmetic against values that are not quantized.
+_UNQUANTIZED: Final = "quantized"
 
 
 def locations_of(programs: Mapping[str, EdgeProgram]) -> dict[str, dict[int, SourceLocation]]:
@@ -100,6 +102,38 @@ def _is_help(cause: RejectionSummary, operator: str) -> bool:
 def _is_same(operator: str, other: str) -> bool:
     """Whether two operators differ in the overload only."""
     return operator.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+def unquantized(reports: Iterable[DelegationReport], names: Mapping[str, str]) -> list[Diagnostic]:
+    """Returns an error for each backend that delegates nothing because the model is not quantized.
+
+    A method of which another backend takes a part is as its user wrote it: the other one is for what is left.
+
+    Args:
+        reports: of all methods.
+        names: id of a backend -> its name.
+    """
+    first: dict[str, RejectionSummary] = {}
+    used: set[str] = set()
+    for report in reports:
+        for each in report.rejections:
+            if report.delegates:
+                used.add(each.backend_id)
+            elif each.rule == _UNQUANTIZED:
+                first.setdefault(each.backend_id, each)
+    return [
+        Diagnostic(
+            code="DC424",
+            message=f"{names.get(backend, backend)} computes in integers and delegates nothing of the model: "
+            f"{each.operator}: {each.message}",
+            location=each.location,
+            node=each.node,
+            expected="a model with quantized activations",
+            help="lower the result of quantized_program (`delegatec quantize`): activation int8 or int16",
+        )
+        for backend, each in first.items()
+        if backend not in used
+    ]
 
 
 def kernels_left(emitted: EmittedProgram, locations: Locations) -> list[Diagnostic]:

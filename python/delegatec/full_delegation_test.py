@@ -150,3 +150,29 @@ def test_operators_of_a_line_that_are_rejected_for_one_reason_share_a_message() 
         ("aten.mul.Tensor, aten.add.Tensor", "convert to float32"),
         ("aten.nonzero.default", _ANOTHER),
     ]
+
+
+_INTEGERS: list[tuple[str, dict[str, str]]] = [
+    ("ethos_u", {"stage": "tosa"}),
+    ("tosa", {"specification": "TOSA-1.0+INT"}),
+]
+
+
+@pytest.mark.parametrize(("backend", "options"), _INTEGERS)
+def test_a_float_model_for_integers_is_a_mistake(backend: str, options: dict[str, str]) -> None:
+    """Not only with `require_full_delegation`: such a program would run on the CPU alone."""
+    x = torch.ones(1, 3)
+    with pytest.raises(DelegatecError) as raised:
+        lower({"forward": export(torch.nn.Linear(3, 4), (x,))}, backend, options)
+    (problem,) = raised.value.diagnostics
+    assert problem.code == "DC424" and f"{backend} computes in integers" in problem.message
+    assert "quantized_program" in problem.help
+
+
+def test_integers_and_fallbacks_are_none() -> None:
+    backend, options = _INTEGERS[0]
+    number = export(Call(lambda x: x + 1), (torch.ones(3, dtype=torch.int32),))
+    assert lower({"forward": number}, backend, options).reports["forward"].delegates
+    programs = {name: export(torch.nn.Linear(3, 4), (torch.ones(1, 3),)) for name in ("forward", "other")}
+    both = lower(programs, [backend, "xnnpack"], {"ethos_u.stage": "tosa"})
+    assert all(report.delegates for report in both.reports.values())

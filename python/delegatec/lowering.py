@@ -33,7 +33,7 @@ from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edg
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
-from delegatec.full_delegation import kernels_left, locations_of, rejected
+from delegatec.full_delegation import kernels_left, locations_of, rejected, unquantized
 from delegatec.idle_settings import idle_problems
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.external import name_weights
@@ -112,7 +112,8 @@ def lower(
 
     Raises:
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
-            the problems of all methods at once.
+            the problems of all methods at once. DC424 if a backend without floating-point arithmetic takes
+            nothing of a model that is not quantized.
     """
     _check_methods(methods, constant_methods)
     check_types(
@@ -189,6 +190,8 @@ def lower(
     _raise_any(
         [] if is_part else check.problems_after(each for r in reports.values() for each in r.operators)
     )
+    ids = {each.backend.id: each.backend.name for several in choice.of_method.values() for each in several}
+    _raise_any(unquantized(reports.values(), ids))
     for name in reports:
         decompose_rejected(programs[name], every[name])
     if require_full_delegation:

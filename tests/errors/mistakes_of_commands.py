@@ -220,6 +220,12 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         flags=("--backend=mps", "--option=fp16_overflow=saturate"),
     ),
     lower("sets an option of no backend", "DC402", "portable", flags=("--option=precision=fp16",)),
+    lower(
+        "lowers a model in float for an NPU",
+        "DC424",
+        "ethos_u computes in integers",
+        flags=("--backend=ethos_u",),
+    ),
     lower("names a plug-in without its attribute", "DC403", "module:attribute", flags=("--backend=npu:",)),
     lower("names a plug-in by its file", "DC403", "module:attribute", flags=("--backend=./npu.py:BACKEND",)),
     lower(
