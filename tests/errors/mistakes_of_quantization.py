@@ -60,6 +60,12 @@ DATA: Final[tuple[Mistake, ...]] = (
     tensors("passes another shape", "DC132", "float32[2, 4]", content={"x": torch.ones(2, 4)}),
     tensors("passes another dtype", "DC132", "float64[2, 3]", content={"x": torch.ones(9, 2, 3).double()}),
     tensors("passes NaN", "DC132", "NaN", content={"x": torch.full((2, 3), torch.nan)}),
+    tensors(
+        "passes zeros",
+        "DC132",
+        "the calibration samples are all zero",
+        content={"x": torch.zeros(4, 2, 3)},
+    ),
     function(
         "returns the samples as one tensor", "DC133", "returns a Tensor", body="return torch.ones(9, 2, 3)"
     ),

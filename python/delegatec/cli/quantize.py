@@ -121,7 +121,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     if settings.is_static:
         announce("reading samples")
         samples = read_samples(arguments, arguments.calibration, model.methods)
-        check_samples(samples)
+        check_samples(samples, model.methods)
     announce("importing torchao")
     _import_torchao()
     from delegatec.quantize.flow import quantize_model

@@ -16,6 +16,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.files import HEAD_BYTES, kind_of_file
 from delegatec.quantize.inputs import MethodInputs, Sample
+from delegatec.quantize.ranges import range_problems
 
 _FILES: Final = "a .safetensors file with a tensor per input, or a .npy file for a model with one input"
 _HELP_SAVE: Final = "write it with safetensors.torch.save_file({input: tensor}, path), or numpy.save"
@@ -123,8 +124,13 @@ def default_method(methods: Mapping[str, Any]) -> str:
     return "forward" if "forward" in methods else next(iter(methods))
 
 
-def check_samples(samples: Samples) -> None:
-    """Raises DC132 for each method without samples."""
+def check_samples(samples: Samples, methods: Mapping[str, ExportedProgram]) -> None:
+    """Raises DC132 for each method without samples, and for each input that they give no range.
+
+    Args:
+        samples: those of each method.
+        methods: the model's methods, with example inputs.
+    """
     _raise(
         [
             Diagnostic(
@@ -137,6 +143,7 @@ def check_samples(samples: Samples) -> None:
             if not group
         ]
     )
+    _raise(list(range_problems(samples, methods)))
 
 
 class _UnreadableError(Exception):

@@ -30,6 +30,11 @@ class Two(nn.Module):
         return x * scale
 
 
+class Sum(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y.sum()
+
+
 _TWO = export(Model(Two(), (torch.ones(2, 3),), {"scale": torch.ones(3)}))
 _ONE = export(Model(nn.ReLU(), (torch.ones(2, 3),)))
 _METHODS = export(Model(nn.ReLU(), (torch.ones(2, 3),), methods={"one": (torch.ones(1, 3),)}))
@@ -137,7 +142,46 @@ def test_invalid_results_of_functions(methods: Any, result: Any, words: str) -> 
 
 def test_each_method_needs_samples(tmp_path: Path) -> None:
     with pytest.raises(DelegatecError, match=r"DC132.*no calibration samples for method one"):
-        check_samples(_files(tmp_path, _METHODS, {"input": _X}))
+        check_samples(_files(tmp_path, _METHODS, {"input": _X}), _METHODS)
+
+
+_ZEROS = torch.zeros(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("examples", "samples", "words"),
+    [
+        # All zero, whatever the example is.
+        ((_X[0], _X[1]), [(_ZEROS, _ZEROS)] * 2, ["the calibration samples are all zero"]),
+        ((_ZEROS, _ZEROS), [(_ZEROS, _ZEROS)], ["the calibration samples are all zero"]),
+        # One of the inputs, which the example shows to have a range.
+        (
+            (_X[0], _X[1]),
+            [(_X[2], _ZEROS), (_X[3], _ZEROS)],
+            ['the input "y" in the calibration samples are 0'],
+        ),
+        ((_X[0], _X[1]), [(_ZEROS + 2, _X[2])], ['the input "x" in the calibration samples are 2']),
+        ((_X[0], _X[1]), [(_ZEROS + 2, _ZEROS + 3)], ['input "x"', 'input "y"']),
+        # Values that differ between samples, a mask of zeros, a factor of one element, numbers of rows.
+        ((_X[0], _X[1]), [(_ZEROS, _X[0]), (_ZEROS + 1, _X[0])], []),
+        ((_X[0], _ZEROS), [(_X[0], _ZEROS)], []),
+        ((_X[0], torch.tensor([0.5])), [(_X[0], torch.tensor([0.5]))], []),
+        ((_X[0], torch.tensor([0, 1])), [(_X[0], torch.tensor([0, 0]))], []),
+    ],
+)
+def test_samples_without_a_range(
+    examples: tuple[Tensor, Tensor], samples: list[tuple[Tensor, Tensor]], words: list[str]
+) -> None:
+    methods = export(Model(Sum(), examples))
+    group: Samples = {"forward": [(sample, {}) for sample in samples]}
+    if not words:
+        check_samples(group, methods)
+        return
+    with pytest.raises(DelegatecError) as caught:
+        check_samples(group, methods)
+    problems = caught.value.diagnostics
+    assert [problem.code for problem in problems] == ["DC132"] * len(words)
+    assert all(word in problem.message for word, problem in zip(words, problems, strict=True))
 
 
 def test_unknown_settings() -> None:
