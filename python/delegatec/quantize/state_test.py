@@ -33,7 +33,7 @@ _SETTINGS: dict[str, tuple[dict[str, Any], float]] = {
     "float16 weights": ({"activation": "float", "weight": "float16"}, 55),
 }
 _ROWS = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-_STEPS = [((row[None], torch.tensor([at])), {}) for at, row in enumerate(_ROWS)]
+_STEPS: list[Sample] = [((row[None], torch.tensor([at])), {}) for at, row in enumerate(_ROWS)]
 
 
 class Caches(nn.Module):
