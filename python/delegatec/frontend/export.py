@@ -21,6 +21,7 @@ from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
 from delegatec.frontend.block_scaled import adopt_block_scaled
 from delegatec.frontend.body_constants import lift_body_constants
+from delegatec.frontend.eager.entropy import unstable_weights, watched
 from delegatec.frontend.eager.process import pristine
 from delegatec.frontend.eager.record import record
 from delegatec.frontend.guards import guard_problems
@@ -91,8 +92,13 @@ def export_model(request: ExportRequest, announce: Callable[[str], None] = lambd
     session = sessions.Session(workspace, source, request.data)
     sys.path[:0] = [path for path in workspace.import_roots if path not in sys.path]
     announce(f"running {request.entry}")
-    with sessions.running(session):
-        model = load_model(session, function, request.seed)
+    with sessions.running(session), pristine() as before:
+        with watched(workspace) as lines:
+            model = load_model(session, function, request.seed)
+        if lines and request.samples:
+            announce(f"running {request.entry} again")
+            if problem := unstable_weights(before, model, session, function, request.seed, lines[0]):
+                raise DelegatecError([problem])
         exported = export_with_samples(model, workspace, announce, request.samples)
     announce("writing")
     methods = exported.programs

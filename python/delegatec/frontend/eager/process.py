@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of this process that keeps a module as the user's code left it.
+"""A copy of this process that keeps a module, and all that it refers to, as the user's code left it.
 
 torch.export runs the module's code, and with it whatever the code changes: attributes, caches, closures,
 generators. Only a copy of the whole process has all of it in its initial state. Each task runs in a copy of
@@ -30,7 +30,7 @@ class TaskEndedError(Exception):
 
 
 class Pristine:
-    """A module in the state in which `pristine` found it."""
+    """A process in the state in which `pristine` found it."""
 
     def __init__(self, exchange: Any, requests: int, answers: int) -> None:
         self._exchange = exchange
@@ -41,7 +41,7 @@ class Pristine:
         """Runs a task in a new copy of the process.
 
         Args:
-            task: a function of a module that this process has imported; it receives the module of `pristine`
+            task: a function of a module that this process has imported; it receives the subject of `pristine`
                 first.
             arguments: its further arguments; tensors are passed by value.
 
@@ -67,11 +67,12 @@ class Pristine:
 
 
 @contextmanager
-def pristine(module: torch.nn.Module) -> Iterator[Pristine]:
-    """Keeps a copy of this process with a module until the end of the scope.
+def pristine(subject: Any = None) -> Iterator[Pristine]:
+    """Keeps a copy of this process until the end of the scope.
 
     Args:
-        module: the module; the copy is not affected by what happens to it in the scope.
+        subject: what the tasks are about, such as a module; the copy is not affected by what happens to it in
+            the scope.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -81,7 +82,7 @@ def pristine(module: torch.nn.Module) -> Iterator[Pristine]:
         listen, answer = os.pipe()
         child = os.fork()
         if child == 0:
-            _serve(module, exchange, request, answer, (ask, listen))
+            _serve(subject, exchange, request, answer, (ask, listen))
         os.close(request)
         os.close(answer)
         try:
@@ -92,9 +93,7 @@ def pristine(module: torch.nn.Module) -> Iterator[Pristine]:
             os.waitpid(child, 0)
 
 
-def _serve(
-    module: torch.nn.Module, exchange: Any, requests: int, answers: int, others: tuple[int, int]
-) -> NoReturn:
+def _serve(subject: Any, exchange: Any, requests: int, answers: int, others: tuple[int, int]) -> NoReturn:
     """Runs one task after the other, each in a copy of this process."""
     try:
         for end in others:
@@ -104,14 +103,14 @@ def _serve(
         while os.read(requests, 1):
             child = os.fork()
             if child == 0:
-                _run(module, exchange)
+                _run(subject, exchange)
             _, status = os.waitpid(child, 0)
             os.write(answers, _DONE if status == 0 else _FAILED)
     finally:
         os._exit(0)
 
 
-def _run(module: torch.nn.Module, exchange: Any) -> NoReturn:
+def _run(subject: Any, exchange: Any) -> NoReturn:
     code = 1
     own = os.getpid()
     try:
@@ -119,7 +118,7 @@ def _run(module: torch.nn.Module, exchange: Any) -> NoReturn:
         signal.alarm(_LONGEST)
         exchange.seek(0)
         task, arguments = torch.load(exchange, weights_only=False)
-        result = task(module, *arguments)
+        result = task(subject, *arguments)
         if os.getpid() == own:  # not a copy of the process, forked by user code
             _write(exchange, (_RESULT, result))
             code = 0

@@ -96,7 +96,7 @@ def _add(state: State, name: str, value: Any, depth: int, *, is_plain: bool = Fa
     is_container = isinstance(value, (Mapping, list, tuple, deque, Set))
     if isinstance(value, torch.Tensor):
         if not is_plain:
-            state.values[name] = _digest(value)
+            state.values[name] = digest(value)
     elif is_container or not is_plain:
         if (own := _own_state(value)) is not None:
             state.values[name] = own
@@ -158,7 +158,8 @@ def _is_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
-def _digest(tensor: torch.Tensor) -> object:
+def digest(tensor: torch.Tensor) -> object:
+    """Returns a value that equals that of a tensor with the same shape, dtype and bits."""
     data = tensor.detach()
     if data.device.type != "cpu" or data.layout is not torch.strided or not data.numel():
         return data.shape
