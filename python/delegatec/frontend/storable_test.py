@@ -194,7 +194,7 @@ def test_an_attribute_that_tracing_adds_does_not_stay() -> None:
         return x + self.cached
 
     module = Function(forward)
-    with pytest.raises(DelegatecError, match="DC124.*'cached'"):
+    with pytest.raises(DelegatecError, match=r"DC124.*'cached'"):
         export(Model(module, (X,)))
     program = export(Model(module, (X,)), samples=0)["forward"]
     torch.testing.assert_close(program.module()(X), X * 3)
