@@ -8,6 +8,8 @@ ExportedProgramInfo = provider(
         "license": "string: the license of the model and its weights, as an SPDX expression; empty if it is not declared.",
         "license_files": "depset of File: its text, and notices.",
         "program": "File: the canonical `.pt2` archive.",
+        "quantized": "bool: whether a `quantized_program` quantized it, so that its outputs depart from those of the model.",
+        "samples": "File: calls of the model in eager mode before `torch.export`, with what it returned, as a `.samples.safetensors`, or None.",
         "signature": "File: names, shapes and dtypes of the methods' inputs and outputs, as JSON.",
         "sources": "File: the lines of the model that each node comes from, as JSON; the `.pt2` itself has none, so that it stays the same when only lines change.",
         "weights": "File: the model's weights as a `.ptd`, for programs with external weights.",

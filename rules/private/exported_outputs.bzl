@@ -28,7 +28,7 @@ def check_entry(ctx, attribute, entry):
         help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
     )
 
-def exported_outputs(ctx, program, signature, sources, license, license_files):
+def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False):
     """Declares the action that writes the weights, on demand, and returns the rule's providers.
 
     Args:
@@ -36,8 +36,10 @@ def exported_outputs(ctx, program, signature, sources, license, license_files):
         program: File, the `.pt2`.
         signature: File, its signature.
         sources: File, the lines of its nodes.
+        samples: File, what the model returned, or None.
         license: string, as in ExportedProgramInfo.
         license_files: depset of File, as there.
+        quantized: bool, as there.
 
     Returns:
         A list of providers.
@@ -67,11 +69,14 @@ def exported_outputs(ctx, program, signature, sources, license, license_files):
             license = license,
             license_files = license_files,
             program = program,
+            quantized = quantized,
+            samples = samples,
             signature = signature,
             sources = sources,
             weights = weights,
         ),
         OutputGroupInfo(
+            samples = depset([samples] if samples else []),
             signature = depset([signature]),
             sources = depset([sources]),
             weights = depset([weights]),

@@ -5,14 +5,20 @@ load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
+load(":options.bzl", "fail_with")
 load(":python_paths.bzl", "import_roots", "merged_python", "source_roots")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
+_DEFAULT_SAMPLES = -1
+
 def _exported_program_impl(ctx):
     check_entry(ctx, "entry", ctx.attr.entry)
+    if ctx.attr.samples < _DEFAULT_SAMPLES:
+        fail_with(ctx.label, "DC514", "samples cannot be %d" % ctx.attr.samples, expected = "0 or more")
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
     signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
     sources = ctx.actions.declare_file(ctx.label.name + ".sources.json")
+    samples = ctx.actions.declare_file(ctx.label.name + ".samples.safetensors") if ctx.attr.samples else None
     python = merged_python(ctx, ctx.attr.deps)
 
     args = delegatec_arguments(ctx, "export")
@@ -28,15 +34,27 @@ def _exported_program_impl(ctx):
     args.add(program, format = "--program=%s")
     args.add(signature, format = "--signature=%s")
     args.add(sources, format = "--sources=%s")
+    if ctx.attr.samples != _DEFAULT_SAMPLES:
+        args.add(str(ctx.attr.samples), format = "--samples=%s")
+    if samples:
+        args.add(samples, format = "--samples-file=%s")
     delegatec_action(
         ctx,
         args = args,
         inputs = depset(ctx.files.srcs + ctx.files.data, transitive = [python.files]),
         mnemonic = "TorchExport",
-        outputs = [program, signature, sources],
+        outputs = [program, signature, sources] + ([samples] if samples else []),
         progress_message = "Exporting %s" % label_text(ctx.label),
     )
-    return exported_outputs(ctx, program, signature, sources, ctx.attr.license, depset(ctx.files.license_files))
+    return exported_outputs(
+        ctx,
+        program,
+        signature,
+        sources,
+        samples,
+        license = ctx.attr.license,
+        license_files = depset(ctx.files.license_files),
+    )
 
 exported_program = rule(
     implementation = _exported_program_impl,
@@ -46,7 +64,8 @@ Exports a PyTorch model once, for all programs that are lowered from it.
 Calls `entry` with a fixed seed, without network or home directory, with access to `srcs`, `data` and `deps` only,
 and writes the exported model as `NAME.pt2`. The same inputs give the same bytes.
 
-The output group `weights` is `NAME.ptd`, the model's weights by name, for programs with `external_weights`.
+The output group `weights` is `NAME.ptd`, the model's weights by name, for programs with `external_weights`;
+`samples` is `NAME.samples.safetensors`, what the model itself returned for some inputs.
 """,
     attrs = dict(ACTION_ATTRS, **{
         "data": attr.label_list(
@@ -67,6 +86,12 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
         "license_files": attr.label_list(
             allow_files = True,
             doc = "Its text, and notices: a `program_bundle` has those of its programs.",
+        ),
+        "samples": attr.int(
+            default = _DEFAULT_SAMPLES,
+            doc = "Calls of each method in eager mode, before `torch.export`, that the exported program must agree with; more, if " +
+                  "dynamic sizes need more. Each `program_test` compares its program with them. 0 for none; -1 for the " +
+                  "compiler's default, the example inputs and a variation of them.",
         ),
         "seed": attr.int(
             default = 0,

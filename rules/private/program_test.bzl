@@ -33,8 +33,9 @@ def _input_arguments(ctx):
     return arguments
 
 def _program_test_impl(ctx):
-    fail_with_all(ctx.label, tolerance_problems(ctx.attr.atol, ctx.attr.rtol, ctx.attr.seeds, ctx.attr.tolerances))
     info = ctx.attr.program[DelegateProgramInfo]
+    settings = ctx.attr
+    fail_with_all(ctx.label, tolerance_problems(settings.atol, settings.rtol, settings.seeds, settings.tolerances, settings.least_snr, info.exported))
     program = info.host_program or info.program
     arguments = [
         quoted("--label=" + label_text(ctx.label)),
@@ -54,6 +55,14 @@ def _program_test_impl(ctx):
         quoted("--tolerance=%s=%s" % (dtype, tolerance))
         for dtype, tolerance in sorted(ctx.attr.tolerances.items())
     ]
+    samples = info.exported.samples
+    if samples:
+        arguments.append("--samples-file=" + runfiles_path(ctx, samples))
+        files.append(samples)
+        if info.exported.quantized:
+            arguments.append("--least-snr=" + (ctx.attr.least_snr or "-inf"))
+    else:
+        arguments.append("--samples-file=")
     if info.weights:
         arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
         files.append(info.weights)
@@ -78,7 +87,8 @@ def _program_test_impl(ctx):
 program_test = rule(
     implementation = _program_test_impl,
     doc = """\
-Runs a program on this host and compares every output with the exported program in eager mode.
+Runs a program on this host and compares every output with the exported program in eager mode, and with what the model's
+own module returned before its export.
 
 No device is needed: the backend's reference executor runs a delegate's blob, from the blob alone. Each element of
 an output may differ from eager mode by `atol + rtol * |eager|`.
@@ -114,6 +124,10 @@ compiler of the device translates them.
         inputs_entry = attr.string(
             doc = "`module:function` in one of `srcs`: returns inputs to try, besides those of `inputs`. Each is a tensor, a " +
                   "tuple of arguments, or a dict of tensors by input; for several methods, a dict of lists of these.",
+        ),
+        least_snr = attr.string(
+            doc = "Least signal-to-noise ratio, in dB, of the outputs of a quantized program against those of the model in float, " +
+                  "for the model's samples. No limit by default: the figures are in the table.",
         ),
         program = attr.label(
             mandatory = True,

@@ -76,7 +76,17 @@ def _quantized_program_impl(ctx):
     )
 
     # The nodes of the quantized program refer to the same lines.
-    return exported_outputs(ctx, program, signature, exported.sources, exported.license, exported.license_files)
+    return exported_outputs(
+        ctx,
+        program,
+        signature,
+        exported.sources,
+        # Quantized inputs are other values than those of the model's calls.
+        None if ctx.attr.quantize_io else exported.samples,
+        license = exported.license,
+        license_files = exported.license_files,
+        quantized = True,
+    )
 
 quantized_program = rule(
     implementation = _quantized_program_impl,

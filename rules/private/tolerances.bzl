@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of a `program_test`'s settings, before anything is built.
 
-`delegatec.verify.tolerances` is the authority.
+`delegatec.samples.tolerances` is the authority.
 """
 
 load(":options.bzl", "did_you_mean", "problem")
@@ -19,7 +19,7 @@ def _is_number(text):
         return False
     return not mark or (exponent[1:] if exponent[:1] in ["+", "-"] else exponent).isdigit()
 
-def tolerance_problems(atol, rtol, seeds, tolerances):
+def tolerance_problems(atol, rtol, seeds, tolerances, least_snr, exported):
     """Returns what is wrong with the settings of a test.
 
     Args:
@@ -27,6 +27,8 @@ def tolerance_problems(atol, rtol, seeds, tolerances):
         rtol: likewise.
         seeds: number of random inputs.
         tolerances: dict of dtype to "ATOL" or "ATOL,RTOL".
+        least_snr: a string, empty for no limit.
+        exported: the ExportedProgramInfo of the program.
 
     Returns:
         A list of `problem`.
@@ -37,6 +39,14 @@ def tolerance_problems(atol, rtol, seeds, tolerances):
     for name, value in [("atol", atol), ("rtol", rtol)]:
         if value and not _is_number(value):
             problems.append(problem("DC514", "%s cannot be \"%s\"" % (name, value), expected = _NUMBER))
+    if least_snr and not _is_number(least_snr[1:] if least_snr.startswith("-") else least_snr):
+        problems.append(problem("DC514", "least_snr cannot be \"%s\"" % least_snr, expected = "a number of decibels, such as \"20\""))
+    if least_snr and not (exported.quantized and exported.samples):
+        problems.append(problem(
+            "DC423",
+            "least_snr has no effect: %s" % ("there are no samples of the model" if exported.quantized else "the program is not quantized"),
+            expected = "a program of a quantized_program without quantize_io, whose exported_program has samples, or no least_snr",
+        ))
     for dtype, value in tolerances.items():
         if dtype not in DTYPES:
             problems.append(problem(

@@ -57,6 +57,11 @@ TABLE: list[tuple[str, Callable[[Path], None], set[str]]] = [
         replacing("cached/BUILD.bazel", 'name = "net",', 'name = "net",\n    seed = 7,'),
         EXPORT,
     ),
+    (
+        "more samples of the model",
+        replacing("cached/BUILD.bazel", 'name = "net",', 'name = "net",\n    samples = 5,'),
+        EXPORT,
+    ),
     ("a comment in the compiler", appending("python/delegatec/edge/source.py", "# The end.\n"), ALL),
 ]
 

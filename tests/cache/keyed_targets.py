@@ -43,6 +43,8 @@ sh_test(name = "of_bazel", srcs = ["second.py"])
 filegroup(name = "also_of_bazel")
 exported_program(name = "fixed", srcs = ["net.py"], entry = "net:build")
 exported_program(name = "fixed_again", srcs = ["net.py"], entry = "net:build")
+quantized_program(name = "fixed_int8", activation = "float", program = ":fixed")
+portable_program(name = "fixed_int8_portable", program = ":fixed_int8")
 mps_program(name = "fixed_mps", program = ":fixed")
 mps_program(name = "other_mps", program = ":fixed")
 program_variants(
@@ -161,6 +163,7 @@ TARGETS: Final[dict[str, Keyed]] = {
             "data": '["net.safetensors", "BUILD.bazel"]',
             "deps": '[":library"]',
             "entry": '"net:other"',
+            "samples": "3",
             "seed": "3",
             "srcs": '["net.py", "second.py"]',
             "weights_alignment": "64",
@@ -232,6 +235,7 @@ TARGETS: Final[dict[str, Keyed]] = {
             "tolerances": '{"float32": "1"}',
         },
     ),
+    "tested_in_int8": Keyed("program_test", {"program": '":fixed_int8_portable"'}, {"least_snr": '"20"'}),
     "runtime": Keyed(
         "program_runtime",
         {"deps": '[":library"]', "runtime": '"second:RUNTIME"'},

@@ -11,6 +11,7 @@ from typing import Final
 
 import torch
 from mistake import HEAD, Mistake, net, run
+from safetensors.torch import save
 
 _LOWER: Final = "lower --label=//pkg:net --program=a.pt2 --pte=net.pte"
 _MODELS: Final = Path(__file__).parent / "models"
@@ -226,6 +227,23 @@ PROGRAMS: Final[tuple[Mistake, ...]] = (
         first=("export", "--entry=good:build", "--source=good.py", "--seed=1", "--program=a.pt2"),
         lines=16,
         recorded=False,
+    ),
+    run(
+        "verifies with the samples of another export",
+        "DC502",
+        "the module itself returned",
+        "from one export",
+        command="verify --program=good.pt2 --pte=good.pte --samples-file=a.samples.safetensors",
+        first=("export", "--entry=good:build", "--source=good.py", "--seed=1", "--program=a.pt2"),
+        lines=16,
+        recorded=False,
+    ),
+    run(
+        "passes weights as samples of the model",
+        "DC131",
+        "it has no calls",
+        command="verify --program=good.pt2 --pte=good.pte --samples-file=weights.safetensors",
+        files={"weights.safetensors": save({"a": torch.ones(1)})},
     ),
     run(
         "tolerates everything",

@@ -217,7 +217,8 @@ _PROGRAM: Final = "return type('Program', (), {{'run': lambda self, method, inpu
 
 def runtime(does: str, code: str, *words: str, text: str) -> Mistake:
     """The source of a runtime plug-in."""
-    command = "verify --program=good.pt2 --pte=good.pte --seeds=0 --runtime=npu:RUNTIME --import-path=."
+    flags = "--samples-file= --seeds=0 --runtime=npu:RUNTIME --import-path=."
+    command = f"verify --program=good.pt2 --pte=good.pte {flags}"
     return run(does, code, *words, command=command, files={"npu.py": text})
 
 

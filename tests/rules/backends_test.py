@@ -15,7 +15,7 @@ from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
 from delegatec.quantize import settings
-from delegatec.verify import tolerances
+from delegatec.samples import tolerances
 
 
 def table_of_the_rules() -> dict[str, dict[str, Any]]:

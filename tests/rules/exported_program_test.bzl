@@ -2,14 +2,14 @@
 """The outputs and actions of `exported_program`."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "ExportedProgramInfo")
+load("//rules:defs.bzl", "ExportedProgramInfo", "exported_program")
 load(":actions.bzl", "action_of", "external_path", "flags_of", "names_of")
 
 def _export_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     action = action_of(env, "TorchExport")
-    asserts.equals(env, ["mlp.pt2", "mlp.signature.json", "mlp.sources.json"], names_of(action.outputs))
+    asserts.equals(env, ["mlp.pt2", "mlp.samples.safetensors", "mlp.signature.json", "mlp.sources.json"], names_of(action.outputs))
 
     info = target[ExportedProgramInfo]
     asserts.equals(env, "mlp.pt2", info.program.basename)
@@ -17,6 +17,9 @@ def _export_test_impl(ctx):
     asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.signature.json"], names_of(target[OutputGroupInfo].signature))
     asserts.equals(env, ["mlp.sources.json"], names_of(target[OutputGroupInfo].sources))
+    asserts.equals(env, [info.samples], target[OutputGroupInfo].samples.to_list())
+    asserts.equals(env, ["mlp.samples.safetensors"], names_of(target[OutputGroupInfo].samples))
+    asserts.false(env, info.quantized)
 
     # The weights are written from the archive, on demand only.
     weights = action_of(env, "DelegateWeights")
@@ -54,6 +57,10 @@ def _quantize_test_impl(ctx):
     asserts.equals(env, ["mlp_int8.ptd"], names_of(action_of(env, "DelegateWeights").outputs))
     asserts.equals(env, "mlp_int8.ptd", info.weights.basename)
 
+    # Its tests compare with the model in float, unless the inputs are quantized.
+    asserts.true(env, info.quantized)
+    asserts.equals(env, None, info.samples)
+
     flags = flags_of(action)
     asserts.true(env, flags["program"][0].endswith("tests/rules/models/mlp.pt2"))
     asserts.equals(env, ["mlp_samples:build"], flags["entry"])
@@ -79,6 +86,22 @@ def _quantize_test_impl(ctx):
     return analysistest.end(env)
 
 _quantize_test = analysistest.make(_quantize_test_impl)
+
+_SAMPLES = [-1, 0, 5]
+
+def _samples_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[ExportedProgramInfo]
+    action = action_of(env, "TorchExport")
+    asserts.equals(env, [ctx.attr.samples], flags_of(action).get("samples", [""]))
+    asserts.equals(env, ctx.attr.samples != "0", "samples-file" in flags_of(action))
+    asserts.equals(env, ctx.attr.samples == "0", info.samples == None)
+    return analysistest.end(env)
+
+_samples_test = analysistest.make(
+    _samples_test_impl,
+    attrs = {"samples": attr.string()},
+)
 
 def _hermetic_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -110,6 +133,21 @@ def exported_program_tests(name):
         size = "small",
         target_under_test = "//tests/rules/models:mlp",
     )
+    for samples in _SAMPLES:
+        sampled = "%s_samples_%d" % (name, samples)
+        exported_program(
+            name = sampled + "_program",
+            srcs = ["//tests/rules/models:mlp.py"],
+            entry = "mlp:build",
+            samples = samples,
+            tags = ["manual"],
+        )
+        _samples_test(
+            name = sampled,
+            size = "small",
+            samples = str(samples) if samples >= 0 else "",
+            target_under_test = ":%s_program" % sampled,
+        )
     _hermetic_test(
         name = name + "_hermetic_export",
         size = "small",
@@ -141,5 +179,5 @@ def exported_program_tests(name):
             name + "_quantization",
             name + "_hermetic_export",
             name + "_hermetic_lowering",
-        ],
+        ] + ["%s_samples_%d" % (name, samples) for samples in _SAMPLES],
     )

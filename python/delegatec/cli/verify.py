@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -21,6 +22,7 @@ from delegatec.cli.progress import Progress
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, find_sources
 from delegatec.cli.trusted import add_trusted_argument
+from delegatec.files import samples_path
 
 if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from delegatec.verify import Verification
     from delegatec.verify.departure import Methods
 
-INPUTS = ("program", "sources", "pte", "ptd", "manifest", "inputs", "source", "data")
+INPUTS = ("program", "sources", "samples_file", "pte", "ptd", "manifest", "inputs", "source", "data")
 
 # The part of Bazel's time limit after which the search for a departure ends.
 _SEARCH_SHARE: Final = 0.7
@@ -66,6 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:ATTRIBUTE",
         help="runtime plug-in, such as executorch_runtime:RUNTIME, that runs the program as well",
     )
+    parser.add_argument(
+        "--samples-file",
+        default=None,
+        metavar="IN.safetensors",
+        help="what the model itself returned, as `export --samples-file` writes it (default: "
+        "NAME.samples.safetensors next to the .pt2, if it exists); empty for none",
+    )
     tolerances = parser.add_argument_group("tolerances")
     for flag, kind in (("--atol", "absolute"), ("--rtol", "relative")):
         tolerances.add_argument(
@@ -81,6 +90,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DTYPE=ATOL[,RTOL]",
         help="tolerance of the outputs of one dtype, also of integers, which are exact otherwise",
     )
+    tolerances.add_argument(
+        "--least-snr",
+        type=_checked(_decibels),
+        default=None,
+        metavar="DB",
+        help="least signal-to-noise ratio of outputs against those of --samples-file, instead of tolerances: "
+        "for quantized programs; -inf for no limit",
+    )
     inputs = parser.add_argument_group("inputs, besides the model's examples")
     inputs.add_argument(
         "--inputs",
@@ -93,7 +110,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_argument("--seeds", type=count, default=3, help="variations of the examples (default: 3)")
 
 
-complete = find_sources
+def complete(arguments: argparse.Namespace) -> None:
+    """Sets the defaults of `--sources` and `--samples-file`."""
+    find_sources(arguments)
+    if arguments.samples_file is None:
+        path = samples_path(arguments.program)
+        arguments.samples_file = path if os.path.exists(path) else ""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -104,6 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.backends import builtin_backends
     from delegatec.diagnostics import DelegatecError, render
     from delegatec.frontend import archive
+    from delegatec.frontend.samples_file import read_samples as read_recorded
     from delegatec.verify.runtime_plugin import find_runtime
     from delegatec.verify.verification import verify_program
 
@@ -127,6 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
             registry,
             ptd=arguments.ptd or None,
             constant_methods=model.constant_methods,
+            recorded=read_recorded(arguments.samples_file) if arguments.samples_file else None,
+            least_snr=arguments.least_snr,
             **settings,
         )
     except DelegatecError as error:
@@ -156,6 +181,7 @@ def _departures(
     from delegatec.lowering import lower
     from delegatec.report.manifest import from_json
     from delegatec.verify.departure import Search
+    from delegatec.verify.outputs import EXPORTED
 
     flags = parsed_flags([*read_document(arguments.manifest, from_json).flags])
     options = options_of(flags) | options_of(arguments)
@@ -182,7 +208,9 @@ def _departures(
         progress.show(f"comparing {name}")
 
     search = Search(lambda: load().methods, lowered, registry, is_late=is_late, on_value=announce, **settings)
-    first = {each.method: each for each in reversed(result.results) if not each.passed}
+    # The values of the exported program are known; of the module itself, only its outputs.
+    wrong = [each for each in result.results if not each.passed and each.call.oracle == EXPORTED]
+    first = {each.method: each for each in reversed(wrong)}
     departures = {name: found for name, failure in first.items() if (found := search.find(failure))}
     progress.show("")
     return departures
@@ -200,6 +228,7 @@ def _write_results(
     """
     from delegatec.diagnostics import render
     from delegatec.verify.executors import REFERENCE
+    from delegatec.verify.outputs import EXPORTED
 
     cases = []
     for worst in result.worst():
@@ -207,12 +236,14 @@ def _write_results(
         if (c := worst.comparison) is not None:
             figures |= {"max abs": f"{c.max_abs:.6g}", "max rel": f"{c.max_rel:.6g}"}
             figures |= {"cosine": f"{c.cosine:.9g}", "SNR dB": f"{c.snr_db:.4g}"}
-            figures["tolerance"] = worst.tolerance
-        reasons = [worst.problem, (departures or {}).get(worst.method)] if worst.problem else []
+            figures["tolerance"] = worst.tolerance if worst.least_snr is None else worst.limit
+        departure = (departures or {}).get(worst.method) if worst.call.oracle == EXPORTED else None
+        reasons = [worst.problem, departure] if worst.problem else []
         failure = render(filter(None, reasons))
         name = f"{worst.method}, output {worst.output} {worst.path}".rstrip()
-        place = "" if worst.executor == REFERENCE else f", in {worst.executor}"
-        cases.append(Case(name + place, figures, failure))
+        name += "" if worst.executor == REFERENCE else f", in {worst.executor}"
+        name += "" if worst.call.oracle == EXPORTED else f", against the {worst.call.oracle}"
+        cases.append(Case(name, figures, failure))
     told = [each.problem for each in result.results]
     rest = [each for each in result.diagnostics if each not in told]
     write_junit(label, cases + [Case(each.message, failure=render([each])) for each in rest])
@@ -229,6 +260,13 @@ def _number(text: str) -> float:
     from delegatec.samples.tolerances import parse_number
 
     return parse_number(text)
+
+
+def _decibels(text: str) -> float:
+    value = float(text)
+    if math.isnan(value) or value == math.inf:
+        raise ValueError(f"{text}: expected a number, or -inf")
+    return value
 
 
 def _tolerance(text: str) -> tuple[Any, Any]:

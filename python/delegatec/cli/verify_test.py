@@ -13,6 +13,8 @@ from torch.export import export
 
 from delegatec.cli.main import run_verb
 from delegatec.frontend import archive
+from delegatec.frontend.samples_file import save_samples
+from delegatec.samples.recorded import RecordedCall, RecordedSamples
 from delegatec.verify import aten_kernels
 
 
@@ -88,6 +90,33 @@ def test_a_failure_names_the_first_value_that_departs(
     assert failure is not None and failure.text is not None
     assert "DC502" in (failure.get("message") or "") and "DC510" in failure.text
     assert suite[2].find("failure") is None
+
+
+def test_what_the_module_itself_returned(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    xml = _junit(folder, monkeypatch)
+    inputs = (torch.randn(3, 4), torch.arange(5))
+    results = [("[0]", 0), ("[1]", 1), ("[2]", 2)]
+    outputs = tuple((path, Net()(*inputs)[index]) for path, index in results)
+    near = (*outputs[:2], ("[2]", outputs[2][1] + 1))
+    path = folder / "a.samples.safetensors"
+    save_samples(RecordedSamples((RecordedCall("other", "example", inputs, outputs),)), str(path))
+    assert _verify(folder, f"--samples-file={path}") == 0
+    assert "other    2 [2]   int64[5]       module            example" in capsys.readouterr().out
+    names = [case.get("name") for case in ElementTree.parse(xml).getroot()[0]]
+    assert names[6:] == [f"other, output {each} [{each}], against the module" for each in range(3)]
+
+    # The samples of the model are found next to it, as its lines are.
+    path = folder / "model.samples.safetensors"
+    save_samples(RecordedSamples((RecordedCall("other", "example", inputs, near),)), str(path))
+    try:
+        assert _verify(folder) == 1
+        assert "the module itself returned 2" in capsys.readouterr().err
+        assert _verify(folder, "--least-snr=5") == 0  # ids up to 4, and 1 more
+        assert _verify(folder, "--samples-file=") == 0
+    finally:
+        path.unlink()
 
 
 def test_rules_that_match_nothing_on_the_way_to_a_value(

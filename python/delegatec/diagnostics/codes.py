@@ -120,6 +120,6 @@ CODES: Final[dict[str, str]] = {
     "DC511": "A program differs from what was recorded of it.",
     "DC512": "An index or a bundle has no programs.",
     "DC513": "What was recorded of a program is damaged.",
-    "DC514": "A tolerance or the number of random inputs of a test is invalid.",
+    "DC514": "A tolerance, or the number of random inputs or samples, is invalid.",
     "DC516": "A runtime plug-in cannot be imported, or does not define a valid runtime.",
 }

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
@@ -14,7 +15,10 @@ from delegatec.samples.compare import Comparison, compare
 from delegatec.samples.tolerances import EXACT, Tolerance, Tolerances
 from delegatec.verify.executors import REFERENCE
 
-FIGURES: Final = ("max abs", "max rel", "cosine", "SNR dB")
+EXPORTED: Final = "exported program"
+MODULE: Final = "module"
+_RETURNS: Final = {EXPORTED: "eager mode returns", MODULE: "the module itself returned"}
+_HELP: Final = {EXPORTED: "", MODULE: "build the program, its .pt2 and the samples from one export"}
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,13 @@ class Call:
         method: the method.
         trial: name of the inputs: "example" or the seed.
         executor: what ran the program: "reference", or the name of a runtime.
+        oracle: what it is compared with: the exported program, or what the module itself returned for it.
     """
 
     method: str
     trial: str
     executor: str = REFERENCE
+    oracle: str = EXPORTED
 
     def __str__(self) -> str:
         place = "" if self.executor == REFERENCE else f" in {self.executor}"
@@ -48,6 +54,7 @@ class OutputResult:
         comparison: its difference from eager mode; None if shape or dtype differ.
         tolerance: the allowed difference.
         problem: what is wrong; None if the output is correct.
+        least_snr: the least signal-to-noise ratio, in dB, if that is what counts instead of the tolerance.
     """
 
     call: Call
@@ -57,6 +64,7 @@ class OutputResult:
     comparison: Comparison | None
     tolerance: Tolerance = EXACT
     problem: Diagnostic | None = None
+    least_snr: float | None = None
 
     @property
     def method(self) -> str:
@@ -76,21 +84,32 @@ class OutputResult:
     @property
     def passed(self) -> bool:
         """Whether the output is correct."""
-        return self.comparison is not None and self.comparison.passed
+        return self.problem is None
 
+    @property
+    def limit(self) -> str:
+        """What an output must meet, as a text."""
+        if self.least_snr is None:
+            return f"|difference| <= {self.tolerance}"
+        return f"a signal-to-noise ratio of at least {self.least_snr:g} dB"
 
-def figures(comparison: Comparison | None) -> tuple[str, ...]:
-    """Returns the `FIGURES` of a comparison, for a table."""
-    if comparison is None:
-        return ("-",) * len(FIGURES)
-    c = comparison
-    return f"{c.max_abs:.3g}", f"{c.max_rel:.3g}", f"{c.cosine:.7f}", f"{c.snr_db:.1f}"
+    @property
+    def verdict(self) -> str:
+        """The last column of a table."""
+        if not self.passed:
+            return "FAILED"
+        if self.least_snr == -math.inf:
+            return "quantized, without a limit"
+        is_vacuous = self.comparison is not None and self.comparison.vacuous and self.least_snr is None
+        return "ok, as zeros would be" if is_vacuous else "ok"
 
 
 def vacuous(results: Sequence[OutputResult]) -> list[Diagnostic]:
-    """Returns a diagnostic for each output whose comparison cannot fail."""
+    """Returns a diagnostic for each output whose comparison with the exported program cannot fail."""
     by_output: dict[tuple[str, str], list[OutputResult]] = {}
     for result in results:
+        if result.call.oracle != EXPORTED:
+            continue
         output = f"{result.output} {result.path}".rstrip()
         by_output.setdefault((result.method, output), []).append(result)
     return [
@@ -113,11 +132,13 @@ class Outputs:
 
     Attributes:
         tolerances: by dtype.
+        least_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
         results: comparisons of tensors and numbers.
         diagnostics: DC502 for other values, DC503 for another dtype or shape.
     """
 
     tolerances: Tolerances
+    least_snr: float | None = None
     results: list[OutputResult] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
@@ -129,39 +150,39 @@ class Outputs:
             index: its index.
             path: its path in the result.
             actual: the program's result: a tensor, a number, a string or None.
-            expected: the result in eager mode.
+            expected: the model's.
         """
-        where = f"{call}, output {index} {path}".rstrip()
+        where, returns = f"{call}, output {index} {path}".rstrip(), _RETURNS[call.oracle]
         if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
             if not isinstance(expected, (bool, int, float)) or not isinstance(actual, (bool, int, float)):
                 if actual != expected:  # None or a string
-                    message = f"{where} is {actual!r}; eager mode returns {expected!r}"
-                    self.diagnostics.append(Diagnostic(code="DC502", message=message))
+                    self._report(call, "DC502", f"{where} is {actual!r}; {returns} {expected!r}")
                 return
             actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
             actual = actual.to(expected.dtype)
-        problem = None
         kind = _kind(actual)
         if kind != _kind(expected):
-            message = f"{where} is {kind}; eager mode returns {_kind(expected)}"
-            problem = Diagnostic(code="DC503", message=message)
-            self.diagnostics.append(problem)
+            problem = self._report(call, "DC503", f"{where} is {kind}; {returns} {_kind(expected)}")
             self.results.append(OutputResult(call, index, path, kind, None, problem=problem))
             return
-        tolerance = self.tolerances.of(expected.dtype)
-        result = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
-        if not result.passed:
-            problem = Diagnostic(
-                code="DC502",
-                message=(
-                    f"{where} ({kind}): {result.failures} of {result.elements} elements are wrong;"
-                    f" element {list(result.worst_index or ())} is {result.worst_actual:.9g},"
-                    f" eager mode returns {result.worst_expected:.9g}"
-                ),
-                expected=f"|difference| <= {tolerance}",
+        tolerance = EXACT if self.least_snr is not None else self.tolerances.of(expected.dtype)
+        c = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
+        result = OutputResult(call, index, path, kind, c, tolerance, least_snr=self.least_snr)
+        if not (c.passed if self.least_snr is None else c.snr_db >= self.least_snr):
+            message = (
+                f"{where} ({kind}): {c.failures} of {c.elements} elements are wrong;"
+                f" element {list(c.worst_index or ())} is {c.worst_actual:.9g},"
+                f" {returns} {c.worst_expected:.9g}"
             )
-            self.diagnostics.append(problem)
-        self.results.append(OutputResult(call, index, path, kind, result, tolerance, problem))
+            if self.least_snr is not None:
+                message = f"{where} ({kind}): the signal-to-noise ratio is {c.snr_db:.4g} dB"
+            result = replace(result, problem=self._report(call, "DC502", message, result.limit))
+        self.results.append(result)
+
+    def _report(self, call: Call, code: str, message: str, expected: str = "") -> Diagnostic:
+        problem = Diagnostic(code, message, expected=expected, help=_HELP[call.oracle])
+        self.diagnostics.append(problem)
+        return problem
 
 
 def _kind(value: Any) -> str:
