@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from delegatec.diagnostics import Diagnostic
+from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
 from delegatec.edge.runnable import runnable
 from delegatec.program.reader import read_flat_tensors, read_program
@@ -124,11 +124,12 @@ def verify_program(
         count = len(program.method(name).inputs)
         _verify_method(name, model, count, executors, buffers, inputs, outputs)
     outputs.diagnostics.extend(vacuous(outputs.results))
-    if recorded is not None and recorded.calls:
-        _verify_recorded(recorded, program, load(), outputs, least_snr)
     for name, value in constants.items():
         for executor in executors:
             _verify_constants(name, flatten(value)[0], executor, outputs)
+    if recorded is not None and recorded.calls:
+        executors.clear()  # A large program is in memory once.
+        _verify_recorded(recorded, program, load(), outputs, least_snr)
     return Verification(tuple(outputs.results), tuple(outputs.diagnostics))
 
 
@@ -188,7 +189,11 @@ def _verify_recorded(
 def _verify_constants(name: str, expected: Sequence[Any], executor: Executor, outputs: Outputs) -> None:
     exact = replace(outputs, tolerances=Tolerances(0.0, 0.0))
     call = Call(name, "constant", executor.name)
-    actual = executor.run(name, [])
+    try:
+        actual = executor.run(name, [])
+    except DelegatecError as error:
+        outputs.diagnostics.extend(error.diagnostics)
+        return
     for index, (a, e) in enumerate(zip(actual, matching(expected, len(actual), name), strict=True)):
         if isinstance(e, torch.Tensor):
             exact.compare(call, index, "", a, e)
