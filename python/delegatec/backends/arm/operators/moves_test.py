@@ -121,7 +121,7 @@ def test_a_value_without_an_operator_has_a_type_of_the_specification() -> None:
 
     args = torch.rand(2, 3), torch.rand(2, 3).bfloat16()
     for specification in ("TOSA-1.0+FP", "TOSA-1.0+FP+bf16"):
-        compiled = compile_module("tosa", Call(function), args, specification=specification)
+        compiled = compile_module(Call(function), args, specification=specification)
         graphs = [read_blob(memoryview(blob)) for blob in compiled.blobs()]
         found = {value.dtype for graph in graphs for each in graph.operations for value in each.outputs}
         assert (DType.BF16 in found) == ("bf16" in specification)
