@@ -62,6 +62,7 @@ from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.strides import drop_strides, record_dim_orders, reject_strides
+from delegatec.edge.view_writes import functionalize_views
 
 _SETS: Final = (set, frozenset, list, tuple)
 # Key in the metadata of a graph module that `to_edge` has edited.
@@ -163,7 +164,7 @@ def to_edge(
     program = _adopt(exported, method)
     reject_strides(program)
     dynamic = dynamic_dimensions(program)
-    functional = [functionalize(each) for each in program.walk()]
+    functional = [functionalize(each) or functionalize_views(each) for each in program.walk()]
     if not all((inlined, *functional)) or functions(program):
         reject_writes(program)
         program = _retrace(exported, program, len(origins))

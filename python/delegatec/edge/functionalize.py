@@ -3,8 +3,8 @@
 
 torch.export keeps operators such as `relu_`. If the written tensor is the complete result of an operator, or
 a complete buffer, and no view observes the write, then the write defines a new value for all later uses, and
-the buffer's final value. All other writes (observed by views, or to inputs) need torch's functionalization of
-the complete program, which is the caller's fallback.
+the buffer's final value. `view_writes` replaces writes that views observe. All others, such as those to
+inputs, need torch's functionalization of the complete program, which is the caller's fallback.
 """
 
 from __future__ import annotations
@@ -56,13 +56,9 @@ def functionalize(program: EdgeProgram) -> bool:
         return False
     roots = storage_roots(program.graph)
     order = {node: position for position, node in enumerate(program.graph.nodes)}
-    buffers = {
-        node: spec.target
-        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
-        if spec.kind is InputKind.BUFFER
-    }
+    buffers = buffer_names(program)
     builder = Builder(program)
-    if not all(_is_local(node, roots, buffers) and _keeps_type(builder, node) for node in found):
+    if not all(_is_local(node, roots, buffers) and keeps_type(builder, node) for node in found):
         return False
     if _is_seen_by_views(found, roots, order):
         return False
@@ -78,8 +74,17 @@ def functionalize(program: EdgeProgram) -> bool:
         node.target = functional
         if roots[node] in buffers:
             lasting[buffers[roots[node]]] = node
-    _leave(program, lasting)
+    leave(program, lasting)
     return True
+
+
+def buffer_names(program: EdgeProgram) -> dict[Node, str | None]:
+    """Returns the placeholder of each buffer -> its fully qualified name."""
+    return {
+        node: spec.target
+        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
+        if spec.kind is InputKind.BUFFER
+    }
 
 
 def _drop_other_names(program: EdgeProgram) -> None:
@@ -107,7 +112,7 @@ def _returns_operand(node: Node) -> bool:
     return same and not bound["copy"]
 
 
-def _leave(program: EdgeProgram, lasting: Mapping[str | None, Node]) -> None:
+def leave(program: EdgeProgram, lasting: Mapping[str | None, Node]) -> None:
     """Returns the new values of buffers as the first results, and updates their specs."""
     output = program.output_node()
     results: Any = output.args[0]
@@ -157,7 +162,7 @@ def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: 
     for node in found:
         times.setdefault(roots[node], []).append(order[node])
     for node, root in roots.items():
-        if root in times and _may_be_view(node) and node.users:
+        if root in times and may_be_view(node) and node.users:
             last = max(order[user] for user in node.users)
             written = bisect_right(times[root], order[node])
             if written < len(times[root]) and times[root][written] < last:
@@ -165,8 +170,8 @@ def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: 
     return False
 
 
-def _keeps_type(builder: Builder, node: Node) -> bool:
-    """Whether the functional form has the dtype and sizes of the tensor that `node` writes to.
+def keeps_type(builder: Builder, node: Node) -> bool:
+    """Returns whether the functional form has the dtype and sizes of the tensor that `node` writes to.
 
     A write converts to the tensor's dtype; the functional form of `half.add_(float)` promotes.
     """
@@ -186,21 +191,24 @@ def storage_roots(graph: Graph) -> dict[Node, Node]:
     roots: dict[Node, Node] = {}
     for node in graph.nodes:
         source = node.args[0] if node.args else None
-        passes_on = isinstance(source, Node) and (_may_be_view(node) or writes(node))
+        passes_on = isinstance(source, Node) and (may_be_view(node) or writes(node))
         roots[node] = roots[source] if passes_on and isinstance(source, Node) else node
     return roots
 
 
-def _may_be_view(node: Node) -> bool:
-    """Whether the result of `node` may be a view of its first argument."""
+def may_be_view(node: Node) -> bool:
+    """Returns whether the result of `node` may be a view of its first argument."""
     if node.op != "call_function" or writes(node):
         return False
     if not isinstance(node.target, OpOverload):
         return True
     # `reshape`, `contiguous` and their like return a view or a copy, and their schemas say neither
-    return node.target._opname in _MAYBE_VIEWS or any(
-        r.alias_info is not None for r in node.target._schema.returns
-    )
+    return is_view_or_copy(node) or any(r.alias_info is not None for r in node.target._schema.returns)
+
+
+def is_view_or_copy(node: Node) -> bool:
+    """Returns whether the result of `node` is a view or a copy, depending on strides, dtypes or a mode."""
+    return isinstance(node.target, OpOverload) and node.target._opname in _MAYBE_VIEWS
 
 
 def views_of_several(program: EdgeProgram) -> set[OpOverload]:
@@ -208,10 +216,11 @@ def views_of_several(program: EdgeProgram) -> set[OpOverload]:
 
     torch's functionalization does not know them, unless they are decomposed.
     """
-    return {node.target for node in program.graph.nodes if _may_view_several(node)}
+    return {node.target for node in program.graph.nodes if may_view_several(node)}
 
 
-def _may_view_several(node: Node) -> bool:
+def may_view_several(node: Node) -> bool:
+    """Returns whether the results of `node` may be views of the tensors of a list."""
     if not isinstance(node.target, OpOverload) or node.target._opname not in _MAYBE_VIEWS_OF_SEVERAL:
         return False
     *_, tensors = node.args[: 2 if node.target._opname == "einsum" else 1]
