@@ -104,7 +104,7 @@ def _set(run: Run, call: Call, place: int, value: int) -> None:
     id = call.id(place)
     if not isinstance(run.values[id], SymIntT):
         reject(f"argument {place} of {call.name} is value {id}, which is not a SymInt")
-    run.symbols[id] = value
+    run.set_symbol(id, value)
 
 
 def _integer(run: Run, call: Call, place: int) -> int:
@@ -145,9 +145,17 @@ def _select_number(run: Run, call: Call) -> None:
         reject(f"{call.name} of {x} along dimension {dim}; it must be int32, and have one dimension")
     if not -x.sizes[0] <= index < x.sizes[0]:
         reject(f"{call.name} of element {index} of {x}")
-    run.dynamic = True
     _set(run, call, 3, int(staged[index]))
 
+
+NUMBERS: Final[dict[str, Semantics]] = {
+    "sym_size.int": _size,
+    "add": _arithmetic(lambda left, right: left + right),
+    "sub": _arithmetic(lambda left, right: left - right),
+    "mul": _arithmetic(lambda left, right: left * right),
+    "floordiv": _arithmetic(_floor),
+}
+"""Numbers that follow from sizes."""
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **{f"aten.{name}.default": _full(None) for name in ("full", "full_like")},
@@ -157,10 +165,6 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "aten.scalar_tensor.default": _scalar_tensor,
     "aten.constant_pad_nd.default": _pad,
     "et_vk.grid_priors.default": _grid_priors,
-    "sym_size.int": _size,
-    "add": _arithmetic(lambda left, right: left + right),
-    "sub": _arithmetic(lambda left, right: left - right),
-    "mul": _arithmetic(lambda left, right: left * right),
-    "floordiv": _arithmetic(_floor),
+    **NUMBERS,
     "et_vk.select_as_symint.default": _select_number,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -123,8 +123,8 @@ class VulkanReferenceExecutor:
             if isinstance(value, Tensor) and not run.is_resident(value):
                 value.value = None
         self._copy_in(run, inputs)
-        for call in graph.chain:
-            self._execute(run, Call(run, text(call.name), [int(id) for id in call.args]))
+        for call in self._calls(run):
+            self._execute(run, call)
         return [self._copy_out(run, int(id)) for id in graph.outputIds]
 
     def _build(self) -> Run:
@@ -135,7 +135,14 @@ class VulkanReferenceExecutor:
         for id, value in enumerate(graph.values):
             if value.contentType == Content.SymInt:
                 run.symbols[id] = value.content.value
+        for call in self._calls(run):
+            if call.name in creation.NUMBERS:  # which the runtime computes when it loads the blob, too
+                self._execute(run, call)
         return run
+
+    def _calls(self, run: Run) -> Iterator[Call]:
+        for call in self._blob.graph.chain:
+            yield Call(run, text(call.name), [int(id) for id in call.args])
 
     def _value(self, id: int, kind: int, content: Any) -> Any:
         if kind != Content.Tensor:
@@ -177,14 +184,14 @@ class VulkanReferenceExecutor:
         return view.view(dtype).reshape(sizes)
 
     def _copy_in(self, run: Run, inputs: Sequence[torch.Tensor]) -> None:
-        run.dynamic = False
+        run.changed.clear()
+        run.dynamic = True
         staged = []
         for id, given in zip(self._blob.graph.inputIds, inputs, strict=True):
             value = run.values[id]
             if id in run.symbols:
                 number = int(given.flatten()[0]) if given.dtype in (torch.int32, torch.int64) else 0
-                run.dynamic |= run.symbols[id] != number
-                run.symbols[id] = number
+                run.set_symbol(id, number)
             elif isinstance(value, Tensor):
                 staging = self._staging(id)
                 run.staging("nchw_to", value, staging)
@@ -192,7 +199,6 @@ class VulkanReferenceExecutor:
                     reject(f"input {id} is {short_name(given.dtype)}, and is staged as {short_name(staging)}")
                 if list(given.shape) != value.sizes:
                     run.resize(value, list(given.shape))
-                    run.dynamic = True
                 staged.append((value, given.to(staging)))
             else:
                 reject(f"input {id} is neither a tensor nor a SymInt")
@@ -219,6 +225,7 @@ class VulkanReferenceExecutor:
     def _execute(self, run: Run, call: Call) -> None:
         if call.name not in SEMANTICS:
             reject(f"it has no operator {call.name}")
+        run.dynamic = any(map(run.has_changed, call.ids))
         try:
             SEMANTICS[call.name](run, call)
         except (RuntimeError, LookupError, ValueError, ArithmeticError) as error:

@@ -230,3 +230,40 @@ def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
 
 
 # ---- dynamic shapes ----
+
+
+def _layer_beside(varying: tuple[int, ...]) -> tuple[Blob, torch.Tensor]:
+    """Returns a negation of an input of at most these sizes beside a layer of rank 4, and its weight."""
+    blob, weight = Blob(), torch.arange(6.0).reshape(2, 3)
+    first, image = blob.input(torch.ones(varying), WIDTH), blob.input(torch.ones(1, 4, 5, 3), WIDTH)
+    blob.call("aten.neg.default", first, blob.output(varying, place=WIDTH))
+    out = blob.output((1, 4, 5, 2), place=WIDTH)
+    blob.call("aten.linear.default", image, blob.constant(weight), None, out)
+    return blob, weight
+
+
+def test_calls_whose_arguments_are_the_same_are_not_resized() -> None:
+    blob, weight = _layer_beside((6, 3))
+    image = torch.randn(1, 4, 5, 3)
+    run = blob.executor()
+    for rows in (6, 2, 5, 5, 1):
+        x = torch.randn(rows, 3)
+        negative, product = run((x, image))
+        assert negative.equal(-x)
+        torch.testing.assert_close(product, image @ weight.T)
+
+
+def test_calls_with_another_argument_are_resized() -> None:
+    blob, _ = _layer_beside((6, 3))
+    message = blob.rejection(torch.ones(6, 3), torch.ones(1, 2, 5, 3))
+    assert "aten.linear.default" in message and "whose shape is dynamic" in message
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(6, 6), (4, 4)])
+def test_numbers_are_those_of_the_largest_sizes_until_an_input_changes(rows: int, expected: int) -> None:
+    blob = Blob()
+    x, size = blob.input(torch.ones(6, 3), WIDTH), blob.symbol(0)
+    blob.call("sym_size.int", x, 0, size)
+    blob.call("aten.full.default", [size], 1.0, *[None] * 4, blob.output((6,), place=WIDTH))
+    (result,) = blob.run(torch.ones(rows, 3))
+    assert result.tolist() == [1.0] * expected

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
-from delegatec_schemas.vulkan_graph import Content, MemoryLayout
+from delegatec_schemas.vulkan_graph import Content, MemoryLayout, ValueListT
 
 from delegatec.backends.vulkan.reference.kernels import bindings_of
 from delegatec.backends.vulkan.reference.tensors import (
@@ -37,7 +37,8 @@ class Run:
     Attributes:
         values: a tensor, constant, or content of the blob, by id.
         symbols: numbers that may change between runs, by id.
-        dynamic: whether shapes follow the inputs in this run.
+        changed: ids of the tensors and numbers whose sizes or values changed in this run.
+        dynamic: whether the current call resizes its results: the runtime does where an argument changed.
         unspecified: choices for unspecified behavior.
         limits: the largest images.
         staged: what the caller passed, by id.
@@ -49,6 +50,7 @@ class Run:
     ) -> None:
         self.values = list(values)
         self.symbols: dict[int, int] = {}
+        self.changed: set[int] = set()
         self.dynamic = False
         self.unspecified = unspecified
         self.limits = limits
@@ -83,7 +85,7 @@ class Run:
         Args:
             tensor: the result.
             value: its elements, in any dtype.
-            resizes: whether the operator resizes its result if shapes are dynamic.
+            resizes: whether the operator resizes its result if an argument changed.
         """
         shape = list(value.shape)
         if shape != tensor.sizes:
@@ -109,7 +111,22 @@ class Run:
         )
         if too_large:
             reject(f"{tensor} is resized to {shape}, and has memory for {tensor.largest}")
-        tensor.sizes = shape
+        if tensor.sizes != shape:
+            tensor.sizes = shape
+            self.changed.add(tensor.id)
+
+    def set_symbol(self, id: int, value: int) -> None:
+        """Sets a number (`set_symint`)."""
+        if self.symbols[id] != value:
+            self.symbols[id] = value
+            self.changed.add(id)
+
+    def has_changed(self, id: int) -> bool:
+        """Whether a value changed in this run, or an item of a list (`was_value_updated`)."""
+        value = self.values[id]
+        return id in self.changed or (
+            isinstance(value, ValueListT) and any(map(self.has_changed, value.items))
+        )
 
     def pack(
         self,
