@@ -165,7 +165,8 @@ def size_nodes(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _is_size(node: Node) -> bool:
-    return is_number(node) and (node.target is aten.sym_size.int or node.target in COMPUTED)
+    targets = (aten.sym_size.int, aten.sym_numel.default)
+    return is_number(node) and (node.target in targets or node.target in COMPUTED)
 
 
 class SizeNodes:

@@ -17,6 +17,7 @@ from delegatec.backends.common.table import OperatorTable
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Refusal, Rewrite, Rewrites
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_number
 
 
 @contextmanager
@@ -44,7 +45,8 @@ def recorded(rewrites: Rewrites) -> Iterator[Record]:
         if results is not None and not isinstance(results, Refusal):
             made = set()
             while (before := before.next) is not node:
-                made.add(str(before.target))
+                if not is_number(before):
+                    made.add(str(before.target))
             applied[node] = names[id(rewrite)], made
         return results
 

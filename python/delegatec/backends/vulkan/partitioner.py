@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
@@ -20,6 +21,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.quantized import Constant, QuantizedConstant, quantized_constant
 from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import size_nodes
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
 _DOC: Final = (
@@ -32,8 +34,9 @@ _HELP: Final = "quantize activations to int8, too, or do not quantize the convol
 class VulkanLegality(Legality[Settings]):
     """Legality of the calls of one program.
 
-    A convolution with a quantized weight is supported between quantized values only, together with the calls
-    that quantize and dequantize them.
+    A tensor that is an operand for its size alone is copied to the device like others. A convolution with a
+    quantized weight is supported between quantized values only, together with the calls that quantize and
+    dequantize them.
 
     Args:
         target: the backend.
@@ -49,6 +52,13 @@ class VulkanLegality(Legality[Settings]):
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """See `Legality.rejection`."""
+        for size in _measured(node):
+            refusal = self._target.exclusion(size)
+            if refusal is not None:
+                (tensor,) = size.all_input_nodes
+                return Rejection(
+                    node, refusal.rule, f"a size of {tensor.name}: {refusal.message}", refusal.help
+                )
         weight = _weight_of(node, self._constant)
         if weight is None:
             return super().rejection(program, node)
@@ -74,7 +84,11 @@ class VulkanPartitioner(TablePartitioner[Settings]):
         constant = Facts(program.fixed_constants()).constant
         found: list[Rejection] = []
         for node in nodes:
-            inputs = (each for each in node.all_input_nodes if each not in members and constant(each) is None)
+            sources = (
+                *node.all_input_nodes,
+                *(each for size in _measured(node) for each in size.all_input_nodes),
+            )
+            inputs = (each for each in sources if each not in members and constant(each) is None)
             if any(map(_is_quantized, inputs)):
                 found.append(_rejection(node, "an input"))
             elif _is_quantized(node) and any(user not in members for user in node.users):
@@ -85,6 +99,13 @@ class VulkanPartitioner(TablePartitioner[Settings]):
                 if not members.issuperset(needed):
                     found.append(Rejection(node, "boundary", f"its operands are quantized elsewhere. {_DOC}"))
         return found
+
+
+def _measured(node: Node) -> Iterator[Node]:
+    """Yields the sizes of tensors that the numbers among operands depend on: a delegate reads the tensors."""
+    for size in size_nodes([node]):
+        if isinstance(size.target, OpOverload):
+            yield size
 
 
 def _weight_of(node: Node, constant: Constant) -> QuantizedConstant | None:

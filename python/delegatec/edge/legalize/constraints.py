@@ -75,16 +75,12 @@ def bounded_shapes(
 
 def _numbers(node: Node) -> Iterator[tuple[Any, bool]]:
     """Yields numbers among the operands, and whether the argument is a size."""
-    sizes = {
-        each
-        for argument, value in zip(node.target._schema.arguments, bind(node).values(), strict=True)  # type: ignore[union-attr]
-        if "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step
-        for each in (value if isinstance(value, (tuple, list)) else [value])
-        if isinstance(each, Node)
-    }
-    for source in node.all_input_nodes:
-        if is_number(source):
-            yield source.meta["val"], source in sizes
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    for argument, value in zip(arguments, bind(node).values(), strict=True):
+        is_size = "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(each, Node) and is_number(each):
+                yield each.meta["val"], is_size
 
 
 def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Constraint[object]:

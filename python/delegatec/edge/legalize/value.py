@@ -16,7 +16,7 @@ from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.analysis.interval import Interval
 from delegatec.edge.arguments import broadcast
 from delegatec.edge.builder import Builder
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import is_number, sizes_key
 
 aten = torch.ops.aten
 
@@ -320,16 +320,16 @@ def _at(dim: int, index: Value) -> list[Node | None]:
 
 
 def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None = None) -> Value:
-    """Returns the value of an operand: a node, optionally converted to a dtype, or a number in that dtype."""
-    if isinstance(operand, Node):
+    """Returns the value of an operand: a tensor, optionally in another dtype, or a number in that dtype."""
+    if isinstance(operand, Node) and not is_number(operand):
         value = Value(builder, operand)
         return value if dtype is None else value.to(dtype)
     assert dtype is not None
     return full(builder, (), operand, dtype)
 
 
-def full(builder: Builder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> Value:
-    """Returns a tensor filled with a number."""
+def full(builder: Builder, shape: Sequence[int], number: Node | Number, dtype: torch.dtype) -> Value:
+    """Returns a tensor filled with a number, which may be a node that computes it."""
     value = builder.empty(shape, dtype)
     return Value(builder, builder.call(aten.full.default, list(shape), number, val=value, dtype=dtype))
 

@@ -11,13 +11,17 @@ from delegatec.edge.symbols import SizeNodes, UnknownSizeError
 
 aten = torch.ops.aten
 
+_SIZES = (aten.sym_size.int, aten.sym_numel.default)
+
 
 def take_sizes_of_inputs(program: EdgeProgram) -> bool:
     """Replaces sizes of intermediate tensors by functions of sizes of inputs, unless they depend on data."""
     sizes = SizeNodes(program)
     changed = False
     for node in list(program.graph.nodes):
-        if node.target is not aten.sym_size.int or node.args[0].op == "placeholder":
+        if node.target not in _SIZES:
+            continue
+        if node.target is aten.sym_size.int and node.args[0].op == "placeholder":
             continue
         value = node.meta["val"]
         if not isinstance(value, torch.SymInt) or free_unbacked_symbols(value):

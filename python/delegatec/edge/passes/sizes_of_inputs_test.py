@@ -35,3 +35,16 @@ def test_sizes_that_depend_on_data_stay() -> None:
     program = to_edge(torch.export.export(Selected(), (torch.ones(4),)), passes=(take_sizes_of_inputs,))
     assert any(is_number(node) for node in program.graph.nodes)
     assert not take_sizes_of_inputs(program)
+
+
+class Elements(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.full((2,), torch.ops.aten.sym_numel(x)) + torch.ops.aten.sym_numel(x * 2 + 1)
+
+
+def test_the_number_of_elements_is_a_product_of_sizes() -> None:
+    sizes = ({0: torch.export.Dim("rows", min=2, max=8), 1: torch.export.Dim("columns", min=2, max=8)},)
+    exported = torch.export.export(Elements(), (torch.ones(3, 5),), dynamic_shapes=sizes)
+    program = to_edge(exported, passes=(take_sizes_of_inputs,))
+    targets = {node.target for node in program.graph.nodes if is_number(node)}
+    assert torch.ops.aten.sym_numel.default not in targets and torch.ops.aten.sym_size.int in targets

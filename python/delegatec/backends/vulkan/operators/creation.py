@@ -16,7 +16,13 @@ from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
 from delegatec.backends.vulkan.memory.sharing import PREPACK
 from delegatec.backends.vulkan.memory.sizes import varies
-from delegatec.backends.vulkan.operators.row import SHAPED, Constraint, OperatorRow, operator_row
+from delegatec.backends.vulkan.operators.row import (
+    KNOWN_NUMBERS,
+    SHAPED,
+    Constraint,
+    OperatorRow,
+    operator_row,
+)
 from delegatec.edge.arguments import bind, dtype_of, short_name
 from delegatec.edge.legalize.constraints import rank_at_most, result_dtypes
 
@@ -129,6 +135,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         tied(),
         ALL,
         rank_at_most(4, "the shaders have four dimensions."),
+        KNOWN_NUMBERS,
         Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
         lower=_full,
         computes=False,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -111,6 +112,41 @@ def test_a_static_choice_beside_sizes_that_vary() -> None:
     assert "where.self" in calls(compiled)
 
 
+_ROWS: Final = torch.tensor([0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("function", "y"),
+    [
+        (lambda y: functional.linear(y[0, 0, 0], _TABLE), floats(2, 3, 4, 8)),
+        (lambda y: functional.linear(y, _TABLE), floats(1, 3, 4, 8)),
+        (lambda y: y.index_add(0, _ROWS, y[:3]), floats(4, 8)),
+        (lambda y: y.index_put((_ROWS,), y[:3], accumulate=True), floats(4, 8)),
+        (
+            lambda y: functional.linear(functional.linear(y, _TABLE).mean((0, 1)), _TABLE.T),
+            floats(1, 3, 4, 8),
+        ),
+    ],
+)
+def test_a_static_call_beside_sizes_that_vary(function: Function, y: torch.Tensor) -> None:
+    """The runtime resizes the results of a call if one of its arguments changed: not those of this one."""
+    batches = [(floats(batch, 3, seed=batch), y) for batch in (2, 5, 1)]
+    run_sizes(lambda x, y: (x * 2, function(y)), [{0: _BATCH}, {}], batches)
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_a_static_layer_of_a_sum_over_sizes_that_vary(rank: int) -> None:
+    """A result of one size has not changed, although its operand has."""
+    shape = [1] * (rank - 1) + [8]
+    batches = [(floats(batch, length, 8, seed=length),) for batch, length in _SIZES]
+    compiled = run_sizes(
+        lambda x: functional.linear(x.mean((0, 1)).view(shape), _TABLE) + 1,
+        [{0: _BATCH, 1: _LENGTH}],
+        batches,
+    )
+    assert "linear" in calls(compiled)
+
+
 def test_positions_of_integers_of_several_sizes() -> None:
     """Several indices make positions out of sizes, which are not tensors."""
     sizes = {0: _BATCH, 1: _LENGTH, 2: Dim("depth", max=9), 3: Dim("width", max=9)}
@@ -138,12 +174,69 @@ def test_numbers_are_computed_inside() -> None:
         lambda x: x.mean().exp(),
         lambda x: x.amax() * x.shape[1] - x.shape[0],
         lambda x: (x.amin() + x.shape[1] / x.shape[0]).abs(),
+        lambda x: (x * 9).clamp(max=x.shape[0] - 1),
+        lambda x: (x * 9).clamp(x.shape[0] / x.shape[1], x.shape[1]),
+        lambda x: functional.hardtanh(x * 9, -1, x.shape[0]),
+        lambda x: (x * 20).to(torch.int32).clamp(-1, x.shape[1] + x.shape[0]),
+        lambda x: (x * 9).round() == x.shape[0],
+        lambda x: (x * 9).round() != x.shape[1] + 1,
+        lambda x: torch.where(x > 0, x, x.shape[0]) * 2,
+        lambda x: (x * 2).masked_fill(x > 0, x.shape[1]),
+        lambda x: torch.full_like(x, x.shape[0]) * x,
+        lambda x: torch.maximum(x, torch.full((), x.shape[0] * 0.5)) * 2,
     ],
 )
-def test_a_scalar_and_a_size(function: Function) -> None:
+def test_a_number_and_a_size(function: Function) -> None:
     batches = [(floats(batch, length, seed=length),) for batch, length in _SIZES]
     compiled = run_sizes(function, [{0: _BATCH, 1: _LENGTH}], batches)
     assert compiled.left == []
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_a_sampled_image_of_any_height(aligned: bool) -> None:
+    grid = floats(1, 6, 7, 2)
+    batches = [(floats(1, 3, height, 4, seed=height), grid) for height in (5, 9, 2)]
+    sample = partial(functional.grid_sample, align_corners=aligned)
+    run_sizes(lambda x, grid: sample(x, grid), [{2: Dim("height", min=2, max=9)}, {}], batches)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float16])
+def test_a_tensor_for_its_size_alone(dtype: torch.dtype) -> None:
+    batches = [(torch.zeros(batch, 4).to(dtype), floats(2, 4, seed=batch)) for batch in (2, 5, 1)]
+    run_sizes(lambda x, y: y[:1].expand_as(x) * 2, [{0: _BATCH}, {}], batches)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float64, torch.int8, torch.int16, torch.uint8, torch.float8_e4m3fn]
+)
+def test_a_tensor_of_another_dtype_for_its_size_alone(dtype: torch.dtype) -> None:
+    """The runtime copies it like others, and cannot."""
+    function = Call(lambda x, y: (y[:1] * 2).expand_as(x) + 1)
+    x, y = torch.zeros(3, 4).to(dtype), floats(2, 4)
+    compiled = compile_module(function, (x, y), (({0: _BATCH}, {}),))
+    assert ["aten.expand.default" in str(name) for name, _, _ in compiled.left] == [True]
+    assert ("boundary" if dtype.itemsize == 1 and not dtype.is_floating_point else "dtype") in compiled.left[
+        0
+    ]
+    for batch in (3, 5, 1):
+        x = torch.zeros(batch, 4).to(dtype)
+        assert compiled(x, y)[0].equal(function(x, y))
+
+
+def test_the_number_of_elements_is_a_size() -> None:
+    batches = [(floats(batch, 3, seed=length), floats(length, seed=batch)) for batch, length in _SIZES]
+    run_sizes(
+        lambda x, y: torch.meshgrid(x[:, 0], y, indexing="ij")[0] * 2, [{0: _BATCH}, {0: _LENGTH}], batches
+    )
+
+
+def test_members_of_another_tensor() -> None:
+    module = Call(torch.isin)
+    x, y = torch.arange(4), torch.arange(3)
+    compiled = compile_module(module, (x, y), (({0: _BATCH}, {0: Dim("others", max=6)}),))
+    for many, others in ((4, 3), (5, 6), (1, 1)):
+        x, y = torch.arange(many), torch.arange(others) * 2
+        assert compiled(x, y)[0].equal(torch.isin(x, y))
 
 
 def _left(function: Function, sizes: Mapping[int, Any], example: torch.Tensor) -> list[str]:

@@ -20,6 +20,7 @@ from delegatec.backends.vulkan.dtypes import BOOLS, FLOATS, NUMBERS
 from delegatec.backends.vulkan.memory.demands import tied
 from delegatec.backends.vulkan.operators.clamps import bounds_of, clamp
 from delegatec.backends.vulkan.operators.row import (
+    KNOWN_NUMBERS,
     Constraint,
     Lower,
     OperatorRow,
@@ -152,7 +153,8 @@ def _rows() -> Iterator[OperatorRow]:
     )
     yield _row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
     for name in ("clamp", "hardtanh"):
-        yield _row(name, tied(), NUMBERS, _FOUR, OWN_DTYPE, _SMALL_BOUNDS, _ORDERED, lower=clamp)
+        bounds = (KNOWN_NUMBERS, _SMALL_BOUNDS, _ORDERED)
+        yield _row(name, tied(), NUMBERS, _FOUR, OWN_DTYPE, *bounds, lower=clamp)
     for name, call in _ARITHMETIC.items():
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()

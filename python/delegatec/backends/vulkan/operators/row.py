@@ -30,6 +30,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.symbols import is_number
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
 _TIED: Final = tied()
@@ -112,6 +113,16 @@ def _uncomputable(node: Node) -> str | None:
 SHAPED: Final = resizing(
     "Sizes are sums, products and quotients of others: the runtime does not compute other functions.",
     _uncomputable,
+)
+
+
+def _computed_number(node: Node, _: object) -> str | None:
+    numbers = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
+    return f"the number {numbers[0].meta['val']}" if numbers else None
+
+
+KNOWN_NUMBERS: Final = Constraint(
+    "argument", "Numbers are known: the runtime reads those that it computes as sizes only.", _computed_number
 )
 
 

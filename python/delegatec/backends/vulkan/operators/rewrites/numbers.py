@@ -3,23 +3,30 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
 import sympy
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils._sympy import functions as symbolic
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.value import Value, arange, table, value_of
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.value import Value, arange, full, table, value_of
 from delegatec.edge.symbols import UnknownSizeError, is_number
 
 aten = torch.ops.aten
 
 _QUOTIENTS: Final = (symbolic.IntTrueDiv, symbolic.FloatTrueDiv)
+_FOLDED: Final[dict[Any, Callable[[Value, Value], Value]]] = {
+    sympy.Add: operator.add,
+    sympy.Mul: operator.mul,
+}
 
 
 def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) -> Value:
@@ -39,11 +46,9 @@ def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) 
         # the last of as many numbers
         size = number.node.shape_env.create_symintnode(expression, hint=None)
         return arange(builder, size + 1, dtype).slice(0, size, size + 1)
-    if expression.func is sympy.Mul:
-        first, *others = (_tensor(builder, number, each, dtype) for each in expression.args)
-        for other in others:
-            first = first * other
-        return first
+    if expression.func in _FOLDED:
+        operands = (_tensor(builder, number, each, dtype) for each in expression.args)
+        return functools.reduce(_FOLDED[expression.func], operands)
     raise UnknownSizeError(str(expression))
 
 
@@ -64,6 +69,39 @@ def _with_number(compute: Callable[[Value, Value], Value]) -> Callable[[Builder,
     return rule
 
 
+def _number_of(builder: Builder, node: Node, dtype: torch.dtype) -> Value:
+    """Returns the number that a node computes as a tensor of no dimension."""
+    value = node.meta["val"]
+    exact = torch.float32 if isinstance(value, torch.SymFloat) else dtype
+    return _tensor(builder, value, value.node.expr, exact).view().to(dtype)
+
+
+def _clamp(builder: Builder, node: Node) -> Node | None:
+    bound, dtype = bind(node), dtype_of(node)
+    if not any(isinstance(bound[name], Node) for name in ("min", "max")):
+        return None
+    x = value_of(builder, bound["self"], dtype)
+    for name, choose in (("min", Value.maximum), ("max", Value.minimum)):
+        limit = bound[name]
+        if limit is not None:
+            number = isinstance(limit, Node)
+            other = _number_of(builder, limit, dtype) if number else value_of(builder, limit, dtype)
+            x = choose(x, other)
+    return x.node
+
+
+def _full(builder: Builder, node: Node) -> Node | None:
+    number = bind(node)["fill_value"]
+    if not isinstance(number, Node):
+        return None
+    shape = node.meta["val"].shape
+    return _number_of(builder, number, dtype_of(node)).view(*[1] * len(shape)).expand(*shape).node
+
+
+def _scalar_tensor(builder: Builder, node: Node) -> Node:
+    return full(builder, (), bind(node)["s"], dtype_of(node)).node
+
+
 _FUNCTIONS: Final[dict[str, Callable[[Value, Value], Value]]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
@@ -74,10 +112,20 @@ _FUNCTIONS: Final[dict[str, Callable[[Value, Value], Value]]] = {
     "le": lambda x, y: x.le(y),
     "gt": lambda x, y: x.gt(y),
     "ge": lambda x, y: x.ge(y),
+    "eq": lambda x, y: x.eq(y),
+    "ne": lambda x, y: x.ne(y),
+}
+_RULES: Final[dict[OpOverload, Rule]] = {
+    **{getattr(aten, name).Scalar: _with_number(function) for name, function in _FUNCTIONS.items()},
+    aten.clamp.default: _clamp,
+    aten.full.default: _full,
 }
 
-WITH_NUMBERS: Final = frozenset(getattr(aten, name).Scalar for name in _FUNCTIONS)
-REWRITES: Final = tuple(
-    Rewrite(getattr(aten, name).Scalar, _with_number(function), note="with a tensor for a size")
-    for name, function in _FUNCTIONS.items()
+_OTHERS: Final = (aten.scalar_tensor.default, aten.masked_fill.Scalar, aten.hardtanh.default)
+"""Operators whose rewrites make these of them."""
+
+WITH_NUMBERS: Final = frozenset({*_RULES, *_OTHERS})
+REWRITES: Final = (
+    *(Rewrite(target, rule, note="with a tensor for a size") for target, rule in _RULES.items()),
+    Rewrite(aten.scalar_tensor.default, _scalar_tensor),
 )
