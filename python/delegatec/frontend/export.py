@@ -103,11 +103,10 @@ def export_model(request: ExportRequest, announce: Callable[[str], None] = lambd
     announce("writing")
     methods = exported.programs
     archive.save(methods, request.program, model.constant_methods, sources=request.lines)
-    if request.samples_file:
-        save_samples(exported.samples, request.samples_file)
+    digest = save_samples(exported.samples, request.samples_file) if request.samples_file else ""
     if request.signature:
         with replacing(request.signature) as file:
-            file.write(signature_json(methods).encode())
+            file.write(signature_json(methods, exported.samples, digest).encode())
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any, Final
 
@@ -22,12 +23,15 @@ _CALLS: Final = "delegatec_samples"
 _LARGEST: Final = 64 * 2**20
 
 
-def save_samples(samples: RecordedSamples, path: str) -> None:
+def save_samples(samples: RecordedSamples, path: str) -> str:
     """Writes samples: the first calls, up to 64 MiB.
 
     Args:
         samples: the samples.
         path: the file to write, on success.
+
+    Returns:
+        The SHA-256 digest of the file, in hexadecimal digits.
     """
     calls, size = [], 0
     for call in samples.calls:
@@ -36,8 +40,10 @@ def save_samples(samples: RecordedSamples, path: str) -> None:
             break
         calls.append(call)
     text, tensors = encode({str(number): _described(call) for number, call in enumerate(calls)})
+    content = save({name: tensor.clone() for name, tensor in tensors.items()}, {_CALLS: text})
     with replacing(path) as file:
-        file.write(save({name: tensor.clone() for name, tensor in tensors.items()}, {_CALLS: text}))
+        file.write(content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_samples(path: str) -> RecordedSamples:

@@ -12,6 +12,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._sympy.numbers import int_oo
 
+from delegatec.samples.recorded import RecordedSamples
+
 _STORED = {
     InputKind.PARAMETER: "parameters",
     InputKind.BUFFER: "buffers",
@@ -19,15 +21,26 @@ _STORED = {
 }
 
 
-def signature_json(methods: Mapping[str, ExportedProgram]) -> str:
+def signature_json(
+    methods: Mapping[str, ExportedProgram], samples: RecordedSamples | None = None, digest: str = ""
+) -> str:
     """Returns the signature of each method.
+
+    Args:
+        methods: method -> its program.
+        samples: the calls of the model that the programs agree with.
+        digest: the SHA-256 digest of their file; "" for no file.
 
     Returns:
         `{"methods": {name: {"inputs": [...], "outputs": [...], "parameters": [...], "buffers": [...],
         "constants": [...], "symbols": {name: {"min": int, "max": int}}}}}`. A tensor is `{"name", "dtype",
-        "shape"}`, each dimension an int or a symbolic expression; a constant is `{"name", "value"}`.
+        "shape"}`, each dimension an int or a symbolic expression; a constant is `{"name", "value"}`. With a file of
+        samples also `"samples": {"sha256": str, "calls": [{"method", "name"}]}`.
     """
-    content = {"methods": {name: _method(program) for name, program in methods.items()}}
+    content: dict[str, Any] = {"methods": {name: _method(program) for name, program in methods.items()}}
+    if samples is not None and digest:
+        calls = [{"method": call.method, "name": call.name} for call in samples.calls]
+        content["samples"] = {"sha256": digest, "calls": calls}
     return json.dumps(content, indent=1) + "\n"
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,20 @@ def test_unstable_weights(statement: str, tmp_path: Path) -> None:
 def test_stable_weights(statement: str, tmp_path: Path) -> None:
     _export(statement, tmp_path)
     assert (tmp_path / "scaled.pt2").exists()
+
+
+def test_signature_has_the_digest_of_the_samples(tmp_path: Path) -> None:
+    source, samples, signature = (tmp_path / name for name in ("scaled.py", "scaled.samples", "scaled.json"))
+    source.write_text(_MODEL.format(statement="pass"))
+    export_model(
+        ExportRequest(
+            "scaled:build",
+            (str(source),),
+            program=str(tmp_path / "scaled.pt2"),
+            signature=str(signature),
+            samples_file=str(samples),
+        )
+    )
+    found = json.loads(signature.read_text())["samples"]
+    assert found["sha256"] == hashlib.sha256(samples.read_bytes()).hexdigest()
+    assert [call["name"] for call in found["calls"]] == ["example", "seed 1"]
