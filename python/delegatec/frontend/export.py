@@ -21,6 +21,7 @@ from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
 from delegatec.frontend.block_scaled import adopt_block_scaled
 from delegatec.frontend.body_constants import lift_body_constants
+from delegatec.frontend.eager.calls import Subject
 from delegatec.frontend.eager.entropy import unstable_weights, watched
 from delegatec.frontend.eager.process import pristine
 from delegatec.frontend.eager.record import record
@@ -167,10 +168,10 @@ def export_with_samples(
     methods = {name: method.with_own_inputs() for name, method in model.all_methods().items()}
     if not samples:
         return ExportedModel(_traced(model, methods, workspace, announce), RecordedSamples())
-    with pristine(model.module) as eager:
+    with pristine(Subject(model.module, methods)) as eager:
         programs = _traced(model, methods, workspace, announce)
         announce("comparing with eager mode")
-        recorded, problems = record(eager, model, methods, programs, samples)
+        recorded, problems = record(eager, model, programs, samples)
     if problems:
         raise DelegatecError(problems)
     return ExportedModel(programs, recorded)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,20 @@ from delegatec.diagnostics.exceptions import exception_text
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.eager.chance import other_chance
 from delegatec.frontend.eager.state import attributes_of, everything_of
+from delegatec.frontend.method import Method
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the tasks are about.
+
+    Attributes:
+        module: the module.
+        methods: its methods; their examples have the containers that its functions take.
+    """
+
+    module: torch.nn.Module
+    methods: Mapping[str, Method]
 
 
 @dataclass(frozen=True)
@@ -22,12 +36,12 @@ class Call:
     """A call to make.
 
     Attributes:
-        function: name of the module's attribute to call.
-        args: positional arguments.
-        kwargs: keyword arguments.
+        method: name of the method.
+        args: positional arguments, in plain containers.
+        kwargs: keyword arguments, likewise.
     """
 
-    function: str
+    method: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
@@ -69,52 +83,56 @@ class Run:
     changed: list[str] = field(default_factory=list)
 
 
-def run_calls(module: torch.nn.Module, calls: Sequence[Call], has_other_chance: bool) -> Run:
+def run_calls(subject: Subject, calls: Sequence[Call], has_other_chance: bool) -> Run:
     """Makes calls in a row.
 
     Args:
-        module: the module.
+        subject: the module.
         calls: the calls.
         has_other_chance: whether random numbers and the clock are others than in the original process.
     """
     if has_other_chance:
         other_chance()
     run = Run([])
-    states = [attributes_of(module)]
+    states = [attributes_of(subject.module)]
     for call in calls:
-        run.returned.append(_run(module, call))
+        run.returned.append(_run(subject, call))
         if run.returned[-1].error:
             return run
-        states.append(attributes_of(module))
+        states.append(attributes_of(subject.module))
     run.touched.extend(states[0].changed(states[1]))
     run.changed.extend(states[1].changed(states[-1]))
     return run
 
 
-def counted_calls(module: torch.nn.Module, call: Call) -> list[str]:
+def counted_calls(subject: Subject, call: Call) -> list[str]:
     """Makes one call twice; returns the names of plain attributes that the second one changes."""
-    _run(module, call)
-    state = attributes_of(module)
-    _run(module, call)
-    return state.changed(attributes_of(module))
+    _run(subject, call)
+    state = attributes_of(subject.module)
+    _run(subject, call)
+    return state.changed(attributes_of(subject.module))
 
 
-def changed_state(module: torch.nn.Module, calls: Sequence[Call]) -> list[str]:
+def changed_state(subject: Subject, calls: Sequence[Call]) -> list[str]:
     """Makes calls in a row; returns the names of what they change, outside of buffers."""
-    before = everything_of(module)
+    before = everything_of(subject.module)
     for call in calls:
-        if _run(module, call).error:
+        if _run(subject, call).error:
             break
-    return before.changed(everything_of(module))
+    return before.changed(everything_of(subject.module))
 
 
-def _run(module: torch.nn.Module, call: Call) -> Returned:
-    leaves = pytree.tree_leaves((call.args, call.kwargs))
+def _run(subject: Subject, call: Call) -> Returned:
+    method = subject.methods[call.method]
+    example = (method.example_inputs, dict(method.example_kwargs or {}))
+    args = _in_containers(example[0], call.args)
+    kwargs = {name: _in_containers(example[1][name], value) for name, value in call.kwargs.items()}
+    leaves = pytree.tree_leaves((args, kwargs))
     before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     try:
         with warnings.catch_warnings(), quiet_logs(), torch.no_grad():
             warnings.simplefilter("ignore")
-            result = getattr(module, call.function)(*call.args, **call.kwargs)
+            result = getattr(subject.module, method.function)(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - of user code
         return Returned(error=exception_text(error))
     outputs = tuple(
@@ -126,6 +144,11 @@ def _run(module: torch.nn.Module, call: Call) -> Returned:
         if isinstance(after, torch.Tensor) and not same_bits(old, after)
     }
     return Returned(outputs, written)
+
+
+def _in_containers(example: Any, plain: Any) -> Any:
+    """Returns a value in containers of the user's types, which programs and other processes do not know."""
+    return pytree.tree_unflatten(pytree.tree_leaves(plain), pytree.tree_structure(example))
 
 
 def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:

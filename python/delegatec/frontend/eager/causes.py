@@ -38,15 +38,16 @@ class Case:
 
 def explained(case: Case, difference: Difference) -> Diagnostic:
     """Returns the diagnostic for a difference."""
-    _, trial, call = case.planned[difference.index]
+    method, trial, call = case.planned[difference.index]
     calls = [each for _, _, each in case.planned[: difference.index + 1]]
     wanted = case.returned[difference.index]
     where = _where(case, difference)
+    function = case.model.all_methods()[method].function
     again = case.eager.run(run_calls, calls, False).returned[-1]
     if not _same(again, wanted):
         return Diagnostic(
             "DC129",
-            f"{call.function}() returns other values each time the model is built and called: {where}",
+            f"{function}() returns other values each time the model is built and called: {where}",
             location=case.model.location,
             expected="values that depend on inputs, weights and buffers only",
             help="pass random numbers and the time as inputs: a program would have constants instead",
@@ -54,35 +55,36 @@ def explained(case: Case, difference: Difference) -> Diagnostic:
     alone = case.eager.run(run_calls, [call], True).returned[-1]
     changed = case.eager.run(changed_state, [*calls, call])
     if changed or not _same(alone, wanted):
-        return lost_state(case.model, call.function, changed, where)
+        return lost_state(case.model, method, changed, where)
     if trial.is_resized:
         return Diagnostic(
             "DC113",
-            f"{call.function}() takes another branch for other sizes than those of the example: {where}",
+            f"{function}() takes another branch for other sizes than those of the example: {where}",
             location=case.model.location,
             expected="one sequence of operators for all sizes in the ranges of dynamic_shapes",
             help="leave this size static, and add a method for each size, or restrict its range",
         )
     return Diagnostic(
         "DC128",
-        f"the exported program of {call.function}() differs from the module: {where}",
+        f"the exported program of {function}() differs from the module: {where}",
         location=case.model.location,
         expected="a module that does the same in eager mode and while torch.export traces it",
         help="check code that depends on torch.compiler.is_exporting(), on hooks, or on training",
     )
 
 
-def lost_state(model: Model, function: str, changed: Sequence[str], where: str) -> Diagnostic:
+def lost_state(model: Model, method: str, changed: Sequence[str], where: str) -> Diagnostic:
     """Returns the diagnostic for state that a program lacks.
 
     Args:
         model: the model.
-        function: what is called.
+        method: name of the method.
         changed: names of what calls change.
         where: what is different.
     """
     names = ", ".join(repr(name) for name in changed)
     what = f"changes {names}" if changed else "keeps state outside of buffers"
+    function = model.all_methods()[method].function
     return Diagnostic(
         "DC124",
         f"{function}() {what}, on which later calls depend{where and f': {where}'}",

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from delegatec.frontend.eager.calls import Call
 from delegatec.frontend.eager.cost import operations
-from delegatec.frontend.method import Method
 from delegatec.samples.defaults import DEFAULT_CALLS
 from delegatec.samples.inputs import Trial, trials
 
@@ -32,16 +30,13 @@ _DRAW_ON_REQUEST: Final = frozenset(
 )
 
 Planned = tuple[str, Trial, Call]
-"""A method, the inputs of its program, and the call of the user's module with the same inputs."""
+"""A method, the inputs of its program, and the call of the user's module with them."""
 
 
-def planned_calls(
-    methods: Mapping[str, Method], programs: Mapping[str, ExportedProgram], count: int
-) -> list[Planned]:
+def planned_calls(programs: Mapping[str, ExportedProgram], count: int) -> list[Planned]:
     """Returns the calls to record, in order: the examples of all methods, then variations of them.
 
     Args:
-        methods: the model's methods.
         programs: method -> its program.
         count: calls of each method; more, if dynamic dimensions need more sizes; fewer, if one takes long and
             the number is the default.
@@ -54,7 +49,7 @@ def planned_calls(
         for number, trial in enumerate(each_trial):
             if number == len(rounds):
                 rounds.append([])
-            rounds[number].append((name, trial, _call(methods[name], trial)))
+            rounds[number].append((name, trial, Call(name, trial.args, trial.kwargs)))
     return [planned for each in rounds for planned in each]
 
 
@@ -79,20 +74,6 @@ def _affordable(calls: Sequence[Trial], cost: int) -> Iterator[Trial]:
 
 def _elements(trial: Trial) -> int:
     return sum(leaf.numel() for leaf in trial.leaves if isinstance(leaf, torch.Tensor))
-
-
-def _call(method: Method, trial: Trial) -> Call:
-    """Returns a call with containers of the user's types, which programs do not know."""
-    kwargs = dict(method.example_kwargs or {})
-    return Call(
-        method.function,
-        _in_containers(method.example_inputs, trial.args),
-        {name: _in_containers(kwargs[name], value) for name, value in trial.kwargs.items()},
-    )
-
-
-def _in_containers(example: Any, plain: Any) -> Any:
-    return pytree.tree_unflatten(pytree.tree_leaves(plain), pytree.tree_structure(example))
 
 
 def again(planned: Planned) -> Planned:

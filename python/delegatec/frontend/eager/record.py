@@ -13,7 +13,6 @@ from delegatec.frontend.eager.causes import Case, explained, lost_state
 from delegatec.frontend.eager.differences import first_differences
 from delegatec.frontend.eager.plan import Planned, again, is_random, planned_calls
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
-from delegatec.frontend.method import Method
 from delegatec.frontend.model import Model
 from delegatec.samples.recorded import RecordedCall, RecordedSamples
 
@@ -21,7 +20,6 @@ from delegatec.samples.recorded import RecordedCall, RecordedSamples
 def record(
     eager: Pristine,
     model: Model,
-    methods: Mapping[str, Method],
     programs: Mapping[str, ExportedProgram],
     count: int,
 ) -> tuple[RecordedSamples, list[Diagnostic]]:
@@ -32,7 +30,6 @@ def record(
     Args:
         eager: the module, as the user's code left it.
         model: the model.
-        methods: its methods.
         programs: method -> its program, as it is written to the file.
         count: calls of each method.
 
@@ -44,7 +41,7 @@ def record(
             in a copy of this process.
     """
     programs = {name: program for name, program in programs.items() if not is_random(program)}
-    planned = planned_calls(methods, programs, count)
+    planned = planned_calls(programs, count)
     if not planned:
         return RecordedSamples(), []
     try:
@@ -73,17 +70,17 @@ def _run(eager: Pristine, planned: Sequence[Planned], model: Model) -> tuple[lis
         returned = run.returned
         if not returned[-1].error:
             return planned, run
-        _, trial, call = planned[len(returned) - 1]
+        method, trial, _ = planned[len(returned) - 1]
         if trial.is_example:
-            raise DelegatecError([_failed(call.function, returned[-1].error, model)])
+            raise DelegatecError([_failed(method, returned[-1].error, model)])
         del planned[len(returned) - 1]
 
 
 def _counters(case: Case) -> list[Diagnostic]:
     """Returns a problem for each method that changes a plain attribute in each call, even if unused."""
     examples = [call for _, trial, call in case.planned if trial.is_example]
-    changed = [(call.function, case.eager.run(counted_calls, call)) for call in examples]
-    return [lost_state(case.model, function, names, "") for function, names in changed if names]
+    changed = [(call.method, case.eager.run(counted_calls, call)) for call in examples]
+    return [lost_state(case.model, method, names, "") for method, names in changed if names]
 
 
 def _recorded(planned: Planned, returned: Returned) -> RecordedCall:
@@ -91,10 +88,10 @@ def _recorded(planned: Planned, returned: Returned) -> RecordedCall:
     return RecordedCall(method, trial.name, tuple(trial.leaves), returned.outputs, returned.written)
 
 
-def _failed(function: str, error: str, model: Model) -> Diagnostic:
+def _failed(method: str, error: str, model: Model) -> Diagnostic:
     return Diagnostic(
         "DC110",
-        f"{function}() fails on its example inputs: {error}",
+        f"{model.all_methods()[method].function}() fails on its example inputs: {error}",
         location=model.location,
         expected="a module that runs in eager mode, which the program is compared with",
         help="check what the module does only while torch.export traces it, or set samples = 0",

@@ -8,7 +8,7 @@ import os
 import random
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -179,6 +179,19 @@ def test_no_comparison() -> None:
 
 def test_more_calls() -> None:
     assert len(recorded(Model(Calls(lambda self, x: x * 2), (X,)), 5).calls) == 5
+
+
+def test_containers_of_local_types() -> None:
+    class Pair(NamedTuple):
+        first: torch.Tensor
+        second: torch.Tensor
+
+    def add(self: Any, pair: Pair) -> torch.Tensor:
+        return pair.first + 2 * pair.second
+
+    example, varied = recorded(Model(Calls(add), (Pair(X, X),))).calls
+    assert torch.equal(example.outputs[0][1], X * 3)
+    assert torch.equal(varied.outputs[0][1], varied.inputs[0] + 2 * varied.inputs[1])
 
 
 class Products(torch.nn.Module):
