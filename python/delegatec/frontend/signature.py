@@ -34,8 +34,8 @@ def signature_json(
     Returns:
         `{"methods": {name: {"inputs": [...], "outputs": [...], "parameters": [...], "buffers": [...],
         "constants": [...], "symbols": {name: {"min": int, "max": int}}}}}`. A tensor is `{"name", "dtype",
-        "shape"}`, each dimension an int or a symbolic expression; a constant is `{"name", "value"}`. With a file
-        of samples also `"samples": {"sha256": str, "calls": [{"method", "name"}]}`.
+        "shape"}`, each dimension an int or a symbolic expression; a constant is `{"name", "value"}`. With a
+        file of samples also `"samples": {"sha256": str, "calls": [{"method", "name"}]}`.
     """
     content: dict[str, Any] = {"methods": {name: _method(program) for name, program in methods.items()}}
     if samples is not None and digest:
