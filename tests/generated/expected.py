@@ -56,6 +56,7 @@ class Expected:
         is_finite: whether neither results nor intermediate ones contain NaN or an infinity.
         fits_int32: whether all integers are numbers of int32.
         pools_finite: whether no max pool is minus infinity.
+        squares_fit: whether the sums of squares in standard deviations are numbers of float32.
     """
 
     calls: list[list[Value]]
@@ -63,6 +64,7 @@ class Expected:
     is_finite: bool
     fits_int32: bool
     pools_finite: bool
+    squares_fit: bool
 
 
 def expected(
@@ -110,6 +112,7 @@ def expected(
         all(mode.is_finite for mode in modes),
         all(mode.fits_int32 for mode in modes),
         all(mode.pools_finite for mode in modes),
+        all(mode.squares_fit for mode in modes),
     )
 
 

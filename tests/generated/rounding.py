@@ -50,6 +50,8 @@ _SUMS_NAMES: Final = (
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
+# Eager mode sums their squares in float64: results are numbers of float32 where the squares are not.
+_ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
 # The series of eager mode has an error of that size, also in float64.
 _MATRIX_EXP: Final = 1e-11
@@ -77,6 +79,7 @@ class RandomRounding(TorchDispatchMode):
         self.is_finite = True  # whether all results of kernels are
         self.fits_int32 = True  # likewise
         self.pools_finite = True  # whether no max pool is minus infinity
+        self.squares_fit = True  # whether the squares in deviations are numbers of float32
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -98,6 +101,9 @@ class RandomRounding(TorchDispatchMode):
             self.pools_finite &= not any(
                 bool((each == -math.inf).any()) for each in pytree.tree_leaves(result)
             )
+        if name in _ROOTS:
+            finite = args[0][args[0].isfinite()].double()
+            self.squares_fit &= float(finite.square().sum()) < torch.finfo(torch.float32).max
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
             result = self._far_powers(result, *args)
         if "matrix_exp" in name:
