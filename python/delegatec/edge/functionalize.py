@@ -178,6 +178,8 @@ def keeps_type(builder: Builder, node: Node) -> bool:
     assert isinstance(node.target, OpOverload)
     functional = functional_overload(node.target)
     assert functional is not None
+    if functional is torch.ops.aten.copy.default:
+        return True
     written = node.meta["val"]
     try:
         result = builder.infer(functional, node.args, dict(node.kwargs))
