@@ -7,6 +7,7 @@ ExportedProgramInfo = provider(
         "label": "Label: the target that exported the model.",
         "license": "string: the license of the model and its weights, as an SPDX expression; empty if it is not declared.",
         "license_files": "depset of File: its text, and notices.",
+        "minimum_snr_db": "int: the least signal-to-noise ratio against the model in float that a `quantized_program` demands; 0 for none.",
         "program": "File: the canonical `.pt2` archive.",
         "quantized": "bool: whether a `quantized_program` quantized it, so that its outputs depart from those of the model.",
         "samples": "File: calls of the model in eager mode before `torch.export`, with what it returned, as a `.samples.safetensors`, or None.",

@@ -28,7 +28,7 @@ def check_entry(ctx, attribute, entry):
         help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
     )
 
-def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False):
+def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False, minimum_snr_db = 0):
     """Declares the action that writes the weights, on demand, and returns the rule's providers.
 
     Args:
@@ -40,6 +40,7 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
         license: string, as in ExportedProgramInfo.
         license_files: depset of File, as there.
         quantized: bool, as there.
+        minimum_snr_db: int, as there.
 
     Returns:
         A list of providers.
@@ -68,6 +69,7 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
             label = ctx.label,
             license = license,
             license_files = license_files,
+            minimum_snr_db = minimum_snr_db,
             program = program,
             quantized = quantized,
             samples = samples,

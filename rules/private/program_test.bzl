@@ -35,7 +35,7 @@ def _input_arguments(ctx):
 def _program_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     settings = ctx.attr
-    fail_with_all(ctx.label, tolerance_problems(settings.atol, settings.rtol, settings.seeds, settings.tolerances, settings.least_snr, info.exported))
+    fail_with_all(ctx.label, tolerance_problems(settings.atol, settings.rtol, settings.seeds, settings.tolerances, settings.minimum_snr_db, info.exported))
     program = info.host_program or info.program
     arguments = [
         quoted("--label=" + label_text(ctx.label)),
@@ -60,7 +60,8 @@ def _program_test_impl(ctx):
         arguments.append("--samples-file=" + runfiles_path(ctx, samples))
         files.append(samples)
         if info.exported.quantized:
-            arguments.append("--least-snr=" + (ctx.attr.least_snr or "-inf"))
+            limit = ctx.attr.minimum_snr_db or info.exported.minimum_snr_db
+            arguments.append("--minimum-snr-db=" + (str(limit) if limit else "-inf"))
     else:
         arguments.append("--samples-file=")
     if info.weights:
@@ -125,9 +126,9 @@ compiler of the device translates them.
             doc = "`module:function` in one of `srcs`: returns inputs to try, besides those of `inputs`. Each is a tensor, a " +
                   "tuple of arguments, or a dict of tensors by input; for several methods, a dict of lists of these.",
         ),
-        least_snr = attr.string(
+        minimum_snr_db = attr.int(
             doc = "Least signal-to-noise ratio, in dB, of the outputs of a quantized program against those of the model in float, " +
-                  "for the model's samples. No limit by default: the figures are in the table.",
+                  "for the model's samples. 0 for the limit of the `quantized_program`; without one, the figures are in the table.",
         ),
         program = attr.label(
             mandatory = True,

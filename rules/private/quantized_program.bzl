@@ -85,6 +85,7 @@ def _quantized_program_impl(ctx):
         None if ctx.attr.quantize_io else exported.samples,
         license = exported.license,
         license_files = exported.license_files,
+        minimum_snr_db = getattr(ctx.attr, "minimum_snr_db", 0),
         quantized = True,
     )
 

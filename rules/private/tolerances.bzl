@@ -19,7 +19,7 @@ def _is_number(text):
         return False
     return not mark or (exponent[1:] if exponent[:1] in ["+", "-"] else exponent).isdigit()
 
-def tolerance_problems(atol, rtol, seeds, tolerances, least_snr, exported):
+def tolerance_problems(atol, rtol, seeds, tolerances, minimum_snr_db, exported):
     """Returns what is wrong with the settings of a test.
 
     Args:
@@ -27,7 +27,7 @@ def tolerance_problems(atol, rtol, seeds, tolerances, least_snr, exported):
         rtol: likewise.
         seeds: number of random inputs.
         tolerances: dict of dtype to "ATOL" or "ATOL,RTOL".
-        least_snr: a string, empty for no limit.
+        minimum_snr_db: an int; 0 for the limit of the exported program.
         exported: the ExportedProgramInfo of the program.
 
     Returns:
@@ -39,13 +39,13 @@ def tolerance_problems(atol, rtol, seeds, tolerances, least_snr, exported):
     for name, value in [("atol", atol), ("rtol", rtol)]:
         if value and not _is_number(value):
             problems.append(problem("DC514", "%s cannot be \"%s\"" % (name, value), expected = _NUMBER))
-    if least_snr and not _is_number(least_snr[1:] if least_snr.startswith("-") else least_snr):
-        problems.append(problem("DC514", "least_snr cannot be \"%s\"" % least_snr, expected = "a number of decibels, such as \"20\""))
-    if least_snr and not (exported.quantized and exported.samples):
+    if minimum_snr_db < 0:
+        problems.append(problem("DC514", "minimum_snr_db cannot be %d" % minimum_snr_db, expected = "0 or more"))
+    if minimum_snr_db and not (exported.quantized and exported.samples):
         problems.append(problem(
             "DC423",
-            "least_snr has no effect: %s" % ("there are no samples of the model" if exported.quantized else "the program is not quantized"),
-            expected = "a program of a quantized_program without quantize_io, whose exported_program has samples, or no least_snr",
+            "minimum_snr_db has no effect: %s" % ("there are no samples of the model" if exported.quantized else "the program is not quantized"),
+            expected = "a program of a quantized_program without quantize_io, whose exported_program has samples, or no minimum_snr_db",
         ))
     for dtype, value in tolerances.items():
         if dtype not in DTYPES:

@@ -235,7 +235,7 @@ TARGETS: Final[dict[str, Keyed]] = {
             "tolerances": '{"float32": "1"}',
         },
     ),
-    "tested_in_int8": Keyed("program_test", {"program": '":fixed_int8_portable"'}, {"least_snr": '"20"'}),
+    "tested_in_int8": Keyed("program_test", {"program": '":fixed_int8_portable"'}, {"minimum_snr_db": "20"}),
     "runtime": Keyed(
         "program_runtime",
         {"deps": '[":library"]', "runtime": '"second:RUNTIME"'},

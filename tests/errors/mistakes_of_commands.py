@@ -51,7 +51,7 @@ USAGE: Final[tuple[Mistake, ...]] = (
     usage("forgets the function", "MODULE:FUNCTION", command="export --entry=good --source=a --program=b"),
     usage("tolerates NaN", "expected a finite number", command=f"{_VERIFY} --atol=nan"),
     usage("tolerates a negative error", "at least 0", command=f"{_VERIFY} --rtol=-1"),
-    usage("limits noise by NaN", "expected a number, or -inf", command=f"{_VERIFY} --least-snr=nan"),
+    usage("limits noise by NaN", "expected a number, or -inf", command=f"{_VERIFY} --minimum-snr-db=nan"),
     usage("compares -1 times", "--seeds: -1: expected an integer", command=f"{_VERIFY} --seeds=-1"),
     usage("names a missing parameter file", "missing.params", command="@missing.params"),
     usage("names a parameter file in Latin-1", "utf-8", command="lower @f", files={"f": b"--label=\xe9\n"}),

@@ -79,7 +79,7 @@ def refusal_tests(name):
     program_test(name = "negative_tolerance", program = mps_test, tags = ["manual"], tolerances = {"int8": "-1"})
     program_test(name = "negative_seeds", program = mps_test, seeds = -1, tags = ["manual"])
     exported_program(name = "negative_samples", srcs = sources, entry = "mlp:build", samples = -2, tags = ["manual"])
-    program_test(name = "snr_of_floats", least_snr = "20dB", program = mps_test, tags = ["manual"])
+    program_test(name = "snr_of_floats", minimum_snr_db = -20, program = mps_test, tags = ["manual"])
     program_test(name = "several_tolerances", atol = "high", program = mps_test, rtol = "-1", seeds = -2, tags = ["manual"], tolerances = {"int8": "x"})
     program_runtime(name = "runtime_without_attribute", runtime = "executorch_runtime", tags = ["manual"], deps = ["//tests/rules/models:activation"])
     program_test(name = "inputs_without_entry", srcs = sources, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
@@ -151,7 +151,7 @@ def refusal_tests(name):
         "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],
         "several_tolerances": ["error DC514", "seeds cannot be -2", "atol cannot be \"high\"", "rtol cannot be \"-1\"", "the tolerance of int8 cannot be \"x\""],
         "setting_without_value": ["error DC418", "variant \"half\" sets \"variant_bool\"", "expected: \"variant_bool=VALUE\" or"],
-        "snr_of_floats": ["error DC514", "least_snr cannot be \"20dB\"", "least_snr has no effect: the program is not quantized"],
+        "snr_of_floats": ["error DC514", "minimum_snr_db cannot be -20", "minimum_snr_db has no effect: the program is not quantized"],
         "sources_without_entry": ["error DC101", "srcs, deps, data and seed are for calibration_entry", "list data files of tensors in `calibration`"],
         "specification_without_profile": ["error DC402", "it has no profile, INT or FP", "such as TOSA-1.0+INT"],
         "system_of_another_npu": ["error DC402", "\"Ethos_U85_SYS_DRAM_Mid\" for ethos-u55-128", "expected: Ethos_U55_Deep_Embedded or"],

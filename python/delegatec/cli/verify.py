@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tolerance of the outputs of one dtype, also of integers, which are exact otherwise",
     )
     tolerances.add_argument(
-        "--least-snr",
+        "--minimum-snr-db",
         type=_checked(_decibels),
         default=None,
         metavar="DB",
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
             ptd=arguments.ptd or None,
             constant_methods=model.constant_methods,
             recorded=read_recorded(arguments.samples_file) if arguments.samples_file else None,
-            least_snr=arguments.least_snr,
+            minimum_snr=arguments.minimum_snr_db,
             **settings,
         )
     except DelegatecError as error:
@@ -236,7 +236,7 @@ def _write_results(
         if (c := worst.comparison) is not None:
             figures |= {"max abs": f"{c.max_abs:.6g}", "max rel": f"{c.max_rel:.6g}"}
             figures |= {"cosine": f"{c.cosine:.9g}", "SNR dB": f"{c.snr_db:.4g}"}
-            figures["tolerance"] = worst.tolerance if worst.least_snr is None else worst.limit
+            figures["tolerance"] = worst.tolerance if worst.minimum_snr is None else worst.limit
         departure = (departures or {}).get(worst.method) if worst.call.oracle == EXPORTED else None
         reasons = [worst.problem, departure] if worst.problem else []
         failure = render(filter(None, reasons))

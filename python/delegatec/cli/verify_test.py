@@ -113,7 +113,7 @@ def test_what_the_module_itself_returned(
     try:
         assert _verify(folder) == 1
         assert "the module itself returned 2" in capsys.readouterr().err
-        assert _verify(folder, "--least-snr=5") == 0  # ids up to 4, and 1 more
+        assert _verify(folder, "--minimum-snr-db=5") == 0  # ids up to 4, and 1 more
         assert _verify(folder, "--samples-file=") == 0
     finally:
         path.unlink()

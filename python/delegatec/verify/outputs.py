@@ -54,7 +54,7 @@ class OutputResult:
         comparison: its difference from eager mode; None if shape or dtype differ.
         tolerance: the allowed difference.
         problem: what is wrong; None if the output is correct.
-        least_snr: the least signal-to-noise ratio, in dB, if that is what counts instead of the tolerance.
+        minimum_snr: the least signal-to-noise ratio, in dB, if that is what counts instead of the tolerance.
     """
 
     call: Call
@@ -64,7 +64,7 @@ class OutputResult:
     comparison: Comparison | None
     tolerance: Tolerance = EXACT
     problem: Diagnostic | None = None
-    least_snr: float | None = None
+    minimum_snr: float | None = None
 
     @property
     def method(self) -> str:
@@ -89,18 +89,18 @@ class OutputResult:
     @property
     def limit(self) -> str:
         """What an output must meet, as a text."""
-        if self.least_snr is None:
+        if self.minimum_snr is None:
             return f"|difference| <= {self.tolerance}"
-        return f"a signal-to-noise ratio of at least {self.least_snr:g} dB"
+        return f"a signal-to-noise ratio of at least {self.minimum_snr:g} dB"
 
     @property
     def verdict(self) -> str:
         """The last column of a table."""
         if not self.passed:
             return "FAILED"
-        if self.least_snr == -math.inf:
+        if self.minimum_snr == -math.inf:
             return "quantized, without a limit"
-        is_vacuous = self.comparison is not None and self.comparison.vacuous and self.least_snr is None
+        is_vacuous = self.comparison is not None and self.comparison.vacuous and self.minimum_snr is None
         return "ok, as zeros would be" if is_vacuous else "ok"
 
 
@@ -132,13 +132,13 @@ class Outputs:
 
     Attributes:
         tolerances: by dtype.
-        least_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
+        minimum_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
         results: comparisons of tensors and numbers.
         diagnostics: DC502 for other values, DC503 for another dtype or shape.
     """
 
     tolerances: Tolerances
-    least_snr: float | None = None
+    minimum_snr: float | None = None
     results: list[OutputResult] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
@@ -165,16 +165,16 @@ class Outputs:
             problem = self._report(call, "DC503", f"{where} is {kind}; {returns} {_kind(expected)}")
             self.results.append(OutputResult(call, index, path, kind, None, problem=problem))
             return
-        tolerance = EXACT if self.least_snr is not None else self.tolerances.of(expected.dtype)
+        tolerance = EXACT if self.minimum_snr is not None else self.tolerances.of(expected.dtype)
         c = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
-        result = OutputResult(call, index, path, kind, c, tolerance, least_snr=self.least_snr)
-        if not (c.passed if self.least_snr is None else c.snr_db >= self.least_snr):
+        result = OutputResult(call, index, path, kind, c, tolerance, minimum_snr=self.minimum_snr)
+        if not (c.passed if self.minimum_snr is None else c.snr_db >= self.minimum_snr):
             message = (
                 f"{where} ({kind}): {c.failures} of {c.elements} elements are wrong;"
                 f" element {list(c.worst_index or ())} is {c.worst_actual:.9g},"
                 f" {returns} {c.worst_expected:.9g}"
             )
-            if self.least_snr is not None:
+            if self.minimum_snr is not None:
                 message = f"{where} ({kind}): the signal-to-noise ratio is {c.snr_db:.4g} dB"
             result = replace(result, problem=self._report(call, "DC502", message, result.limit))
         self.results.append(result)

@@ -138,7 +138,7 @@ def test_another_interface(tmp_path: Path) -> None:
 def test_the_signal_to_noise_ratio_instead_of_tolerances(tmp_path: Path, least: float, passes: bool) -> None:
     samples = _recorded()
     near = (("", samples.calls[4].outputs[0][1] * 1.01),)  # 40 dB
-    found = _verify(tmp_path, _changed(samples, 4, outputs=near), least_snr=least)
+    found = _verify(tmp_path, _changed(samples, 4, outputs=near), minimum_snr=least)
     assert found.passed == passes
     if not passes:
         assert "the signal-to-noise ratio is 40.0" in found.diagnostics[0].message

@@ -70,7 +70,7 @@ def verify_program(
     constant_methods: Mapping[str, Any] | None = None,
     runtime: Runtime | None = None,
     recorded: RecordedSamples | None = None,
-    least_snr: float | None = None,
+    minimum_snr: float | None = None,
 ) -> Verification:
     """Runs every method of a program on this host and compares it with eager mode.
 
@@ -91,8 +91,8 @@ def verify_program(
         constant_methods: expected values of constant methods, compared without tolerance.
         runtime: runs the program as well, with the same inputs.
         recorded: calls of the model itself, which are made after loading the program again.
-        least_snr: of outputs against those calls, in dB, instead of tolerances: for quantized programs. None
-            for the tolerances; -inf for no limit.
+        minimum_snr: of outputs against those calls, in dB, instead of tolerances: for quantized programs;
+            None for the tolerances, -inf for no limit.
 
     Returns:
         Results and diagnostics: DC502 different values, DC503 another shape or dtype, DC508 a tolerance that
@@ -129,7 +129,7 @@ def verify_program(
             _verify_constants(name, flatten(value)[0], executor, outputs)
     if recorded is not None and recorded.calls:
         executors.clear()  # A large program is in memory once.
-        _verify_recorded(recorded, program, load(), outputs, least_snr)
+        _verify_recorded(recorded, program, load(), outputs, minimum_snr)
     return Verification(tuple(outputs.results), tuple(outputs.diagnostics))
 
 
@@ -164,10 +164,10 @@ def _verify_recorded(
     program: Program,
     executors: Sequence[Executor],
     outputs: Outputs,
-    least_snr: float | None,
+    minimum_snr: float | None,
 ) -> None:
     """Compares with the module itself. Outputs that differ from the exported program are reported once."""
-    own = Outputs(outputs.tolerances, least_snr)
+    own = Outputs(outputs.tolerances, minimum_snr)
     calls = Calls(executors, own, MODULE)
     counts = {method.name: len(method.inputs) for method in program.methods}
     for call in samples.calls:
