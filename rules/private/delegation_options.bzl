@@ -42,7 +42,7 @@ DELEGATION_ATTRS = {
 
 # Attributes whose values are at least 1, and the help about smaller ones.
 _COUNTS = {
-    "maximum_delegates": "to delegate nothing, write backends = [\"portable\"]; -1, the default, is no limit",
+    "maximum_delegates": "to delegate nothing, write backends = [\"portable\"]; without a limit, it is -1, the default",
     "minimum_nodes": "",
 }
 

@@ -24,7 +24,7 @@ _LEVELS: Final = 2.0
 
 
 class LevelNoise(TorchDispatchMode):
-    """Adds noise to results of operators that are no copies.
+    """Adds noise to results of operators that are not copies.
 
     Args:
         levels: of the range of a value.

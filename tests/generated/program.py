@@ -93,7 +93,7 @@ class Input:
 
     Attributes:
         name: "x0" for an input, "self.c0" for a constant, "self.s0" for state; others of `HOLDERS` are for
-            tensors of the module that are no buffers.
+            tensors of the module that are not buffers.
         dtype: its dtype.
         shape: its shape.
         values: how `values.make` makes its elements.

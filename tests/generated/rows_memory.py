@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of state and of aliases: caches, state that is no buffer, and views that are outputs."""
+"""Rows of state and of aliases: caches, state that is not a buffer, and views that are outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CACHES: Final = (
     "{s}.copy_(torch.where({s} > 0, -{s}, {s} + 1))",
 )
 
-# `{a}` is a tensor of the module that is no buffer.
+# `{a}` is a tensor of the module that is not a buffer.
 ATTRIBUTES: Final = (
     "{a} = {a} + {n~}",
     "{a} = {a} * 0.5 + 1",
@@ -37,7 +37,7 @@ ATTRIBUTES: Final = (
     "{a@1+}[0] = {num}",
 )
 
-# State that is no tensor, or made by the first call.
+# State that is not a tensor, or made by the first call.
 HELD: Final = (
     "held(self, 'm{int:r(0, 1 << 20)}', lambda: {n} * 2) + {n1}",
     "held(self, 'm{int:r(0, 1 << 20)}', lambda: [{n} * 0.5])[0] - {n1}",

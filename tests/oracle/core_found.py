@@ -22,7 +22,7 @@ def _count(count: Tensor, most: int) -> Any:
 
 
 def _kept(x: Tensor, scores: Tensor) -> Tensor:
-    """Rows of high score, then all: an empty selection beside something that is not."""
+    """Rows of high score, then all: an empty selection next to something that is not."""
     return torch.cat([x[torch.where(scores > 0.5)[0]], x]).amax(0)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from torch.fx import Graph, GraphModule, Node
 
-# Kinds of nodes that are no calls.
+# Kinds of nodes other than calls.
 _OTHER_KINDS: Final = frozenset({"get_attr", "output", "placeholder"})
 
 

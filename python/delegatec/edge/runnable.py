@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 
 
 def runnable(exported: ExportedProgram, state: dict[str, torch.Tensor]) -> torch.nn.Module:
-    """Returns a module that runs an exported program with state of its own, without checks of the inputs.
+    """Returns a module that runs an exported program with separate state, and without checks of the inputs.
 
     Args:
         exported: the program; not modified, nor its buffers, which archives map read-only.

@@ -63,7 +63,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
 def _transforms(program: ExportedProgram) -> bool:
     """Whether a program calls functions of torch's that enter and leave a transform, such as vmap.
 
-    Not if torch.func computed constants of it, which is a problem of its own (`module_checks`).
+    Not if torch.func computed constants of it, which is another problem (`module_checks`).
     """
     return not any(map(is_computed_by_transform, program.constants.values())) and any(
         getattr(node.target, "__module__", None) == predispatch.__name__

@@ -151,7 +151,7 @@ _ZEROS = torch.zeros(2, 3)
 @pytest.mark.parametrize(
     ("examples", "samples", "words"),
     [
-        # All zero, whatever the example is.
+        # All zero, for any example.
         ((_X[0], _X[1]), [(_ZEROS, _ZEROS)] * 2, ["the calibration samples are all zero"]),
         ((_ZEROS, _ZEROS), [(_ZEROS, _ZEROS)], ["the calibration samples are all zero"]),
         # One of the inputs, which the example shows to have a range.

@@ -41,7 +41,7 @@ class ObservedState:
 class SharedTensors:
     """Tensors of several methods, so that each is stored once.
 
-    Equal constants are one tensor, whatever their names. State is one tensor if it has one name: two caches
+    Equal constants are one tensor, with any names. State is one tensor if it has one name: two caches
     of zeros are not the same.
 
     Args:

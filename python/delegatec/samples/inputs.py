@@ -132,7 +132,7 @@ def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def symbolic_shapes(exported: ExportedProgram) -> list[Sequence[Any] | None]:
-    """Returns the shape of each input, flattened; None for those that are no tensors."""
+    """Returns the shape of each input, flattened; None for those that are not tensors."""
     nodes = exported.graph.find_nodes(op="placeholder")
     specs = exported.graph_signature.input_specs
     values = [

@@ -95,7 +95,7 @@ def test_a_wrong_runtime(tmp_path: Path) -> None:
     search = Search(_exported, lowered, builtin_backends(), None, None, {}, 1, {}, runtime=runtime)
     departure = search.find(failure)
     assert departure is not None and departure.code == "DC510"
-    # This runtime computes the whole model, whatever it loads: no value of it is right.
+    # This runtime computes the whole model, for any program: no value of it is right.
     assert "in eager 1.0, is aten.mul" in departure.message
 
 

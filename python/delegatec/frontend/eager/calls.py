@@ -51,7 +51,7 @@ class Returned:
     """What a call returned.
 
     Attributes:
-        outputs: the leaves of the result with their paths; `Opaque` for what is no tensor or plain value.
+        outputs: the leaves of the result with their paths; `Opaque` for other values than tensors and plain ones.
         written: position of an input, flattened, that the call wrote to -> its value after the call.
         error: text of the exception that the call raised instead; "" for none.
     """

@@ -21,7 +21,7 @@ aten = torch.ops.aten
 _LIGHT: Final = 4 * 10**9
 # Operations of one call beyond which only the example is called: a second.
 _HEAVY: Final = 12 * 10**9
-# Operators that draw random numbers in training, which is an error of its own, or on request.
+# Operators that draw random numbers in training, which is another error, or on request.
 _DRAW_ON_REQUEST: Final = frozenset(
     {
         *(aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of this process that keeps a module, and all that it refers to, as the user's code left it.
 
-torch.export runs the module's code, and with it whatever the code changes: attributes, caches, closures,
+torch.export runs the module's code, and with it changes what the code changes: attributes, caches, closures,
 generators. Only a copy of the whole process has all of it in its initial state. Each task runs in a copy of
 that copy, so that no task sees the effects of another one.
 """

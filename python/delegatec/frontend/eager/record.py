@@ -103,6 +103,6 @@ def _ended(model: Model) -> Diagnostic:
         "DC128",
         "the module ended the process that calls it in eager mode, or did not return",
         location=model.location,
-        expected="a module that returns when it is called, without threads of its own",
+        expected="a module that returns when it is called, and starts no threads",
         help="remove threads and calls such as os._exit; with samples = 0, nothing is compared",
     )

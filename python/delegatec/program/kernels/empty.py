@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites of calls whose kernels fail for tensors that are empty when the program runs.
 
-Sizes that depend on data may be 0: nothing is found. Calls whose results are always empty are no calls of
+Sizes that depend on data may be 0: nothing is found. Calls whose results are always empty are not calls of
 kernels (`legalize.py`). The docstring of a rule is the fault, as measured with the stock runtime 1.4.1.
 """
 

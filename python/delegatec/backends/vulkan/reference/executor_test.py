@@ -233,7 +233,7 @@ def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
 
 
 def _layer_beside(varying: tuple[int, ...]) -> tuple[Blob, torch.Tensor]:
-    """Returns a negation of an input of at most these sizes beside a layer of rank 4, and its weight."""
+    """Returns a negation of an input of at most these sizes next to a layer of rank 4, and its weight."""
     blob, weight = Blob(), torch.arange(6.0).reshape(2, 3)
     first, image = blob.input(torch.ones(varying), WIDTH), blob.input(torch.ones(1, 4, 5, 3), WIDTH)
     blob.call("aten.neg.default", first, blob.output(varying, place=WIDTH))
