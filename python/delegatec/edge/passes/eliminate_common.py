@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
@@ -67,14 +68,18 @@ def eliminate_common(program: EdgeProgram) -> bool:
 
 
 def _same_symbols(node: Node, first: Node) -> dict[Any, Any]:
-    """Returns the symbols in the results of a call -> those of an equal call, where they differ."""
+    """Returns the symbols that a call defines -> those of an equal call."""
     pairs = zip(_sizes(node.meta.get("val")), _sizes(first.meta.get("val")), strict=True)
     symbolic = (
         (size.node.expr, other.node.expr)
         for size, other in pairs
         if isinstance(size, torch.SymInt) and isinstance(other, torch.SymInt)
     )
-    return {size: other for size, other in symbolic if size != other and size.is_Symbol}
+    return {
+        size: other
+        for size, other in symbolic
+        if size != other and size.is_Symbol and symbol_is_type(size, SymT.UNBACKED_INT)
+    }
 
 
 def _sizes(value: Any) -> list[Any]:
