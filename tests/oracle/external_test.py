@@ -224,3 +224,20 @@ def test_a_view_of_an_external_weight_is_a_copy(tmp_path: Path) -> None:
     write_flat_tensors(weights, data)
     (actual,) = OracleProgram(file.getvalue(), data.getvalue()).run([x])
     torch.testing.assert_close(actual, net(x) * 2, atol=1e-6, rtol=1e-5)
+
+
+def test_a_weight_that_is_computed_is_in_the_program() -> None:
+    """The data file, which depends on the model alone, has its parameters."""
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(
+        torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(150, 150)), torch.nn.Linear(150, 4)
+    ).eval()
+    x = torch.randn(2, 150)
+    exported = {"forward": torch.export.export(module, (x,))}
+    ptd, pte = _data_file(exported), io.BytesIO()
+    write_program(lower(exported, external_weights=True).emitted, pte)
+    entries = parse_flat_tensors(ptd).entries
+    assert sorted(entries) == sorted(module.state_dict())
+    assert 150 * 150 * 4 < len(pte.getvalue()) < 1.1 * 150 * 150 * 4 + 4096
+    (actual,) = OracleProgram(pte.getvalue(), ptd).run([x])
+    torch.testing.assert_close(actual, module(x), atol=1e-5, rtol=1e-5)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -58,6 +59,62 @@ def test_networks(name: str) -> None:
     assert found.count("Transpose") == ours
     assert peer is None or ours <= peer[1]
     assert "ConstantPad" not in found
+
+
+class _Vocoder(nn.Module):
+    """A stage of a vocoder whose weights are normalized in each call."""
+
+    def __init__(self, norm: Callable[[nn.Module], nn.Module]) -> None:
+        super().__init__()
+        self.up = norm(nn.ConvTranspose1d(96, 48, 8, 4, 2))
+        self.layers = nn.ModuleList(norm(nn.Conv1d(48, 48, 11, 1, 5 * n, n)) for n in (1, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.up(x)
+        for layer in self.layers:
+            x = x + layer(nn.functional.leaky_relu(x, 0.1))
+        return x.tanh()
+
+
+class _Standardized(nn.Conv2d):
+    """As in BiT and NFNets."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.weight.view(1, self.out_channels, -1)
+        weight = nn.functional.batch_norm(rows, None, None, training=True, momentum=0).view_as(self.weight)
+        return nn.functional.conv2d(x, weight, self.bias, self.stride, self.padding)
+
+
+class _Positions(nn.Module):
+    """Attention scores with a table of relative positions, as in TinyViT and Swin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(6, 27))
+        line = torch.arange(100)
+        self.register_buffer("places", (line[:, None] - line).clamp(-13, 13) + 13)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + self.table[:, self.places]).softmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: _Vocoder(nn.utils.weight_norm), (1, 96, 20)),
+        (lambda: _Vocoder(nn.utils.parametrizations.weight_norm), (1, 96, 20)),
+        (lambda: _Vocoder(nn.utils.parametrizations.spectral_norm), (1, 96, 20)),
+        (lambda: nn.Sequential(_Standardized(3, 64, 3), nn.ReLU(), _Standardized(64, 64, 3)), (1, 3, 12, 12)),
+        (_Positions, (2, 6, 100, 100)),
+    ],
+)
+def test_weights_that_are_computed_are_constants(
+    make: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    """They have more than 64 KiB, and their parameters are read several times."""
+    torch.manual_seed(0)
+    report = run_in_runtime(make().eval(), [(torch.randn(shape),)], rtol=1e-4, atol=1e-4)
+    assert not {"Square", "SquareRoot", "StaticSlice"} & set(_found(report))
 
 
 def test_batches_that_vary() -> None:
