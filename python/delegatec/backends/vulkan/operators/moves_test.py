@@ -83,7 +83,33 @@ MOVES: dict[str, Case] = {
     "repeat": (lambda x: (x * 2).repeat(2, 1, 3), (X,), ""),
     "pad": (lambda x: functional.pad(x * 2, (1, 2, 0, 1)), (X,), "mul.Tensor constant_pad_nd"),
     "pad of channels": (lambda x: functional.pad(x * 2, (0, 0, 1, 0, 1, 2), value=2.5), (IMAGE,), ""),
+    "pad of a video": (
+        lambda x: functional.pad(x * 2, (1, 1, 1, 1, 2, 0)),
+        (floats(1, 4, 3, 5, 6),),
+        "mul.Tensor view_copy constant_pad_nd view_copy",
+    ),
+    "pad of its frames": (
+        lambda x: functional.pad(x * 2, (0, 0, 0, 0, 2, 1), value=3),
+        (floats(2, 4, 3, 5, 6),),
+        "",
+    ),
+    "pad of all dimensions": (
+        lambda x: functional.pad(x * 2, (1, 0, 0, 2, 1, 0, 1, 2, 0, 1), value=-1),
+        (floats(2, 4, 3, 5, 6),),
+        "mul.Tensor" + " view_copy constant_pad_nd view_copy" * 5,
+    ),
+    "pad of some of six": (
+        lambda x: functional.pad(x * 2, (1, 0, 0, 0, 1, 1)),
+        (floats(2, 1, 3, 2, 3, 4),),
+        "",
+    ),
+    "pad of bools": (
+        lambda x: functional.pad(x > 0, (1, 0, 0, 0, 1, 1), value=True),
+        (floats(2, 4, 3, 5, 6),),
+        "",
+    ),
     "crop": (lambda x: functional.pad(x * 2, (-1, 2)), (X,), ""),
+    "crop of a video": (lambda x: functional.pad(x * 2, (-1, 1, 0, 0, 2, 0)), (floats(1, 4, 3, 5, 6),), ""),
     "reflection": (lambda x: functional.pad(x * 2, (1, 2, 1, 1), mode="reflect"), (IMAGE,), ""),
     "roll": (lambda x: (x * 2).roll(2, 1), (X,), ""),
     "tril": (lambda x: (x * 2).tril(), (X,), ""),
