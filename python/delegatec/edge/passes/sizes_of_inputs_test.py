@@ -39,7 +39,8 @@ def test_sizes_that_depend_on_data_stay() -> None:
 
 class Elements(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.full((2,), torch.ops.aten.sym_numel(x)) + torch.ops.aten.sym_numel(x * 2 + 1)
+        first: torch.Tensor = torch.full((2,), torch.ops.aten.sym_numel(x))
+        return first + torch.ops.aten.sym_numel(x * 2 + 1)
 
 
 def test_the_number_of_elements_is_a_product_of_sizes() -> None:
