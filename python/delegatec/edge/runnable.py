@@ -13,8 +13,9 @@ def runnable(exported: ExportedProgram, state: dict[str, torch.Tensor]) -> torch
     """Returns a module that runs an exported program with separate state, and without checks of the inputs.
 
     Args:
-        exported: the program; not modified, nor its buffers, which archives map read-only.
-        state: name -> buffer of other methods of the model, which share buffers; receives those of this one.
+        exported: the program; not modified, nor its weights, which archives map read-only.
+        state: name -> buffer or parameter of other methods of the model, which share them; receives those of
+            this one.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch.export's own modules
@@ -25,7 +26,12 @@ def runnable(exported: ExportedProgram, state: dict[str, torch.Tensor]) -> torch
         own = copies.setdefault(id(buffer), state.get(name, buffer.clone()))
         module.get_submodule(parent)._buffers[attribute] = state.setdefault(name, own)
     schemas = (getattr(node.target, "_schema", None) for node in module.graph.nodes)
-    if any(schema is not None and schema.is_mutable for schema in schemas):
-        for parameter in module.parameters():  # the program may write to one
-            parameter.data = parameter.data.clone()
+    is_mutable = any(schema is not None and schema.is_mutable for schema in schemas)
+    for name, parameter in list(module.named_parameters(remove_duplicate=False)):
+        parent, _, attribute = name.rpartition(".")
+        # Objects of their own, so that the exported program keeps its values, which all methods share.
+        own = state.setdefault(name, torch.nn.Parameter(parameter.data, requires_grad=False))
+        if is_mutable:  # the program may write to it
+            own.data = own.data.clone()
+        module.get_submodule(parent).register_parameter(attribute, own)  # type: ignore[arg-type]
     return module

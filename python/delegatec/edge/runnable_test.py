@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs run with state of their own, which methods share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.export import export
+
+from delegatec.edge.runnable import runnable
+
+X = torch.ones(1, 2)
+
+
+class Halving(nn.Module):
+    """Halves its weight, and adds to a buffer."""
+
+    total: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2, bias=False)
+        self.layer.weight.data.fill_(8.0)
+        self.register_buffer("total", torch.zeros(1))
+        self.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.layer.weight.mul_(0.5)
+        self.total.add_(1)
+        result: Tensor = self.layer(x) + self.total
+        return result
+
+
+class Reading(Halving):
+    """Reads both."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layer(x) + self.total
+        return result
+
+
+def test_methods_share_state_that_is_not_the_programs() -> None:
+    programs = [export(Reading(), (X,)), export(Halving(), (X,))]
+    state: dict[str, Tensor] = {}
+    read, halve = (runnable(program, state) for program in programs)
+    results = [float(module(X)[0, 0]) for module in (read, halve, read, halve, read)]
+    assert results == [16, 8 + 1, 8 + 1, 4 + 2, 4 + 2]
+    for program in programs:
+        assert program.state_dict["layer.weight"].eq(8).all() and not program.state_dict["total"].any()
