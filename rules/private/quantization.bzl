@@ -63,6 +63,12 @@ def setting_problems(attributes):
                 expected = _listed(choices),
                 help = did_you_mean(value, choices),
             ))
+    if attributes.minimum_snr_db < 0:
+        problems.append(problem(
+            "DC130",
+            "minimum_snr_db = %d is not a limit of the error" % attributes.minimum_snr_db,
+            expected = "the least signal to noise ratio in dB, such as 25, or 0 for none",
+        ))
     if attributes.group_size < 0 or attributes.group_size == 1:
         problems.append(problem(
             "DC130",

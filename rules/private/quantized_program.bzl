@@ -58,6 +58,11 @@ def _quantized_program_impl(ctx):
         args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
     if ctx.attr.group_size:
         args.add(ctx.attr.group_size, format = "--group-size=%s")
+    if ctx.attr.minimum_snr_db:
+        args.add(ctx.attr.minimum_snr_db, format = "--minimum-snr-db=%s")
+
+    if exported.samples:
+        args.add(exported.samples, format = "--samples-file=%s")
     if ctx.attr.quantize_io:
         args.add("--quantize-io")
     args.add_all(ctx.attr.float_modules, format_each = "--float-module=%s")
@@ -66,7 +71,7 @@ def _quantized_program_impl(ctx):
         ctx,
         args = args,
         inputs = depset(
-            [exported.program] + ctx.files.calibration + ctx.files.srcs + ctx.files.data,
+            [exported.program] + ([exported.samples] if exported.samples else []) + ctx.files.calibration + ctx.files.srcs + ctx.files.data,
             transitive = [python.files],
         ),
         mnemonic = "DelegateQuantize",
@@ -85,7 +90,7 @@ def _quantized_program_impl(ctx):
         None if ctx.attr.quantize_io else exported.samples,
         license = exported.license,
         license_files = exported.license_files,
-        minimum_snr_db = getattr(ctx.attr, "minimum_snr_db", 0),
+        minimum_snr_db = ctx.attr.minimum_snr_db,
         quantized = True,
     )
 
@@ -125,6 +130,10 @@ Observes the values inside the model on samples of its inputs, without network o
         "group_size": attr.int(
             doc = "Inputs of a linear layer with one scale, for `int8` and `int4` without samples: 32, 64 or any number that " +
                   "divides the inputs of each layer. 0: a scale per output channel.",
+        ),
+        "minimum_snr_db": attr.int(
+            doc = "Least signal to noise ratio of each output against the model in float, in dB: less is an error. " +
+                  "0: no limit. The figures are in the manifest of each program, and `inspect` prints those of the `.pt2`.",
         ),
         "program": attr.label(
             mandatory = True,

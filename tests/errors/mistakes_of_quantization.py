@@ -98,6 +98,13 @@ SETTINGS: Final[tuple[Mistake, ...]] = (
         'group_size = 2 does not divide the 3 inputs of "linear.weight"',
         command=f"{_QUANTIZE} --activation=float --weight=int4 --group-size=2 --float-module=head",
     ),
+    tensors(
+        "expects more of int8 than its levels have",
+        "DC137",
+        "expected: at least minimum_snr_db = 120",
+        content={"x": torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0))},
+        flags="--minimum-snr-db=120",
+    ),
     run(
         "names a source without a function",
         "DC001",

@@ -26,7 +26,7 @@ BELOW: dict[str, set[str]] = {
     "frontend": _GRAPHS | {"files", "samples"},
     "program": _GRAPHS | {"files", "flatbuffer"},
     "quantize": {"diagnostics", "edge", "files", "frontend", "samples"},
-    "report": _GRAPHS | {"program"},
+    "report": _GRAPHS | {"program", "samples"},
     "verify": _GRAPHS | {"program", "samples"},
     "choice": _GRAPHS | {"backends"},
     "delegating": _GRAPHS | {"backends"},

@@ -68,6 +68,7 @@ def _quantize_test_impl(ctx):
     asserts.equals(env, ["tensor"], flags["weight-scales"])
     asserts.equals(env, ["aten.relu"], flags["float-operator"])
     asserts.equals(env, [""], flags["quantize-io"])
+    asserts.equals(env, ["1"], flags["minimum-snr-db"])
 
     # Sources that the build generates are in another directory than the first one.
     generated = target[DefaultInfo].files.to_list()[0].root.path

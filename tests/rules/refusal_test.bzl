@@ -66,7 +66,7 @@ def refusal_tests(name):
     mps_program(name = "alignment_of_a_segment", constant_alignment = 8, program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
-    quantized_program(name = "misspelt_activation", activation = "dynamic_int4", group_size = -1, program = program, tags = ["manual"], weight = "int2")
+    quantized_program(name = "misspelt_activation", activation = "dynamic_int4", group_size = -1, minimum_snr_db = -1, program = program, tags = ["manual"], weight = "int2")
     quantized_program(name = "groups_with_samples", calibration = sources, group_size = 32, program = program, tags = ["manual"], weight = "float16", weight_scales = "tensor")
     quantized_program(name = "samples_at_run_time", activation = "dynamic_int8", calibration = sources, inner = "int16", observer = "minmax", program = program, quantize_io = True, ranges = "symmetric", tags = ["manual"])
     quantized_program(name = "function_without_need", srcs = sources, activation = "float", calibration_entry = "mlp:build", program = program, tags = ["manual"])
@@ -118,7 +118,7 @@ def refusal_tests(name):
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
-        "misspelt_activation": ["error DC130", "activation = \"dynamic_int4\" is not a quantization setting", "did you mean \"dynamic_int8\"?", "group_size = -1 is not a group of inputs", "weight = \"int2\"", "expected: \"int8\" or \"int4\" or \"float16\""],
+        "misspelt_activation": ["error DC130", "activation = \"dynamic_int4\" is not a quantization setting", "did you mean \"dynamic_int8\"?", "minimum_snr_db = -1 is not a limit", "group_size = -1 is not a group of inputs", "weight = \"int2\"", "expected: \"int8\" or \"int4\" or \"float16\""],
         "misspelt_flag": ["error DC402", "unknown flag \"--optimize\"", "did you mean \"--optimise\"?"],
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
         "misspelt_setting": ["error DC418", "variant \"half\" sets \"variant_strng=yes\"", "or \"variant_string=VALUE\"", "did you mean \"variant_string\"?"],

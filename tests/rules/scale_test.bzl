@@ -37,8 +37,8 @@ _LOWERED = ["DelegateExtract", "DelegateLocate", "DelegateLower", "DelegateRecor
 _COSTS = {
     "mlp": ["DelegateWeights", "TorchExport"],
     "mlp.inspect": ["FileWrite"],
-    "mlp_ethos_u": _LOWERED + ["DelegateHost"],
     "mlp_int8_board_budget_test": ["FileWrite"],
+    "mlp_int8_ethos_u": _LOWERED + ["DelegateHost"],
     "mlp_mps": _LOWERED,
     "mlp_mps.inspect": ["FileWrite"],
     "mlp_mps.report": ["FileWrite"],

@@ -174,8 +174,16 @@ def _exported(path: str, format_: str, trusted: bool) -> str:
     constants = {name: value_text(value) for name, value in model.constant_methods.items()}
     if format_ == "json":
         returned = [{"name": name, "returns": text} for name, text in constants.items()]
-        return _json([*(dataclasses.asdict(method) for method in methods), *returned])
-    return format_model(methods, constants)
+        errors = {
+            name: [dataclasses.asdict(each) for each in model.accuracy if each.method == name]
+            for name in model.methods
+        }
+        described = [
+            dataclasses.asdict(method) | ({"accuracy": errors[method.name]} if model.accuracy else {})
+            for method in methods
+        ]
+        return _json([*described, *returned])
+    return format_model(methods, constants, model.accuracy)
 
 
 def _blob(path: str, format_: str, backends: BackendRegistry) -> str:

@@ -189,7 +189,7 @@ def _write_outputs(
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if any(getattr(arguments, output) for output in _DESCRIPTIONS):
-        _describe(arguments, lowered, checksums, backends, digests, quantized)
+        _describe(arguments, lowered, model, checksums, backends, digests, quantized)
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -218,6 +218,7 @@ def _ir(lowered: Lowered) -> str:
 def _describe(
     arguments: argparse.Namespace,
     lowered: Lowered,
+    model: LoadedModel,
     checksums: dict[tuple[int, int], int],
     backends: BackendRegistry,
     digests: InputDigests | None,
@@ -242,7 +243,7 @@ def _describe(
         quantized=quantized,
     )
     files = tuple(digests.files()) if digests else ()
-    manifest = replace(manifest, inputs=files, wheels=tuple(wheels_on(sys.path)))
+    manifest = replace(manifest, inputs=files, wheels=tuple(wheels_on(sys.path)), accuracy=model.accuracy)
     if arguments.reasons:
         _write(arguments.reasons, format_reasons(manifest))
     if arguments.manifest:

@@ -10,10 +10,12 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
+from delegatec.cli.numbers import count
 from delegatec.cli.progress import Announce, stages
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
@@ -22,9 +24,14 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.files import sources_path
 
 if TYPE_CHECKING:
-    from delegatec.quantize.settings import Settings
+    from torch.export import ExportedProgram
 
-INPUTS = ("program", "calibration", "source", "data", "sources")
+    from delegatec.quantize.flow import QuantizedModel
+    from delegatec.quantize.samples import Samples
+    from delegatec.quantize.settings import Settings
+    from delegatec.samples.accuracy import OutputAccuracy
+
+INPUTS = ("program", "calibration", "source", "data", "sources", "samples_file")
 OUTPUTS = ("pt2", "signature", "pt2_sources", "unused_inputs")
 
 
@@ -53,6 +60,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=".safetensors with a tensor per input, or .npy for one input; a first dimension stacks samples",
     )
     add_function_arguments(samples)
+    error = parser.add_argument_group("error against the model in float")
+    error.add_argument(
+        "--samples-file",
+        default="",
+        metavar="IN.safetensors",
+        help="calls of the module that `export` has recorded; without them, the model in float runs on the "
+        "first calibration samples, or on its example inputs",
+    )
+    error.add_argument(
+        "--minimum-snr-db",
+        type=count,
+        default=0,
+        metavar="N",
+        help="least signal to noise ratio of each output in dB; less is an error (default: 0, none)",
+    )
     settings = parser.add_argument_group("settings")
     for flag, help in _SETTINGS.items():
         settings.add_argument(f"--{flag}", default=None, metavar="NAME", help=help)
@@ -109,7 +131,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.frontend.signature import signature_json
     from delegatec.frontend.sources import read_sources
     from delegatec.quantize.checks import check_float
-    from delegatec.quantize.samples import Samples, check_samples
+    from delegatec.quantize.samples import check_samples
 
     settings = _settings(arguments)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
@@ -128,6 +150,8 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.quantize.signature import add_levels
 
     quantized = quantize_model(model.methods, samples, settings, announce)
+    announce("comparing with the model in float")
+    found = _accuracies(arguments, model.methods, samples, quantized)
     announce("writing")
     archive.save(
         quantized.methods,
@@ -135,10 +159,39 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
         model.constant_methods,
         sources=arguments.pt2_sources,
         table=read_sources(arguments.sources) if arguments.sources and arguments.pt2_sources else None,
+        accuracy=found,
     )
     if arguments.signature:
         with replacing(arguments.signature) as file:
             file.write(add_levels(signature_json(quantized.methods), quantized).encode())
+
+
+def _accuracies(
+    arguments: argparse.Namespace,
+    methods: Mapping[str, ExportedProgram],
+    samples: Samples,
+    quantized: QuantizedModel,
+) -> list[OutputAccuracy]:
+    """Returns the error of each output.
+
+    Raises:
+        DelegatecError: DC131, DC132, an unreadable file of samples, or one of another model; DC137, an output
+            with an error beyond the limit.
+    """
+    from delegatec.frontend.samples_file import read_samples as read_recorded
+    from delegatec.quantize.accuracy import accuracies, calls_of, limit_problems, recorded_problems
+
+    if arguments.samples_file:
+        recorded = read_recorded(arguments.samples_file)
+        problems = list(recorded_problems(recorded, methods, os.path.basename(arguments.samples_file)))
+        if problems:
+            raise DelegatecError(problems)
+        found = accuracies(quantized, recorded, "module")
+    else:
+        found = accuracies(quantized, calls_of(methods, samples))
+    if problems := list(limit_problems(found, arguments.minimum_snr_db)) if arguments.minimum_snr_db else []:
+        raise DelegatecError(problems)
+    return found
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,6 +24,7 @@ from torch.export.pt2_archive._package import load_pt2
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.files import MappedFile, replacing, sources_path
+from delegatec.frontend.accuracy_json import accuracy_json, read_accuracy
 from delegatec.frontend.aligned_zip import AlignedZipWriter
 from delegatec.frontend.archive_members import (
     as_json,
@@ -40,6 +41,7 @@ from delegatec.frontend.pt2.program import read_program
 from delegatec.frontend.pt2.tensors import read_tensors
 from delegatec.frontend.pt2.zip_reader import MappedZip
 from delegatec.frontend.sources import SourceTable, attach, detach, read_sources, write_sources
+from delegatec.samples.accuracy import OutputAccuracy
 
 # The version of torch's zip container, as torch.export.pt2_archive.PT2ArchiveWriter sets it.
 _CONTAINER_VERSION: Final = b"6\n"
@@ -51,6 +53,8 @@ _CONSTANT_METHOD_TENSORS: Final = "constant-methods"
 # Example inputs without pickle: torch reads its own copies.
 _EXAMPLE_INPUTS: Final = f"{layout.EXTRA_DIR}example_inputs.json"
 _EXAMPLE_INPUT_TENSORS: Final = "example-inputs"
+# The error of a quantized model.
+_ACCURACY: Final = f"{layout.EXTRA_DIR}accuracy.json"
 
 _LONGEST_MESSAGE: Final = 200
 # Messages about files that are not a .pt2 of any version.
@@ -69,12 +73,14 @@ class LoadedModel:
         file: the archive, which the weights are mapped from.
         constant_methods: method name -> the value that it returns.
         check: checks postponed checksums; see `load`.
+        accuracy: the error of each output, if the model is quantized.
     """
 
     methods: dict[str, ExportedProgram]
     file: MappedFile
     constant_methods: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
+    accuracy: tuple[OutputAccuracy, ...] = ()
 
     @contextmanager
     def checked(self) -> Iterator[None]:
@@ -94,6 +100,7 @@ def save(
     *,
     sources: str | None = None,
     table: SourceTable | None = None,
+    accuracy: Sequence[OutputAccuracy] = (),
 ) -> None:
     """Writes the programs of a model, and their lines; creates files only on success.
 
@@ -104,6 +111,7 @@ def save(
         sources: the file of lines to write (`frontend.sources`); by default NAME.sources.json next to
             NAME.pt2; "" for none.
         table: the lines that the programs refer to already, as after `load(path, sources="")`.
+        accuracy: the error of each output of a quantized model.
 
     Raises:
         DelegatecError: DC119, a node that torch cannot serialize.
@@ -132,6 +140,8 @@ def save(
             text, tensors = encode(constant_methods)
             write_member(archive, _CONSTANT_METHODS, text.encode())
             constants[_CONSTANT_METHOD_TENSORS] = tensors
+        if accuracy:
+            write_member(archive, _ACCURACY, accuracy_json(accuracy))
         examples = {name: program.example_inputs for name, program in methods.items()}
         text, tensors = encode({name: example for name, example in examples.items() if example is not None})
         write_member(archive, _EXAMPLE_INPUTS, text.encode())
@@ -179,6 +189,8 @@ def load(
             if bytes(archive.view(name)) != expected.encode():
                 raise MalformedError(f"{name} is not {expected}")
         constants = _plain_values(archive, _CONSTANT_METHODS, _CONSTANT_METHOD_TENSORS)
+        is_measured = _ACCURACY in archive.names()
+        accuracy = read_accuracy(archive.view(_ACCURACY), _ACCURACY) if is_measured else ()
         with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
             methods = _load_trusted(path) if trusted else _load_methods(archive)
         attach(methods, table)
@@ -187,7 +199,7 @@ def load(
         with _diagnosed(path, trusted):
             archive.check()
 
-    return LoadedModel(methods, archive.file, constants, check)
+    return LoadedModel(methods, archive.file, constants, check, accuracy)
 
 
 @contextmanager

@@ -40,6 +40,10 @@ class Levels:
         levels: torch.Tensor = _QUANTIZE(values, self.scale, self.zero_point, self.low, self.high, self.dtype)
         return levels
 
+    def values(self, levels: torch.Tensor) -> torch.Tensor:
+        """Returns the values of levels."""
+        return (levels.to(torch.float32) - self.zero_point) * self.scale
+
 
 def quantize_boundary(model: GraphModule, method: str) -> tuple[dict[str, Levels], dict[int, Levels]]:
     """Removes the first quantization of inputs and the last dequantization of outputs, in place.

@@ -84,6 +84,7 @@ def quantize_model(
         tensors.share(graph)
         announce(f"tracing {method}")
         model = Model(graph, example[0], example[1], dynamic_shapes(program))
+        # `quantize.accuracy` compares with the model in float.
         (result.methods[method],) = export(model, samples=0).values()
     return result
 

@@ -39,8 +39,9 @@ class ObservedState:
 
 
 class SharedTensors:
-    """Tensors of several methods, so that each is stored once.
+    """Tensors of several methods, so that each is stored once, and that each name is one tensor.
 
+    A method has its own ranges, and so its own levels of a bias, which get another name than those of others.
     Equal constants are one tensor, with any names. State is one tensor if it has one name: two caches
     of zeros are not the same.
 
@@ -55,10 +56,29 @@ class SharedTensors:
 
     def share(self, graph: GraphModule) -> None:
         """Replaces tensors of a graph with those of graphs before it, in place."""
+        renamed: dict[str, str] = {}
         for name, tensor in _tensors(graph).items():
             same = self._named.setdefault(name, tensor) if name in self._state else self._constant(tensor)
             if same is not tensor:
                 _set(graph, name, same)
+            is_taken = self._named.setdefault(name, same) is not same
+            if is_taken and not isinstance(same, nn.Parameter):
+                renamed[name] = self._moved(graph, name, same)
+        for node in graph.graph.nodes if renamed else ():
+            if node.op == "get_attr":
+                node.target = renamed.get(str(node.target), node.target)
+        graph.recompile()
+
+    def _moved(self, graph: GraphModule, name: str, tensor: Tensor) -> str:
+        """Gives a tensor a name that no other tensor has."""
+        number, new = 1, f"{name}_1"
+        while self._named.setdefault(new, tensor) is not tensor or _has(graph, new):
+            number += 1
+            new = f"{name}_{number}"
+        owner, _, last = new.rpartition(".")
+        delattr(graph.get_submodule(owner), name.rpartition(".")[2])
+        graph.get_submodule(owner).register_buffer(last, tensor)
+        return new
 
     def _constant(self, tensor: Tensor) -> Tensor:
         if isinstance(tensor, nn.Parameter):
@@ -91,3 +111,8 @@ def _set(graph: GraphModule, name: str, value: Tensor) -> None:
     if is_parameter and not isinstance(value, nn.Parameter):
         value = nn.Parameter(value, requires_grad=False)
     setattr(module, last, value)
+
+
+def _has(graph: GraphModule, name: str) -> bool:
+    owner, _, last = name.rpartition(".")
+    return hasattr(graph.get_submodule(owner), last)

@@ -225,6 +225,25 @@ def test_a_norm_whose_statistics_calls_write_to(tmp_path: Path) -> None:
             assert signal_to_noise(module(x), run["forward"](x)) > 15, activation
 
 
+def test_levels_of_several_methods_have_several_names(tmp_path: Path) -> None:
+    """A bias has the scale of its layer's operands, whose ranges are those of each method."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+    module = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
+    model = Model(module, (x,), methods={"wide": Method("forward", (x * 10,))})
+    samples: dict[str, list[Sample]] = {"forward": [((x,), {})], "wide": [((x * 10,), {})]}
+    programs = _stored(quantize_model(_loaded(model, tmp_path), samples, Settings()), tmp_path)
+    found: dict[str, Tensor] = {}
+    for program in programs.values():
+        for name, tensor in {**program.state_dict, **program.constants}.items():
+            assert torch.equal(found.setdefault(name, tensor), tensor), name
+    assert {"0.bias_levels", "0.bias_levels_1", "0.weight_levels"} <= found.keys()
+    for factor, program in zip((1, 10), programs.values(), strict=True):
+        with torch.no_grad():
+            run = program.module(check_guards=False)
+            assert signal_to_noise(module(x * factor), run(x * factor)) > 30
+
+
 def test_zeros_of_both_signs_are_two_constants(tmp_path: Path) -> None:
     class Signs(nn.Module):
         plus: Tensor

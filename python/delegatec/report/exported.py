@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch.export.graph_signature import InputKind
 
 from delegatec.report.methods import OperatorCount
 from delegatec.report.sizes import human_bytes
+from delegatec.samples.accuracy import OutputAccuracy, accuracy_text
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,17 @@ def value_text(value: Any) -> str:
     return repr(value)
 
 
-def format_model(methods: list[ExportedContents], constant_methods: Mapping[str, str]) -> str:
+def format_model(
+    methods: list[ExportedContents],
+    constant_methods: Mapping[str, str],
+    accuracy: Sequence[OutputAccuracy] = (),
+) -> str:
     """Returns an exported model as text, with a final newline.
 
     Args:
         methods: the methods that compute something.
         constant_methods: name -> value, as text.
+        accuracy: the error of each output of a quantized model.
     """
     lines = [f"exported model of {len(methods)} method(s)"]
     for method in methods:
@@ -68,6 +74,7 @@ def format_model(methods: list[ExportedContents], constant_methods: Mapping[str,
         lines += [f"  input   {name}: {kind}" for name, kind in method.inputs.items()]
         lines += [f"  output  {name}: {kind}" for name, kind in method.outputs.items()]
         lines += [f"  dynamic {name}: {bounds}" for name, bounds in method.symbols.items()]
+        lines += [f"  error   {accuracy_text(each)}" for each in accuracy if each.method == method.name]
         lines += [f"  {operator.count:5}  {operator.name}" for operator in method.operators]
     if constant_methods:
         lines += ["", *(f"method {name}: returns {text}" for name, text in constant_methods.items())]

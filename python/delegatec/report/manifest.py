@@ -17,6 +17,7 @@ from delegatec.report.decoding import decoded
 from delegatec.report.methods import ConstantMethod, MethodInfo, Weight
 from delegatec.report.needs import RuntimeNeeds
 from delegatec.report.provenance import InputFile, Wheel
+from delegatec.samples.accuracy import OutputAccuracy
 
 # Incremented when a field changes its meaning or is removed, not when fields are added.
 SCHEMA_VERSION: Final = 2
@@ -59,6 +60,7 @@ class Manifest:
         inputs: the files that the program was built from.
         wheels: the wheels that the compiler could import, by name.
         runtime: what an app links to run it.
+        accuracy: the error of each output of a quantized model against the model in float.
     """
 
     schema_version: int
@@ -74,6 +76,7 @@ class Manifest:
     inputs: tuple[InputFile, ...] = ()
     wheels: tuple[Wheel, ...] = ()
     runtime: RuntimeNeeds = field(default_factory=RuntimeNeeds)
+    accuracy: tuple[OutputAccuracy, ...] = ()
 
 
 def to_json(manifest: Manifest) -> str:
