@@ -10,7 +10,17 @@ from typing import Final
 
 from nested_bazel import NestedBazel
 
-OUTPUTS: Final = (".pt2", ".pte", ".ptd", ".json", ".txt", ".html", ".etrecord", ".zip")
+OUTPUTS: Final = (
+    ".etrecord",
+    ".html",
+    ".json",
+    ".pt2",
+    ".ptd",
+    ".pte",
+    ".samples.safetensors",
+    ".txt",
+    ".zip",
+)
 PROGRAMS: Final = (".pt2", ".pte")
 _GROUPS: Final = (
     "blobs",
@@ -20,6 +30,7 @@ _GROUPS: Final = (
     "manifest",
     "reasons",
     "report",
+    "samples",
     "sbom",
     "signature",
     "sources",

@@ -21,8 +21,17 @@ SAMPLE = (
     "kind('(exported|mps|portable|quantized|tosa|vulkan)_program rule', "
     "//examples/digits/... + //tests/rules/models:all)"
 )
-GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
-KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
+GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+samples,+signature"
+KINDS = (
+    ".pt2",
+    ".pte",
+    ".samples.safetensors",
+    ".signature.json",
+    ".debug.json",
+    ".ir.txt",
+    ".manifest.json",
+    ".report.html",
+)
 
 
 def built_digests(
