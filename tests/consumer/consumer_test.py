@@ -28,7 +28,12 @@ def test_runtime_of_the_consumer(consumer: NestedBazel) -> None:
     consumer.run("test", "//model:net_portable_test")
     log = consumer.workspace / "bazel-testlogs" / "model" / "net_portable_test" / "test.log"
     rows = [line for line in log.read_text().splitlines() if line.startswith("forward")]
-    assert [("reference" in row, "own 1.0" in row) for row in rows] == [(True, False), (False, True)]
+    assert [("own 1.0" in row, "  module  " in row) for row in rows] == [
+        (False, False),
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
 
 
 def test_files_of_a_program(consumer: NestedBazel) -> None:
