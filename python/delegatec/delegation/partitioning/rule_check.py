@@ -43,7 +43,7 @@ class RuleCheck:
         self._nodes: set[str] = set()
         self._calls: set[str] = set()
         self._modules: set[str] = set()
-        for program in programs:
+        for program in programs if rules != PartitionRules() else ():
             self._calls |= names_of_origins(program.origins)
             for part in program.walk():
                 for node in part.graph.nodes:
