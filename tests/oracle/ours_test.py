@@ -13,8 +13,8 @@ from delegatec.edge.kernels import KERNELS
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.program.reader import parse_program
-from delegatec.verify import Interpreter
 from delegatec.samples.inputs import trials
+from delegatec.verify import Interpreter
 from tests.oracle.models import MODELS
 from tests.oracle.oracle import OracleProgram, operators
 

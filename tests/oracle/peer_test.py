@@ -14,8 +14,8 @@ from delegatec.delegation import BackendRegistry
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.reader import parse_program
 from delegatec.program.reader.model import Program, Tensor
-from delegatec.verify import Interpreter, verify_program
 from delegatec.samples.inputs import trials
+from delegatec.verify import Interpreter, verify_program
 from tests.oracle import peer
 from tests.oracle.models import MODELS
 from tests.oracle.oracle import OracleProgram

@@ -29,9 +29,9 @@ _ALIKE: Final = 0.65
 class RuleCheck:
     """Checks rules before and after delegation.
 
-    A name must match something in one of the methods: a call of the exported program, regardless of what becomes of
-    it, or a node of the edge program. Decompositions and preparations for backends add nodes on the way,
-    which the check sees afterwards, in what was delegated and what was not.
+    A name must match something in one of the methods: a call of the exported program, regardless of what
+    becomes of it, or a node of the edge program. Decompositions and preparations for backends add nodes on
+    the way, which the check sees afterwards, in what was delegated and what was not.
 
     Args:
         rules: the rules.
