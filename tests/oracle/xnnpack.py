@@ -66,7 +66,15 @@ def lowered_program(
     Returns:
         What was delegated, and the program.
     """
-    exported = torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes)
+    return lowered_exported(
+        torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes), options
+    )
+
+
+def lowered_exported(
+    exported: torch.export.ExportedProgram, options: Mapping[str, str] | None = None
+) -> tuple[DelegationReport, OracleProgram]:
+    """Lowers an exported program and loads it into the stock runtime."""
     lowered = lower({"forward": exported}, "xnnpack", options)
     file = io.BytesIO()
     write_program(lowered.emitted, file)

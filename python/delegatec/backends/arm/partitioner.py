@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torch.fx import Node
 
-from delegatec.backends.arm.conformance.limits import MOST_NESTED
+from delegatec.backends.arm.conformance.limits import MOST_DIMENSIONS, MOST_NESTED
 from delegatec.backends.arm.integer.abilities import Abilities
 from delegatec.backends.arm.integer.legality import members, unsupported
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE
@@ -96,6 +96,11 @@ class ArmPartitioner(TablePartitioner[Settings]):
 
     Without the profile FP, no floating-point value crosses the border of a delegate or is inside of it.
     """
+
+    @property
+    def most_rank(self) -> int:
+        """See `TablePartitioner.most_rank`."""
+        return MOST_DIMENSIONS
 
     def legality(self, program: EdgeProgram) -> IntegerLegality:
         """See `TablePartitioner.legality`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from torch.fx import Node
@@ -20,6 +21,8 @@ from delegatec.delegation.protocol.partitioner import (
     with_results,
 )
 from delegatec.edge.control_flow import FORMS, bodies_of
+from delegatec.edge.passes.lower_ranks import lower_ranks
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_number
 
@@ -41,6 +44,16 @@ class TablePartitioner(Generic[SettingsT]):
         self._target = target
         self._delegation = delegation
         self._prepare = prepare
+
+    @property
+    def most_rank(self) -> int | None:
+        """The most dimensions of a value that the backend supports; None if programs have no more."""
+        return None
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """See `PreparesPrograms`. Values with too many dimensions get fewer."""
+        return () if self.most_rank is None else (partial(lower_ranks, most=self.most_rank),)
 
     @property
     def control_flow(self) -> Collection[Any]:

@@ -16,6 +16,7 @@ from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import LEVELS
 from delegatec.backends.vulkan.fusion.layers import layer_of, unsupported
 from delegatec.backends.vulkan.fusion.weights import is_pointwise
+from delegatec.backends.vulkan.operators.rules import MOST_RANK
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.quantized import Constant, QuantizedConstant, quantized_constant
@@ -73,6 +74,11 @@ class VulkanLegality(Legality[Settings]):
 
 class VulkanPartitioner(TablePartitioner[Settings]):
     """Rejects nodes that would exchange int8 with nodes outside: the runtime sizes such copies wrongly."""
+
+    @property
+    def most_rank(self) -> int:
+        """See `TablePartitioner.most_rank`."""
+        return MOST_RANK
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

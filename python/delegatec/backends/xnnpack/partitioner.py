@@ -13,6 +13,7 @@ from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.indices import computes_indices
 from delegatec.backends.xnnpack.nan import nan_test
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
+from delegatec.backends.xnnpack.operators.rules import MOST_RANK
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
 from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
@@ -82,7 +83,13 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `PreparesPrograms`."""
-        return (split_cached_attention, separate_rows, separate_batches, convert_inputs_first)
+        own = (split_cached_attention, separate_rows, separate_batches, convert_inputs_first)
+        return (*own, *super().preparation)
+
+    @property
+    def most_rank(self) -> int:
+        """See `TablePartitioner.most_rank`."""
+        return MOST_RANK
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

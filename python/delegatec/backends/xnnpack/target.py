@@ -12,9 +12,10 @@ from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes
 from delegatec.backends.xnnpack.operators.rewrites.integers import is_mixed
+from delegatec.backends.xnnpack.operators.rules import SHAPES
 from delegatec.backends.xnnpack.quantized.scales import QUANTIZE
 from delegatec.backends.xnnpack.quantized.weights import CALLS
-from delegatec.edge.legalize.rule import Refusal
+from delegatec.edge.legalize.rule import Refusal, first_broken
 
 aten = torch.ops.aten
 
@@ -32,9 +33,9 @@ _EXEMPT: Final = _INTEGERS | _LOOKUPS | _POSITIONS
 
 
 class XnnpackTarget(TableTarget[Settings]):
-    """The table, in which the constraints of all rows are not for calls on levels, or with places."""
+    """The table; the constraints of all rows on dtypes are not for calls on levels, or with places."""
 
     def exclusion(self, node: Node) -> Refusal | None:
         """See `TableTarget.exclusion`."""
         is_exempt = node.target in _EXEMPT or is_mixed(node) or is_of_bytes(node)
-        return None if is_exempt else super().exclusion(node)
+        return first_broken(SHAPES, node, self.settings) if is_exempt else super().exclusion(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from delegatec.backends.arm.conformance.limits import MOST_DIMENSIONS
 from delegatec.backends.arm.dtypes import ALL
 from delegatec.backends.arm.operators.row import Constraint
 from delegatec.edge.legalize.constraints import (
@@ -23,5 +24,5 @@ UNIVERSAL: Final[tuple[Constraint, ...]] = (
         "convert to float32 or int32",
     ),
     no_empty_tensors("TOSA has none."),
-    rank_at_most(6, "the limit of TOSA's level 8K."),
+    rank_at_most(MOST_DIMENSIONS, "the limit of TOSA's level 8K."),
 )

@@ -11,6 +11,7 @@ from delegatec.backends.vulkan.operators.rewrites.numbers import WITH_NUMBERS
 from delegatec.backends.vulkan.operators.row import Constraint
 from delegatec.edge.legalize.constraints import bounded_shapes, known_dtypes, no_empty_tensors, rank_at_most
 
+MOST_RANK: Final = 8
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
     bounded_shapes("tensors have memory for the largest sizes.", is_computable, WITH_NUMBERS),
     known_dtypes(
@@ -20,5 +21,5 @@ UNIVERSAL: Final[tuple[Constraint, ...]] = (
         "convert to float32 or int32",
     ),
     no_empty_tensors("a texture cannot be empty."),
-    rank_at_most(8, "the limit of buffers."),
+    rank_at_most(MOST_RANK, "the limit of buffers."),
 )

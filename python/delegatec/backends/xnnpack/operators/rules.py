@@ -26,13 +26,13 @@ from delegatec.edge.symbols import is_dynamic, is_number
 
 aten = torch.ops.aten
 
-_MOST_RANK: Final = 6
+MOST_RANK: Final = 6
 TRUTHS: Final = FLOATS | {torch.bool}
 """The dtypes of values; bools are zeros and ones."""
 SHAPES: Final[tuple[Constraint[object], ...]] = (
     bounded_shapes("the program plans memory for the largest.", lambda _: True, ()),
     no_empty_tensors("XNNPACK does not support them."),
-    rank_at_most(_MOST_RANK, "the limit of XNNPACK."),
+    rank_at_most(MOST_RANK, "the limit of XNNPACK."),
 )
 UNIVERSAL: Final[tuple[Constraint[object], ...]] = (
     known_dtypes(
@@ -88,7 +88,7 @@ def _is_of_rows(node: Node, rank: int, dims: list[int]) -> bool:
     """Whether a call sums rows: a product with a row of ones, which needs no view before."""
     if node.target not in (aten.mean.dim, aten.sum.dim_IntList) or dims != [rank - 1]:
         return False
-    return bool(bind(node)["keepdim"]) or rank < _MOST_RANK
+    return bool(bind(node)["keepdim"]) or rank < MOST_RANK
 
 
 SUMMED: Final = Constraint[object](

@@ -58,8 +58,17 @@ def _repeat(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x, repeats = value_of(builder, bound["self"]), bound["repeats"]
     shape = (1,) * (len(repeats) - x.rank) + x.shape
-    apart = (size for dim in shape for size in (1, dim))
-    wide = (size for pair in zip(repeats, shape, strict=True) for size in pair)
+    # A new dimension for each one that is repeated; those between are one, as targets limit their number.
+    apart: list[int] = []
+    wide: list[int] = []
+    is_joined = False
+    for count, size in zip(repeats, shape, strict=True):
+        if count != 1:
+            apart, wide, is_joined = [*apart, 1], [*wide, count], False
+        if is_joined and isinstance(size, int) and isinstance(apart[-1], int):
+            apart[-1] = wide[-1] = apart[-1] * size
+        else:
+            apart, wide, is_joined = [*apart, size], [*wide, size], True
     return x.view(*apart).expand(*wide).view(*shape_of(node)).node
 
 
