@@ -27,6 +27,7 @@ from delegatec.backends.xnnpack.building.operations import converted, fully_conn
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.operators.large_kernels import convolve_in_parts, is_large
 from delegatec.backends.xnnpack.operators.row import KnownConstraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
 from delegatec.backends.xnnpack.quantized.weights import is_weight
@@ -57,6 +58,9 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
     is_of_pixels = groups == math.prod(kernel) == 1 and _is_dense(bound)
     # the runtime has no depthwise convolution of values that it quantizes in each run
     if groups > 1 and inputs == 1 and not is_rounded(bound["x"]):
+        if is_large(b, node):
+            convolve_in_parts(b, node)
+            return
         filter = _Filter("depthwise", _depthwise, kernel, channels)
         _emit_convolution(b, node, Operation.DepthwiseConvolution, filter)
     elif is_of_pixels and is_rounded(bound["x"]):
