@@ -22,6 +22,10 @@ module: Any = importlib.import_module("delegatec.edge.legalize.normal_form")
 templates: Any = importlib.import_module("delegatec.edge.legalize.templates")
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
 ROWS = Dim("rows", min=2, max=8)
+GRU_CELL, LSTM_CELL = (
+    torch.nn.GRUCell(4, 5).requires_grad_(False),
+    torch.nn.LSTMCell(4, 4).requires_grad_(False),
+)
 
 
 @pytest.fixture(name="traced")
@@ -205,6 +209,8 @@ def test_a_decomposition_to_the_operator_itself_terminates() -> None:
         lambda x: F.scaled_dot_product_attention(x, x, x),
         lambda x: F.layer_norm(x, (4,)).flatten(1),
         lambda x: torch.stack([x, x * 2], 1).unbind(1),
+        lambda x: GRU_CELL(x[:, 0]),
+        lambda x: LSTM_CELL(x[:, 0], (x[:, 1], x[:, 2])),
     ],
 )
 def test_dynamic_sizes_stay_dynamic(function: Callable[..., Any]) -> None:

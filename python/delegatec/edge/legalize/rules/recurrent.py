@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and plain recurrent layers as unrolled matrix products and gates.
+"""LSTM, GRU and plain recurrent layers, and their cells, as unrolled matrix products and gates.
 
 Torch decomposes `lstm` to a kernel that exists only in its CPU library, and the others for one batch size.
 """
@@ -137,9 +137,25 @@ def _gates(b: Builder, x: Node, count: int) -> list[Node]:
     return [b.call(aten.slice.Tensor, x, 1, gate * width, (gate + 1) * width) for gate in range(count)]
 
 
+def _single(step: _Step) -> Rule:
+    """Returns the rule of one step of a layer, such as `LSTMCell`."""
+
+    def rule(b: Builder, node: Node) -> list[Node] | Node:
+        a = bind(node)
+        cell = _Cell(a["w_ih"], a["w_hh"], a["b_ih"], a["b_hh"])
+        state = a["hx"] if isinstance(a["hx"], (tuple, list)) else [a["hx"]]
+        from_input = b.call(aten.linear.default, a["input"], cell.of_input, cell.input_bias)
+        ends = step(b, cell, from_input, state[0], state[-1])
+        return list(ends) if len(state) == 2 else ends[0]
+
+    return rule
+
+
 RULES: RuleTable = {
     aten.gru.input: _recurrent(_gru),
+    aten.gru_cell.default: _single(_gru),
     aten.lstm.input: _recurrent(_lstm),
+    aten.lstm_cell.default: _single(_lstm),
     aten.rnn_relu.input: _recurrent(_plain(aten.relu.default)),
     aten.rnn_tanh.input: _recurrent(_plain(aten.tanh.default)),
 }
