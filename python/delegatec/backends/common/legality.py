@@ -25,6 +25,9 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
 SettingsT = TypeVar("SettingsT")
+_SIZE: Final = "size"
+# The largest number of elements that an index of 32 bits counts.
+_LARGEST: Final = 2**31 - 1
 
 Prepare = Callable[[EdgeProgram], Any]
 """A pass that runs on a private program before it is legalized, such as `to_float16`."""
@@ -121,6 +124,29 @@ class TableTarget(Generic[SettingsT]):
         return True
 
 
+def _too_large(node: Node) -> Refusal | None:
+    """Returns a refusal of a tensor whose elements no index of 32 bits counts."""
+    for each in (*node.all_input_nodes, node):
+        value = each.meta.get("val")
+        if type(value) is FakeTensor and not value._has_symbolic_sizes_strides and value.numel() > _LARGEST:
+            return Refusal(_SIZE, f"a tensor of {value.numel()} elements, more than {_LARGEST}")
+    return None
+
+
+def _in_rewrite(node: Node, refusal: Refusal) -> str:
+    """Returns a reason that names the operator, and the one of its rewrite that is not supported."""
+    operator_, needed = str(node.target), refusal.rewritten
+    # The rest is about operands that the rewrite creates.
+    violation = "" if refusal.rule == "operator" else f" ({refusal.message.partition('. ')[0]})"
+    if needed == operator_:
+        return f"the delegate does not support {operator_} with these arguments{violation}"
+    return f"the delegate does not support {operator_}, nor {needed}{violation}, which would compute it"
+
+
+def _help(refusal: Refusal) -> str:
+    return "" if refusal.rule in ("operator", "dtype") else refusal.help
+
+
 class Legality(Generic[SettingsT]):
     """Determines whether calls of a program can be lowered, memoized by signature, without edits.
 
@@ -139,18 +165,19 @@ class Legality(Generic[SettingsT]):
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """Returns why a call can neither be lowered nor rewritten to calls that can; None if it can."""
         try:
-            refusal = self._target.refusal(node, self._facts)
-            if refusal is not None and self._target.rules(node):
+            own = refusal = _too_large(node) or self._target.refusal(node, self._facts)
+            if refusal is not None and refusal.rule != _SIZE and self._target.rules(node):
                 refusal = self._target.exclusion(node) or self._tried(program, node)
         except NEEDS_VALUE:
-            refusal = _DEPENDS_ON_DATA
-        if refusal is None:
+            own = refusal = _DEPENDS_ON_DATA
+        if refusal is None or own is None:
             return None
-        message = refusal.message
-        if refusal.rewritten:
-            which = "" if refusal.rewritten in message else f": {refusal.rewritten}"
-            message += f" (in its rewrite{which})"
-        return Rejection(node, refusal.rule, message, refusal.help)
+        if not refusal.rewritten:
+            return Rejection(node, refusal.rule, refusal.message, refusal.help)
+        if own.rule != "operator":
+            # What the user's call violates, rather than a call that the user does not know.
+            return Rejection(node, own.rule, own.message, own.help)
+        return Rejection(node, refusal.rule, _in_rewrite(node, refusal), _help(refusal))
 
     def constant_operands(self, program: EdgeProgram, node: Node) -> Sequence[Node]:
         """Returns operands that are calls on constants, and that rules read as constants; none here."""

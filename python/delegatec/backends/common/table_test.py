@@ -83,6 +83,18 @@ def test_nodes_with_a_row_and_satisfied_constraints_are_supported() -> None:
     assert rejections[1][2] == "rank 4. Rank is at most 3: there are no more."
 
 
+def test_a_tensor_of_more_elements_than_indices_is_rejected() -> None:
+    class Large(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.expand(2**16, 2**15).exp()
+
+    program = to_edge(torch.export.export(Large(), (torch.rand(1, 2**15),)))
+    result = TablePartitioner(TableTarget(TABLE, {}, False), DelegationSpec("Imagined")).partition(program)
+    assert result.groups == []
+    assert {each.rule for each in result.rejections} == {"size"}
+    assert "a tensor of 2147483648 elements" in result.rejections[0].message
+
+
 def test_settings_and_help_reach_the_constraints() -> None:
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
