@@ -6,10 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from delegatec.cli.errors import CommandLineError
 from delegatec.files import HEAD_BYTES, kind_of_file
+
+if TYPE_CHECKING:
+    from delegatec.program.reader.model import Program
 
 _Document = TypeVar("_Document")
 
@@ -44,3 +47,23 @@ def read_document(path: str, parse: Callable[[str], _Document]) -> _Document:
     except (ValueError, RecursionError) as error:
         message = f"{shown(path)} was not written by this version of `delegatec lower`: {error}"
         raise CommandLineError(message) from error
+
+
+def read_debug_map(path: str, program: Program, flag: str) -> dict[str, Any]:
+    """Reads the debug map of a program.
+
+    Args:
+        path: the file.
+        program: the program.
+        flag: the flag that the file was passed with.
+
+    Raises:
+        CommandLineError: another file, or the debug map of another program.
+    """
+    from delegatec.report.debug_map import parse_debug_map
+    from delegatec.report.debug_match import debug_map_mismatch
+
+    document = read_document(path, parse_debug_map)
+    if problem := debug_map_mismatch(document, program):
+        raise CommandLineError(f"{flag} is of another program: {problem}")
+    return document

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from delegatec.cli.documents import read_document
+from delegatec.cli.documents import read_debug_map
 from delegatec.cli.environment import check_environment
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
@@ -49,13 +49,13 @@ def _members(arguments: argparse.Namespace, registry: BackendRegistry) -> Iterat
     from delegatec.program.reader import read_program
     from delegatec.report.blob_files import blob_files
     from delegatec.report.blob_labels import blob_labels
-    from delegatec.report.debug_map import parse_debug_map
 
+    program = read_program(arguments.pte)
     labels = {}
     if arguments.debug:
-        labels = blob_labels(read_document(arguments.debug, parse_debug_map))
+        labels = blob_labels(read_debug_map(arguments.debug, program, "--debug"))
     backends = {backend.id: backend for backend in registry}
-    for method in read_program(arguments.pte).methods:
+    for method in program.methods:
         for index, delegate in enumerate(method.delegates):
             known = labels.get((method.name, index))
             yield from blob_files(f"{method.name}/{index}", delegate.blob, backends.get(delegate.id), known)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from delegatec.cli.colors import INSPECTION, add_color_argument, write_colored
-from delegatec.cli.documents import read_document
+from delegatec.cli.documents import read_debug_map
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
@@ -128,14 +128,9 @@ def _check_extras(arguments: argparse.Namespace) -> None:
 
 def _lines(program: str, path: str) -> str:
     from delegatec.program.reader import read_program
-    from delegatec.report.debug_map import parse_debug_map
-    from delegatec.report.debug_match import debug_map_mismatch
     from delegatec.report.debug_text import format_debug_map
 
-    document = read_document(path, parse_debug_map)
-    if problem := debug_map_mismatch(document, read_program(program)):
-        raise CommandLineError(f"--debug-map is of another program: {problem}")
-    return "\n" + format_debug_map(document)
+    return "\n" + format_debug_map(read_debug_map(path, read_program(program), "--debug-map"))
 
 
 def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
@@ -156,11 +151,11 @@ def _delegates(
     """Yields each delegate, after its method and index, with its backend and labels, if known."""
     from delegatec.program.reader import read_program
     from delegatec.report.blob_labels import blob_labels
-    from delegatec.report.debug_map import parse_debug_map
 
-    labels = blob_labels(read_document(debug_map, parse_debug_map)) if debug_map else {}
+    program = read_program(path)
+    labels = blob_labels(read_debug_map(debug_map, program, "--debug-map")) if debug_map else {}
     by_id = {backend.id: backend for backend in backends}
-    for method in read_program(path).methods:
+    for method in program.methods:
         for index, delegate in enumerate(method.delegates):
             yield method.name, index, delegate, by_id.get(delegate.id), labels.get((method.name, index))
 

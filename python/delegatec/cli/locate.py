@@ -77,7 +77,7 @@ def _debug(path: str, table: SourceTable) -> str:
 
 
 def _ir(path: str, table: SourceTable) -> str:
-    return table.replaced(Path(path).read_text(encoding="utf-8"))
+    return read_document(path, table.replaced)
 
 
 def _manifest(path: str, table: SourceTable) -> str:

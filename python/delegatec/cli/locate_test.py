@@ -138,3 +138,9 @@ def test_other_documents_are_rejected(name: str, text: str, capsys: pytest.Captu
     assert run_verb(("locate", "--sources=net.sources.json", *flags)) == 2
     assert "other.json was not written by this version of `delegatec lower`" in capsys.readouterr().err
     assert not Path("out.json").exists()
+
+
+def test_a_listing_that_is_not_text_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.txt").write_bytes(b"\xff\xfe")
+    assert run_verb(("locate", "--sources=net.sources.json", "--ir=other.txt", "--located-ir=out.txt")) == 2
+    assert "other.txt was not written by this version of `delegatec lower`" in capsys.readouterr().err

@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from delegatec.cli.documents import read_document
+from delegatec.cli.documents import read_debug_map, read_document
 from delegatec.cli.environment import check_environment
+from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
 INPUTS = ("manifest", "debug", "pte")
@@ -27,14 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the report."""
     check_environment()
+    from delegatec.program.reader import read_program
     from delegatec.report.blob_graphs import blob_graphs
-    from delegatec.report.debug_map import parse_debug_map
+    from delegatec.report.debug_match import manifest_mismatch
     from delegatec.report.html import render_html
     from delegatec.report.manifest import from_json
 
     registry = registry_of(arguments)
-    debug_map = read_document(arguments.debug, parse_debug_map)
+    program = read_program(arguments.pte)
+    debug_map = read_debug_map(arguments.debug, program, "--debug")
     manifest = read_document(arguments.manifest, from_json)
+    if problem := manifest_mismatch(manifest, program):
+        raise CommandLineError(f"--manifest is of another program: {problem}")
     graphs = blob_graphs(arguments.pte, debug_map, registry)
     Path(arguments.report).write_text(render_html(manifest, debug_map, graphs), encoding="utf-8")
     return 0

@@ -42,6 +42,31 @@ def test_other_files_are_rejected(
     assert not Path("b.html").exists()
 
 
+@pytest.mark.parametrize("file", ["a.json", "a.debug.json"])
+def test_half_a_character_is_no_text(
+    file: str, lowered: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = Path(file).read_text()
+    Path(file).write_text(document.replace('"forward"', '"forward\\ud800"'))
+    assert run_verb(lowered) == 2
+    assert "has a text that is not valid Unicode" in capsys.readouterr().err
+    assert not Path("b.html").exists()
+
+
+def test_files_of_another_program_are_rejected(
+    lowered: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = export(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Sigmoid()), (torch.rand(1, 4),))
+    archive.save({"forward": other}, "c.pt2")
+    command = ["--label=//:c", "--program=c.pt2", *(flag.replace("a.", "c.") for flag in lowered[1:-1])]
+    assert run_verb(["lower", *command]) == 0
+    for wrong, file in (("--debug", "c.debug.json"), ("--manifest", "c.json")):
+        flags = [f"{wrong}={file}" if flag.startswith(f"{wrong}=") else flag for flag in lowered]
+        assert run_verb(flags) == 2
+        assert f"{wrong} is of another program" in capsys.readouterr().err
+    assert not Path("b.html").exists()
+
+
 def test_a_budget_of_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.json"
     path.write_text("[]")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that a debug map belongs to a program."""
+"""Checks that a debug map and a manifest belong to a program."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from delegatec.program.reader.model import KernelCall, Method, Program
+from delegatec.report.manifest import Manifest
 
 
 def debug_map_mismatch(document: Mapping[str, Any], program: Program) -> str:
@@ -27,6 +28,20 @@ def debug_map_mismatch(document: Mapping[str, Any], program: Program) -> str:
     return ""
 
 
+def manifest_mismatch(manifest: Manifest, program: Program) -> str:
+    """Returns how a manifest differs from a program; empty if it may be the program's."""
+    described = {method.name: len(method.delegates) for method in manifest.methods}
+    methods = {method.name: len(method.delegates) for method in program.methods}
+    if missing := sorted(described.keys() - methods.keys()):
+        return f"it describes a method {missing[0]!r}, which the program does not have"
+    for name, count in described.items():
+        if count != methods[name]:
+            return f"method {name}: it describes {count} delegate(s), but the program has {methods[name]}"
+    if manifest.file.bytes != program.file_bytes:
+        return f"it describes a file of {manifest.file.bytes} bytes, and it has {program.file_bytes}"
+    return ""
+
+
 def _mismatch(described: Mapping[str, Any], method: Method) -> str:
     instructions = method.chains[0].instructions if method.chains else ()
     expected, found = len(instructions), len(described["instructions"])
@@ -36,7 +51,7 @@ def _mismatch(described: Mapping[str, Any], method: Method) -> str:
         if isinstance(instruction, KernelCall) and entry["calls"] != method.operators[instruction.operator]:
             kernel = method.operators[instruction.operator]
             return f"it has {entry['calls']} for instruction {index}, the program {kernel}"
-    sizes = [delegate["bytes"] for delegate in described["delegates"]]
-    if sizes != [len(delegate.blob) for delegate in method.delegates]:
-        return "its delegates have other sizes than those of the program"
+    delegates = [(delegate["backend"], delegate["bytes"]) for delegate in described["delegates"]]
+    if delegates != [(delegate.id, len(delegate.blob)) for delegate in method.delegates]:
+        return "its delegates have other sizes or backends than those of the program"
     return ""

@@ -33,7 +33,7 @@ def decoded(kind: Any, value: Any, where: str = "") -> Any:
         return tuple(items) if origin is tuple else items
     if origin is dict:
         items_of = _as(dict, value, where).items()
-        return {key: decoded(arguments[1], each, f"{where}.{key}") for key, each in items_of}
+        return {_text(key, where): decoded(arguments[1], each, f"{where}.{key}") for key, each in items_of}
     if origin in (Union, UnionType):
         return _one_of(arguments, value, where)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -62,15 +62,28 @@ def _fields(known: Mapping[str, Any], required: Any, value: Any, where: str) -> 
     if missing := sorted(set(required) - given.keys()):
         raise ValueError(f"{where or 'the document'} has no {', '.join(missing)}")
     if unknown := sorted(given.keys() - known.keys()):
-        raise ValueError(f"{where or 'the document'} has an unknown {', '.join(unknown)}")
+        raise ValueError(f"{where or 'the document'} has an unknown {', '.join(map(_shown, unknown))}")
     return {name: decoded(known[name], each, f"{where}.{name}") for name, each in given.items()}
 
 
 def _as(kind: Any, value: Any, where: str) -> Any:
     # A bool is an int for Python, and a whole float may be written as an int.
+    if type(value) is str and kind is str:
+        return _text(value, where)
     if type(value) is kind or (kind is float and type(value) is int):
         return value
     raise ValueError(f"{where or 'the document'} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def _text(value: str, where: str) -> str:
+    """Returns a text that can be written to a file: JSON may have halves of characters."""
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"{where or 'the document'} has a text that is not valid Unicode")
+    return value
+
+
+def _shown(key: str) -> str:
+    return key if key.isascii() else ascii(key)
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

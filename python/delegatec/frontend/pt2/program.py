@@ -74,10 +74,9 @@ def _program(
     constants: dict[str, torch.Tensor],
     example: Example | None,
 ) -> ExportedProgram:
-    ranges = ranges_of(stored.get("range_constraints"))
     signature = signature_of(module.get("signature"))
     calls = calls_of(module.get("module_call_graph"))
-    values = Values(ranges)
+    values = Values(ranges_of(stored.get("range_constraints")))
     names = [
         spec.arg.name if isinstance(spec.arg, ConstantArgument) else "" for spec in signature.input_specs
     ]
@@ -94,9 +93,7 @@ def _program(
     program._graph_module = graph_module
     program._graph_signature = signature
     program._state_dict = weights
-    program._range_constraints = {
-        values.symbols[name]: bounds for name, bounds in ranges.items() if name in values.symbols
-    }
+    program._range_constraints = values.ranges()
     program._module_call_graph = calls
     program._example_inputs = example
     program._constants = dict(constants)

@@ -20,6 +20,7 @@ from delegatec.frontend.archive import LoadedModel
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Method, Model
 from delegatec.frontend.pt2.testing import described
+from delegatec.frontend.pt2.values import Values, ranges_of
 from delegatec.lowering import lower
 from delegatec.program import write_program
 
@@ -191,3 +192,9 @@ def test_a_constant_keeps_the_name_of_a_function(tmp_path: Path) -> None:
     names = [node.name for node in archive.load(path).methods["forward"].graph.find_nodes(op="placeholder")]
     assert names[-1] == "max"
     assert isinstance(written(archive.load(path), "portable"), bytes)
+
+
+def test_ranges_of_unused_symbols_are_not_created() -> None:
+    stored = {f"s{number}": {"min_val": 2, "max_val": None} for number in range(1000)}
+    values = Values(ranges_of(stored))
+    assert values.ranges() == {} and values._ranges == {}

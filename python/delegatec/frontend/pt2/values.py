@@ -41,6 +41,9 @@ _UNBACKED: Final = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
 # dtype, sizes, strides; a size is an int or the (description, hint) of a symbolic one
 Description = tuple[torch.dtype, tuple[Any, ...], tuple[Any, ...], bool]
 
+# Symbol -> its least and greatest value, if it has such: ranges of sympy's are created on demand.
+Ranges = dict[str, tuple[int | None, int | None]]
+
 
 def dtype_of(code: Any) -> torch.dtype:
     """Returns the dtype of a stored number."""
@@ -114,7 +117,7 @@ class Values:
         unbacked: symbols whose value only a run determines, and that no node defines so far.
     """
 
-    def __init__(self, ranges: dict[str, ValueRanges[Any]]) -> None:
+    def __init__(self, ranges: Ranges) -> None:
         self.shape_env = ShapeEnv(assume_static_by_default=True)
         # No fallback: a kernel would run.
         self.mode = FakeTensorMode(
@@ -122,7 +125,8 @@ class Values:
         )
         self.symbols: dict[str, Any] = {}
         self.unbacked: set[sympy.Symbol] = set()
-        self._ranges = ranges
+        self._stored_ranges = ranges
+        self._ranges: dict[str, ValueRanges[Any]] = {}
         counts = [int(name[1:]) + 1 for name in ranges if name[0] == "u"]
         self.shape_env.unbacked_symint_counter += max(counts, default=0)
 
@@ -171,6 +175,21 @@ class Values:
             fail("a symbolic bool is not a condition")
         return self.shape_env.create_symboolnode(found)
 
+    def ranges(self) -> dict[Any, ValueRanges[Any]]:
+        """Returns the bounds of the symbols, and of the expressions that have some."""
+        found = {
+            self.symbols[name]: self._range(name) for name in self._stored_ranges if name in self.symbols
+        }
+        return {symbol: bounds for symbol, bounds in found.items() if bounds is not None}
+
+    def _range(self, name: str) -> ValueRanges[Any] | None:
+        if name not in self._ranges and name in self._stored_ranges:
+            low, high = self._stored_ranges[name]
+            infinity = sympy.oo if name.startswith("z") else int_oo  # z: a float
+            lower = -infinity if low is None else sympy.Integer(low)
+            self._ranges[name] = ValueRanges(lower, infinity if high is None else sympy.Integer(high))
+        return self._ranges.get(name)
+
     def _integer(self, size: Any) -> Any:
         if type(size) is int:
             return size
@@ -200,7 +219,7 @@ class Values:
         if hint is not None and expression not in self.shape_env.backed_var_to_val:
             self.shape_env.add_backed_var_to_val(expression, hint)
         if isinstance(expression, sympy.Symbol):
-            bounds = self._ranges.get(name)
+            bounds = self._range(name)
             if bounds is None:
                 fail(f"range_constraints: {name} is missing")
             self.shape_env.constrain_symbol_range(
@@ -214,20 +233,18 @@ def _size_or_negative(value: Any) -> Any:
     return integer(content, "integer") if kind == "as_int" else _size(value, "symbolic integer")
 
 
-def ranges_of(value: Any) -> dict[str, ValueRanges[Any]]:
-    """Returns symbol -> bounds, of the range constraints of a program.
+def ranges_of(value: Any) -> Ranges:
+    """Returns symbol -> least and greatest value, of the range constraints of a program; None for no bound.
 
     Sizes of inputs that are computed from symbols have bounds, too: `32*s7` of `32 * torch.export.Dim("n")`.
     """
-    found: dict[str, ValueRanges[Any]] = {}
+    found: Ranges = {}
     for name, bounds in record(value, "range_constraints").items():
         if not SYMBOL.search(name):
             raise MalformedError(f"range_constraints: {name} has no symbol")
-        low, high = (record(bounds, "bounds").get(key) for key in ("min_val", "max_val"))
-        infinity = sympy.oo if name.startswith("z") else int_oo  # z: a float
-        lower = -infinity if low is None else sympy.Integer(integer(low, "bounds"))
-        upper = infinity if high is None else sympy.Integer(integer(high, "bounds"))
-        if not lower <= upper:
+        both = (record(bounds, "bounds").get(key) for key in ("min_val", "max_val"))
+        low, high = (None if each is None else integer(each, "bounds") for each in both)
+        if low is not None and high is not None and low > high:
             fail("bounds of a symbol are reversed")
-        found[name] = ValueRanges(lower, upper)
+        found[name] = low, high
     return found
