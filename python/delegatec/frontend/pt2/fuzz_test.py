@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,42 +15,11 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.frontend.pt2.testing import members, write
+from delegatec.frontend.pt2.testing import members, mutated_json, write
 from delegatec.lowering import lower
 
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 COUNT = int(os.environ.get("FUZZ_COUNT", "250"))
-_VALUES: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        False,
-        0,
-        1,
-        -1,
-        2,
-        7,
-        2**31,
-        2**63,
-        -(2**63),
-        10**30,
-        0.5,
-        1e308,
-        "",
-        "x",
-        "linear",
-        "\ud800",
-    ),
-    *("torch.ops.aten.relu.default", "torch.ops.aten.add.Tensor", "_operator.add", [], {}, [[]], [0], [1, 2]),
-    *(
-        {"as_int": 0},
-        {"as_int": 3},
-        {"as_none": True},
-        {"as_name": "linear"},
-        {"as_tensor": {"name": "linear"}},
-    ),
-    *({"as_expr": {"expr_str": "Symbol('s0')", "hint": None}}, {"as_float": 2.0}, {"as_string": "mean"}),
-)
 
 
 class Net(torch.nn.Module):
@@ -76,57 +43,6 @@ class Net(torch.nn.Module):
 def models(dynamic: bool) -> Model:
     shapes = {"x": {0: torch.export.Dim("rows", min=2, max=8)}, "scale": None}
     return Model(Net(), (torch.ones(3, 2, 8),), {"scale": 0.5}, dynamic_shapes=shapes if dynamic else None)
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields each container of a JSON document with each of its keys."""
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield value, key
-        yield from places(value[key])
-
-
-def mutated_json(content: bytes, rng: random.Random) -> bytes:
-    document = json.loads(content)
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        found = list(places(document))
-        if not found:
-            break
-        if rng.random() < 0.5:
-            mutate_leaf(found, rng)
-        else:
-            mutate_tree(found, rng)
-    return json.dumps(document).encode()
-
-
-def mutate_leaf(found: list[tuple[Any, Any]], rng: random.Random) -> None:
-    """Replaces a value by another one of its type: most of these reach the later checks."""
-    leaves = [(owner, key) for owner, key in found if not isinstance(owner[key], (dict, list))]
-    if not leaves:
-        return
-    owner, key = rng.choice(leaves)
-    like = [other[k] for other, k in leaves if type(other[k]) is type(owner[key]) and other[k] != owner[key]]
-    if isinstance(owner[key], int) and (not like or rng.random() < 0.5):
-        like = [owner[key] + 1, owner[key] - 1, not owner[key]]
-    if like:
-        owner[key] = rng.choice(like)
-
-
-def mutate_tree(found: list[tuple[Any, Any]], rng: random.Random) -> None:
-    owner, key = rng.choice(found)
-    other, other_key = rng.choice(found)
-    match rng.randrange(5):
-        case 0:
-            owner[key] = json.loads(json.dumps(other[other_key]))
-        case 1:
-            del owner[key]
-        case 2 if isinstance(owner, list):
-            owner.insert(key, json.loads(json.dumps(owner[key])))
-        case 3 if isinstance(owner[key], str) and owner[key]:
-            at = rng.randrange(len(owner[key]))
-            owner[key] = owner[key][:at] + rng.choice("019axs(),.\"'\\\n") + owner[key][at + 1 :]
-        case _:
-            owner[key] = rng.choice(_VALUES)
 
 
 def mutated(content: dict[str, bytes], whole: bytes, path: Path, rng: random.Random) -> None:
