@@ -14,6 +14,7 @@ import mistakes_of_modules
 import mistakes_of_plugins
 import mistakes_of_python
 import mistakes_of_quantization
+import mistakes_of_tracing
 from mistake import Mistake
 
 GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
@@ -21,6 +22,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_models.TABLE,
     **mistakes_of_entries.TABLE,
     **mistakes_of_modules.TABLE,
+    **mistakes_of_tracing.TABLE,
     **mistakes_of_files.TABLE,
     **mistakes_of_quantization.TABLE,
     **mistakes_of_manifests.TABLE,

@@ -30,6 +30,11 @@ MANIFESTS: Final[tuple[Mistake, ...]] = (
         "the document has no backend",
         command="index --manifest=mps.json --page=net.html",
     ),
+    usage(
+        "writes a report with the debug map of another program",
+        "--debug is of another program",
+        command="report --manifest=mps.manifest.json --debug=mps.json --pte=good.pte --report=net.html",
+    ),
     run(
         "leaves a merge conflict in a record",
         "DC513",

@@ -36,6 +36,9 @@ MODULES: Final[tuple[Mistake, ...]] = (
     ),
     module("exits", "DC403", "SystemExit: 0", text="import sys\nsys.exit(0)\n"),
     module("misspells the attribute", "DC403", "did you mean 'BACKENDS'?", text="BACKENDS = 1\n"),
+    module(
+        "leaves the attribute empty", "DC403", "'BACKEND' of module 'npu' is None", text="BACKEND = None\n"
+    ),
     module("names a class", "DC403", "BACKEND()", text="class BACKEND: pass\n"),
     module("forgets members", "DC403", "it lacks id, name", text="BACKEND = object()\n"),
     plugin(

@@ -70,6 +70,13 @@ CALLS: Final[tuple[Mistake, ...]] = (
         script="delegatec.export(NET)",
     ),
     python(
+        "exports a module with its inputs",
+        "DC415",
+        "model of delegatec.export",
+        "delegatec.Model(",
+        script="delegatec.export(NET, X)",
+    ),
+    python(
         "exports to a directory",
         "DC415",
         "workspace",

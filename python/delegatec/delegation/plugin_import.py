@@ -45,6 +45,9 @@ def import_attribute(selector: str, refuse: Refuse, example: str) -> Any:
         near = did_you_mean(attribute, vars(module)) or DEPS
         raise refuse(f"module {module_name!r} has no attribute {attribute!r}", near, None)
     found = getattr(module, attribute)
+    if found is None:
+        help = f"assign an instance to it when the module is imported: {attribute} = Npu()"
+        raise refuse(f"{attribute!r} of module {module_name!r} is None", help, None)
     if isinstance(found, type):
         help = f"name an instance: {example.partition(':')[2]} = {attribute}()"
         raise refuse(f"{attribute!r} is a class, not an instance", help, None)

@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from delegatec.diagnostics.exceptions import first_line, is_out_of_memory
+from delegatec.frontend.constraints import ANOTHER_SIZE
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,18 @@ _DEVICE: Final = Cause(
 )
 _GRADIENTS: Final = Cause(
     "computes gradients", "inference only", "remove backward() and torch.autograd from the exported method"
+)
+PACKED: Final = Cause(
+    "packs sequences of several lengths, which torch.export cannot follow",
+    "tensors with a row for each sequence, padded to one length",
+    "pass padded sequences to the layers without pack_padded_sequence, and mask the results by the lengths",
+    "DC119",
+)
+_NESTED: Final = Cause(
+    "uses nested tensors, which programs do not have",
+    "tensors with a row for each item, padded to one size",
+    "pad the items to one size, and pass a mask or the lengths",
+    "DC119",
 )
 _CAUSES: Final = {
     r"Found <class '([\w.<>]+)'> in output": Cause(
@@ -78,6 +96,18 @@ _CAUSES: Final = {
         "torch.vmap outside of torch.cond, map, scan and while_loop",
         "write the operators for tensors with the batch dimension",
     ),
+    r"is not tracked with proxy": Cause(
+        "creates a size that torch.export cannot follow, as nested tensors do",
+        _NESTED.expected,
+        _NESTED.help,
+    ),
+    r"_nested_tensor|to_padded_tensor|NestedTensor": _NESTED,
+    r"0/1 specialized due to hint of (\d)": Cause(
+        "has a dynamic dimension of size {} in the example inputs, which torch.export takes as a constant",
+        "example inputs with at least 2 in each dynamic dimension",
+        ANOTHER_SIZE,
+        "DC113",
+    ),
     r"Boolean value of Tensor with more than one value": Cause(
         "branches on a tensor of several elements",
         "a condition of one element",
@@ -109,9 +139,21 @@ def cause_of(error: BaseException) -> Cause | None:
         return Cause(
             "needs more memory than is available", "", "make the example inputs or the model smaller"
         )
+    for value in _locals(error):
+        if isinstance(value, PackedSequence):
+            return PACKED
+        if isinstance(value, torch.Tensor) and value.is_nested:
+            return _NESTED
     text = first_line(error)
     for pattern, cause in _PATTERNS:
         if match := pattern.search(text):
             found = match[1].rpartition(".")[2] if match.groups() else ""
             return Cause(cause.message.format(found), cause.expected, cause.help, cause.code)
     return None
+
+
+def _locals(error: BaseException) -> Iterator[Any]:
+    """Yields the variables of the frames that raised an exception: some are the cause by their type."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for value in list(frame.f_locals.values()):
+            yield from value if type(value) in (list, tuple) else (value,)

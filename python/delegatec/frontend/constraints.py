@@ -24,6 +24,9 @@ _TEXTS: Final = (
         r"\3 is \2 in the example, not \1",
     ),
 )
+# torch.export takes the sizes 0 and 1 of an example as constants, as they broadcast.
+ANOTHER_SIZE: Final = "pass example inputs whose size is at least 2 in this dimension, or leave it static"
+_CONSTANT: Final = re.compile(r"it fixes \w+ at [01]$")
 _DEFAULT: Final = "correct dynamic_shapes of delegatec.Model, or leave the size static"
 
 
@@ -44,6 +47,8 @@ def violation(text: str) -> tuple[str, str]:
         if match:
             detail = match.expand(ours)
             break
+    if _CONSTANT.fullmatch(detail):
+        return f"{detail}, its size in the example", ANOTHER_SIZE
     names = re.findall(r"^(\w+) = (.+)$", "\n".join(fixes), re.MULTILINE)
     if not names:
         return detail, _DEFAULT

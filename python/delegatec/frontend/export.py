@@ -157,10 +157,10 @@ def export_with_samples(
     samples: int = DEFAULT_CALLS,
 ) -> ExportedModel:
     """Does what `export` does, and returns the calls that the programs agree with, too."""
-    check_types("delegatec.export", {"workspace": (workspace, Workspace | None, "a Workspace")})
     if not isinstance(model, Model):
         help = "write delegatec.Model(module, example_inputs)" if isinstance(model, torch.nn.Module) else ""
         raise wrong_argument("delegatec.export", "model", model, "a delegatec.Model", help)
+    check_types("delegatec.export", {"workspace": (workspace, Workspace | None, "a Workspace")})
     workspace = workspace or Workspace.at(os.getcwd())
     if problems := module_problems(model):
         raise DelegatecError(problems)

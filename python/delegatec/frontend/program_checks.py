@@ -15,6 +15,7 @@ from torch.utils._sympy.numbers import int_oo
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.source import location_of
+from delegatec.frontend.causes import PACKED
 from delegatec.frontend.model import Model
 from delegatec.frontend.module_checks import not_storable
 from delegatec.frontend.storable import storable_problems
@@ -37,6 +38,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
             for problem in exported_problems(program.graph_module)
         ),
         *_sparse(program, model),
+        *_packed(program, model),
         *_not_storable(program, model),
         *_reference_representation(program, model),
         *_outputs(program, model),
@@ -111,6 +113,20 @@ def _sparse(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                 expected="strided tensors",
                 help="compute with dense tensors: programs have no sparse ones",
             )
+
+
+def _packed(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
+    packing = program.graph.find_nodes(
+        op="call_function", target=torch.ops.aten._pack_padded_sequence.default
+    )
+    for node in packing[:1]:
+        yield Diagnostic(
+            code="DC119",
+            message=f"forward() {PACKED.message}",
+            location=location_of(node.meta.get("stack_trace")) or model.location,
+            expected=PACKED.expected,
+            help=PACKED.help,
+        )
 
 
 def _reference_representation(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:

@@ -17,6 +17,7 @@ from delegatec.frontend.causes import cause_of
 from delegatec.frontend.constraints import violation
 from delegatec.frontend.data_dependence import remedy
 from delegatec.frontend.model import Method
+from delegatec.frontend.user_errors import missing_module
 from delegatec.frontend.vision_operators import SAMPLES
 from delegatec.frontend.workspace import Workspace, preferred
 
@@ -37,6 +38,7 @@ _REMEDIES: Final = {
     SAMPLES: "pass sampling_ratio=2, or another number of samples per row and column",
     "PendingUnbackedSymbolNotFound": "compute the indices outside of forward, and register them as a buffer",
 }
+_RECURRENT: Final = "; torch unrolls nn.LSTM, GRU and RNN: pad their sequences to a static length"
 _REWRITE: Final = "rewrite this line with torch operators on tensors"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -63,6 +65,8 @@ def refusal(
         return _body_error(eager, preferred(workspace.frames(eager.__traceback__)) or where)
     failed = eager or error
     location = preferred(workspace.frames(failed.__traceback__)) or where
+    if missing := missing_module(failed, location):
+        return missing
     if cause := cause_of(failed):
         return Diagnostic(
             code=cause.code or ("DC110" if eager else "DC111"),
@@ -92,6 +96,8 @@ def refusal(
         )
     if isinstance(error, ConstraintViolationError) or kind in _SHAPES:
         detail, help = violation(_ANSI.sub("", str(error)))
+        if "it fixes" in detail and any(isinstance(each, torch.nn.RNNBase) for each in module.modules()):
+            help += _RECURRENT
         return Diagnostic(
             code="DC113",
             message=f"dynamic_shapes do not match the module: {detail}",

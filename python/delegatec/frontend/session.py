@@ -43,6 +43,8 @@ def current() -> Session | None:
 @contextmanager
 def running(session: Session) -> Iterator[None]:
     """Makes `session` the running export within the block."""
+    # Without a network, transformers asks for a model by name for half a minute; a build has none.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     token = _current.set(session)
     process = os.getpid()
     try:

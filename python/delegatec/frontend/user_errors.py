@@ -42,16 +42,8 @@ def raise_user_error(session: Session, error: BaseException, code: str, what: st
         _fail(
             "DC102", f"syntax error in {location.file}: {error.msg}", location, help_text="correct this line"
         )
-    if missing := _missing_module(error):
-        # So close that "torchvision" is not taken for "torch".
-        near = f"{did_you_mean(missing, LIBRARIES, cutoff=0.9)} ".lstrip()
-        _fail(
-            "DC103",
-            f'no module named "{missing}"',
-            location,
-            expected="a module provided by `deps` of the target",
-            help_text=f'{near}add the py_library that provides "{missing}" to `deps`',
-        )
+    if missing := missing_module(error, location):
+        raise DelegatecError([missing])
     if isinstance(error, FileNotFoundError) and error.filename:
         name = os.fspath(error.filename)
         name = name if isinstance(name, str) else os.fsdecode(name)
@@ -81,6 +73,22 @@ def _needs_network(error: BaseException) -> bool:
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return False
+
+
+def missing_module(error: BaseException, location: SourceLocation | None) -> Diagnostic | None:
+    """Returns DC103 for an import of a module that does not exist; None for other errors."""
+    missing = _missing_module(error)
+    if not missing:
+        return None
+    # So close that "torchvision" is not taken for "torch".
+    near = f"{did_you_mean(missing, LIBRARIES, cutoff=0.9)} ".lstrip()
+    return Diagnostic(
+        code="DC103",
+        message=f'no module named "{missing}"',
+        location=location,
+        expected="a module provided by `deps` of the target",
+        help=f'{near}add the py_library that provides "{missing}" to `deps`',
+    )
 
 
 def _missing_module(error: BaseException) -> str:
