@@ -22,7 +22,7 @@ from delegatec.diagnostics import DelegatecError
 from tests.damage.kinds import FILE, Kind, Reader
 from tests.damage.mutations import edits
 
-# A reader that takes longer hangs.
+# A reader that takes more CPU time hangs.
 SECONDS: Final = 20
 # Codes of faults of plug-ins: built-in backends have none.
 _FAULTS: Final = frozenset({"DC410", "DC411"})
@@ -141,8 +141,8 @@ def outcome_of(reader: str | Reader, path: str, trace: Any = None) -> tuple[str,
     Returns:
         "read", "refused" or "failed"; for a failure, the exception and its place, and the traceback.
     """
-    signal.signal(signal.SIGALRM, _hang)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.signal(signal.SIGPROF, _hang)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     sys.settrace(trace)
     try:
         with (
@@ -163,7 +163,7 @@ def outcome_of(reader: str | Reader, path: str, trace: Any = None) -> tuple[str,
         return _failed(error, type(error).__name__)
     finally:
         sys.settrace(None)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _call(reader: str | Reader, path: str) -> None:
