@@ -51,7 +51,8 @@ class Returned:
     """What a call returned.
 
     Attributes:
-        outputs: the leaves of the result with their paths; `Opaque` for other values than tensors and plain ones.
+        outputs: the leaves of the result with their paths; `Opaque` for values that are neither tensors nor
+            plain.
         written: position of an input, flattened, that the call wrote to -> its value after the call.
         error: text of the exception that the call raised instead; "" for none.
     """
