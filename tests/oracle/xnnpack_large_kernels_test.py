@@ -91,7 +91,7 @@ class ConformerConvolution(nn.Module):
 
 
 class LargeKernelBlock(nn.Module):
-    """A block of RepLKNet: 31 x 31 beside 5 x 5, after batch norms."""
+    """A block of RepLKNet: 31 x 31 next to 5 x 5, after batch norms."""
 
     def __init__(self, channels: int = 8) -> None:
         super().__init__()

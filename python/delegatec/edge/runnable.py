@@ -29,7 +29,7 @@ def runnable(exported: ExportedProgram, state: dict[str, torch.Tensor]) -> torch
     is_mutable = any(schema is not None and schema.is_mutable for schema in schemas)
     for name, parameter in list(module.named_parameters(remove_duplicate=False)):
         parent, _, attribute = name.rpartition(".")
-        # Objects of their own, so that the exported program keeps its values, which all methods share.
+        # Separate objects, so that the exported program keeps its values, which all methods share.
         own = state.setdefault(name, torch.nn.Parameter(parameter.data, requires_grad=False))
         if is_mutable:  # the program may write to it
             own.data = own.data.clone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs run with state of their own, which methods share."""
+"""Programs run with separate state, which methods share."""
 
 from __future__ import annotations
 

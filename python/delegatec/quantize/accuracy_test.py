@@ -28,7 +28,7 @@ _SAMPLES: list[Sample] = [((row,), {}) for row in _ROWS]
 
 
 class Mean(nn.Module):
-    """A layer, and the mean of its results in all calls; the index of the largest is no float."""
+    """A layer, and the mean of its results in all calls; the index of the largest is an integer."""
 
     mean: Tensor
 

@@ -185,7 +185,7 @@ def _runs(order: Sequence[int], place: Mapping[int, int]) -> list[tuple[int, ...
 
 
 def _steps(order: list[int], most: int) -> Iterable[tuple[list[int], list[int]]]:
-    """Returns pairs of orders that lead to an order, each of which moves at most so many runs at once."""
+    """Returns pairs of orders that lead to an order, each of which moves at most `most` runs at once."""
     states = [sorted(order)]
     while states[-1] != order:
         now = states[-1]
