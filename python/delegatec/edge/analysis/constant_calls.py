@@ -148,7 +148,7 @@ class _Costs:
             factor: Any = node.args[position]
             terms = math.prod(shape_of(factor)[dimensions])
             return 1 + size * _PER_BYTE_AND_TERM * terms
-        work = max(size, *map(_bytes, node.all_input_nodes))
+        work = max([size, *map(_bytes, node.all_input_nodes)])
         # More than the source, such as a product of a row and a column, or wider numbers than those stored.
         if work > source:
             return 1

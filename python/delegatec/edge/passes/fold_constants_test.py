@@ -192,3 +192,11 @@ def test_a_constant_position_selects_a_constant() -> None:
     x = torch.ones(2)
     program = edge(model, x, x.clone())
     assert_computes(program, (x, torch.tensor([[0]])), x, x)
+
+
+def test_calls_without_operands_are_computed() -> None:
+    def model(self: Any, x: torch.Tensor) -> Any:
+        return x * torch.blackman_window(3) + torch.blackman_window(1)
+
+    program = _with(model, X, unused=torch.ones(1))
+    assert called(program) == [aten.mul.Tensor, aten.add.Tensor]
