@@ -84,7 +84,8 @@ class Quantized:
 
     Attributes:
         methods: the quantized programs.
-        exact: for each call, its results in float and its inputs after it.
+        exact: for each call, results and inputs after it, of the module that the user passes to the compiler:
+            in float, or as the peer quantizes it.
         eager: likewise, of the quantized graphs in eager mode.
         to_exact: for each result, the least ratio in dB to that in float; minus infinity if any may be right.
         to_eager: likewise, to those of the quantized graphs.
@@ -123,6 +124,7 @@ def quantized(
         NotQuantizedError: the peer's quantizer fails.
     """
     chosen = QUANTIZATIONS[name]
+    buffers = {each.name: tensor_of(program, each) for each in program.buffers}
     samples: dict[str, list[Sample]] = {
         method: [
             (tuple(tensor.clone() for tensor in call.inputs), {})
@@ -133,25 +135,34 @@ def quantized(
     }
     if isinstance(chosen.settings, Settings):
         made = quantize_model(methods, samples, chosen.settings).methods
+        exact = plain_results(program, buffers, calls)
     else:
-        made = _by_peer(program, samples, chosen.settings)
-    buffers = {each.name: tensor_of(program, each) for each in program.buffers}
-    exact = plain_results(program, buffers, calls)
+        made, exact = _by_peer(program, samples, chosen.settings, calls)
     floors = [
         noisy_results(program, buffers, calls, activations, weights)
         for activations, weights in ((chosen.activations, chosen.weights), (chosen.exact, chosen.exact))
     ]
-    to_exact, to_eager = ([[_floor(value) for value in call] for call in least] for least in floors)
+    coarsest = min(chosen.activations, chosen.weights), chosen.exact
+    to_exact, to_eager = (
+        [[_floor(value, levels) for value in call] for call in least]
+        for least, levels in zip(floors, coarsest, strict=True)
+    )
     return Quantized(made, exact, _eager(made, calls), to_exact, to_eager)
 
 
-def _floor(found: float) -> float:
-    return found - _MARGIN if found >= _LEAST else -math.inf
+def _floor(found: float, levels: float) -> float:
+    # a value that no noise reaches, such as a copy of a constant, may be quantized
+    most = 20 * math.log10(levels) - 3
+    return min(found, most) - _MARGIN if found >= _LEAST else -math.inf
 
 
 def _by_peer(
-    program: Program, samples: Mapping[str, Sequence[tuple[Any, Any]]], options: Mapping[str, bool]
-) -> dict[str, ExportedProgram]:
+    program: Program,
+    samples: Mapping[str, Sequence[Sample]],
+    options: Mapping[str, bool],
+    calls: Sequence[Call],
+) -> tuple[dict[str, ExportedProgram], list[list[Any]]]:
+    """Returns the program of a module that the peer quantizes, and the module's results."""
     if program.step:
         raise NotQuantizedError("the peer's quantizer has one method")
     model = model_of(program)
@@ -170,9 +181,11 @@ def _by_peer(
                 if name in state:
                     buffer.copy_(state[name])
             converted = convert_pt2e(prepared)
+            results = plain_results(None, {}, calls, {FORWARD: deepcopy(converted)})
     except Exception as error:
         raise NotQuantizedError(f"{type(error).__name__}: {str(error)[:200]}") from error
-    return export(Model(converted, method.example_inputs, dynamic_shapes=method.dynamic_shapes))
+    model = Model(converted, method.example_inputs, dynamic_shapes=method.dynamic_shapes)
+    return export(model), results
 
 
 def _eager(methods: Mapping[str, ExportedProgram], calls: Sequence[Call]) -> list[list[Any]]:

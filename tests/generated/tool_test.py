@@ -17,6 +17,7 @@ from tests.generated.processes import results
 from tests.generated.program import Input, Node, Program
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
+from tests.generated.rows_memory import VIEWS
 from tests.generated.shrink import minimized
 from tests.generated.targets import PORTABLE
 from tests.generated.values import make
@@ -40,14 +41,15 @@ def test_programs_are_of_all_kinds() -> None:
     assert len({each.dtype for each in inputs}) >= 6
     assert {len(each.shape) for each in inputs} == set(range(6))
     assert {size for each in inputs for size in each.shape} >= set(range(8))
-    assert {each.values.split()[0] for each in inputs} == {"normal", "dyadic", "special", "large", "index"}
+    kinds = {"normal", "dyadic", "special", "large", "index", "zeros", "ones"}
+    assert {each.values.split()[0] for each in inputs} == kinds
     assert rows & set(IN_PLACE) and rows & set(CONTROL_FLOW)
     for letters, least in (("s", 60), ("pdlo", 3)):
         assert sum(any(o.attribute[0] in letters for o in each.buffers) for each in programs) > least
     assert sum(any(each.dynamic for each in program.inputs) for program in programs) > 60
     assert sum(bool(program.step) for program in programs) > 20
     assert sum(bool(program.aliases) for program in programs) > 3
-    assert sum(bool(each.outputs) and each.outputs[-1][0] in "xs" for each in programs) > 3
+    assert sum(any(node.template in VIEWS for node in each.nodes) for each in programs) > 20
     assert {program.dims for program in programs} == set(DIMS)
     lengths = {len(program.nodes) for program in programs}
     assert min(lengths) >= 2 and max(lengths) >= 30
