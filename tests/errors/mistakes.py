@@ -8,6 +8,7 @@ from typing import Final
 import mistakes_of_commands
 import mistakes_of_entries
 import mistakes_of_files
+import mistakes_of_inference
 import mistakes_of_manifests
 import mistakes_of_models
 import mistakes_of_modules
@@ -23,6 +24,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_entries.TABLE,
     **mistakes_of_modules.TABLE,
     **mistakes_of_tracing.TABLE,
+    **mistakes_of_inference.TABLE,
     **mistakes_of_files.TABLE,
     **mistakes_of_quantization.TABLE,
     **mistakes_of_manifests.TABLE,

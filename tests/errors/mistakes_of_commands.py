@@ -58,6 +58,32 @@ USAGE: Final[tuple[Mistake, ...]] = (
     usage("separates parameters by spaces", "invalid choice", command="@f", files={"f": f"{_LOWER}\n"}),
     usage("writes a NUL character", "NUL", command="inspect a\0b"),
     usage("asks for lines without a map", "--debug-map", command="inspect mps.pte --lines"),
+    usage(
+        "writes an option of a backend as a flag",
+        "an option of a backend is --option=precision=fp16",
+        command="lower --program=good.pt2 --pte=net.pte --backend=mps --precision=fp16",
+    ),
+    usage(
+        "writes an option with a colon",
+        "expected NAME=VALUE",
+        "delegatec lower --help",
+        command="lower --program=good.pt2 --pte=net.pte --backend=mps --option=precision:fp16",
+    ),
+    usage(
+        "writes the entry with a dot",
+        "expected MODULE:FUNCTION",
+        command="export --entry=good.build --source=good.py --program=net.pt2",
+    ),
+    usage(
+        "names a backend for quantize",
+        "unknown argument --backend=xnnpack",
+        command="quantize --program=good.pt2 --pt2=net.pt2 --backend=xnnpack",
+    ),
+    usage(
+        "writes a size in KiB",
+        "16k",
+        command="lower --program=good.pt2 --pte=net.pte --segment-alignment=16k",
+    ),
     usage("asks for lines as JSON", "--format text", command="inspect mps.pte --lines --format=json"),
     usage("asks for blobs of a .pt2", "expected a .pte program", command="inspect good.pt2 --blobs"),
     usage(

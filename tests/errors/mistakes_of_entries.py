@@ -56,6 +56,26 @@ ENTRIES: Final[tuple[Mistake, ...]] = (
         body="net = nn.Sequential(nn.Linear(3, 3))\nnet.load_state_dict(nn.Linear(3, 3).state_dict())",
     ),
     _build(
+        "starts a program that the build does not have",
+        "DC106",
+        "a build has no such program",
+        body="import subprocess\nsubprocess.run(['nvidia-smi'], check=True)",
+    ),
+    _build("reads the environment", "DC106", "KeyError: 'WEIGHTS'", body="import os\nos.environ['WEIGHTS']"),
+    _build("loads from the home directory", "DC115", '"~/w.pt"', body="return torch.load('~/w.pt')"),
+    _build(
+        "loads by an absolute path",
+        "DC115",
+        'undeclared data file "/data/w.safetensors"',
+        body="delegatec.load_checkpoint(nn.Linear(3, 3), '/data/w.safetensors')",
+    ),
+    _build(
+        "passes the path to load_checkpoint first",
+        "DC415",
+        "module of delegatec.load_checkpoint",
+        body="delegatec.load_checkpoint('w.safetensors', nn.Linear(3, 3))",
+    ),
+    _build(
         "raises an exception in a thread",
         "DC106",
         "a thread of build() raises: KeyError: 'weight'",

@@ -50,6 +50,8 @@ MODULES: Final[tuple[Mistake, ...]] = (
         "'MPSBackend'",
         source="def __init__(self):\n    super().__init__('MPSBackend')",
     ),
+    plugin("names the backend portable", "DC403", "its name is 'portable'", source="name = 'portable'"),
+    plugin("writes a dot in the name", "DC403", "its name is 'npu.v2'", source="name = 'npu.v2'"),
     plugin("names the backend by a number", "DC403", "its name is 5", source="name = 5"),
 )
 

@@ -57,6 +57,34 @@ DATA: Final[tuple[Mistake, ...]] = (
         files={"a.npy": _array(numpy.array([{}], dtype=object))},
     ),
     tensors("misspells the input", "DC132", 'input "x" is missing', content={"y": torch.ones(2, 3)}),
+    tensors(
+        "passes labels, too", "DC132", '"label" is not an input', content={**_GOOD, "label": torch.ones(4)}
+    ),
+    tensors("numbers the samples", "DC132", 'input "x" is missing', content={"x.0": torch.ones(2, 3)}),
+    tensors("stacks no samples", "DC132", "no calibration samples", content={"x": torch.ones(0, 2, 3)}),
+    tensors("passes a batch of the model's rows", "DC132", "float32[8, 3]", content={"x": torch.ones(8, 3)}),
+    run(
+        "passes an image",
+        "DC131",
+        "unknown format",
+        command=f"{_QUANTIZE} --calibration=cat.jpg",
+        files={"cat.jpg": b"\xff\xd8\xff"},
+    ),
+    run("passes a directory", "DC131", "a directory", command=f"{_QUANTIZE} --calibration=pkg"),
+    function("returns a dict", "DC133", 'the key "x"', body="return {'x': torch.ones(2, 3)}"),
+    function(
+        "returns an array",
+        "DC132",
+        "ndarray",
+        body="return [(__import__('numpy').ones((2, 3), 'float32'),)]",
+    ),
+    function("adds labels", "DC132", "2 values", body="return [(torch.ones(2, 3), torch.ones(2))]"),
+    function(
+        "batches samples with a data loader",
+        "DC132",
+        "float32[1, 2, 3]",
+        body="return torch.utils.data.DataLoader(torch.ones(4, 2, 3))",
+    ),
     tensors("passes another shape", "DC132", "float32[2, 4]", content={"x": torch.ones(2, 4)}),
     tensors("passes another dtype", "DC132", "float64[2, 3]", content={"x": torch.ones(9, 2, 3).double()}),
     tensors("passes NaN", "DC132", "NaN", content={"x": torch.full((2, 3), torch.nan)}),
@@ -74,6 +102,41 @@ DATA: Final[tuple[Mistake, ...]] = (
     function("raises while samples are read", "DC106", "list index", body="yield torch.ones(2, 3); [][0]"),
 )
 SETTINGS: Final[tuple[Mistake, ...]] = (
+    run(
+        "writes settings in words of other tools",
+        "DC130",
+        "did you mean 'tensor'?",
+        "group_size = -1",
+        'observer = "entropy"',
+        command=f"{_QUANTIZE} --weight-scales=per-tensor --group-size=-1 --observer=entropy",
+        lines=9,
+    ),
+    run(
+        "requests groups with samples",
+        "DC136",
+        "group_size = 32 needs activation",
+        command=f"{_QUANTIZE} --group-size=32",
+    ),
+    run(
+        "keeps a class, and an operator without its namespace, in float",
+        "DC130",
+        'no module "Linear"',
+        "did you mean 'aten.linear'?",
+        command=f"{_QUANTIZE} --activation=float --float-module=Linear --float-operator=linear",
+        lines=8,
+    ),
+    run(
+        "quantizes over the model in float",
+        "DC004",
+        "the same file as --program",
+        command="quantize --program=good.pt2 --pt2=good.pt2 --activation=float",
+    ),
+    run(
+        "quantizes a .pte",
+        "DC120",
+        "it is a .pte program",
+        command="quantize --program=good.pte --pt2=net.pt2 --activation=float",
+    ),
     tensors("misspells a dtype", "DC130", "did you mean", content=_GOOD, flags="--activation=int32"),
     tensors("requests int4 activations", "DC130", "int16", content=_GOOD, flags="--activation=int4"),
     run(

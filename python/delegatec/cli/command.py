@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Final, NoReturn
 
 from delegatec.cli.errors import CommandLineError
-from delegatec.diagnostics.exceptions import did_you_mean
+from delegatec.diagnostics.exceptions import nearest
 from delegatec.version import VERSION
 
 # Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
@@ -34,6 +34,8 @@ VERBS: Final = {
     "diff": "print how two .pte programs differ",
     "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",
 }
+# Flags are short: at the usual similarity, --precision is --reasons.
+_SIMILAR: Final = 0.7
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,11 @@ class Command:
             from delegatec.backends import declare_packages
 
             declare_packages(filter(None, self.arguments.builtin_backends.split(",")))
-        code: int = self.module.run(self.arguments)
+        try:
+            code: int = self.module.run(self.arguments)
+        except CommandLineError as error:
+            error.verb = error.verb or self.arguments.verb
+            raise
         return code
 
 
@@ -73,8 +79,17 @@ class _Parser(argparse.ArgumentParser):
         for argument in arguments:
             flag = argument.partition("=")[0]
             if flag.startswith("-") and flag not in known and not flag.lstrip("-.").isdigit():
-                near = did_you_mean(f"--{flag.strip('-').replace('_', '-')}", known)
-                self.error(f"unknown argument {argument}" + (f": {near}" if near else ""))
+                # without the dashes, which all have in common
+                names = {name.strip("-"): name for name in known}
+                near = nearest(flag.strip("-").replace("_", "-"), names, _SIMILAR)
+                meant = f": did you mean {names[near]!r}?" if near else self._as_option(argument)
+                self.error(f"unknown argument {argument}{meant}")
+
+    def _as_option(self, argument: str) -> str:
+        """Returns how an unknown flag is written if it is an option of a backend; "" without such options."""
+        name = argument.strip("-").replace("-", "_")
+        is_setting = "=" in name and "--option" in self._option_string_actions
+        return f": an option of a backend is --option={name}" if is_setting else ""
 
 
 def parse(argv: Sequence[str]) -> Command | None:

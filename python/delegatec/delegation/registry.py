@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Final
 
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.plugin_import import DEPS, import_attribute
@@ -12,6 +14,8 @@ from delegatec.delegation.protocol.backend import Backend
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.diagnostics.exceptions import did_you_mean
+
+_NAME: Final = re.compile(r"[\w-]+")
 
 
 class BackendRegistry:
@@ -117,6 +121,10 @@ def _load_plugin(selector: str) -> Backend:
     for member, value in (("name", backend.name), ("id", backend.id)):
         if not isinstance(value, str) or not value:
             raise _bad_plugin(selector, f"its {member} is {value!r}", "name it with a string")
+    if not _NAME.fullmatch(backend.name) or backend.name == "portable":
+        # "portable" is none, options are "NAME.OPTION", and a selector has a colon
+        help = "name it with letters, digits, _ and -, and not portable: that is no backend"
+        raise _bad_plugin(selector, f"its name is {backend.name!r}", help)
     assert isinstance(backend, Backend)
     return backend
 

@@ -63,9 +63,15 @@ def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str
         known: what could have been meant.
         cutoff: the least similarity, between 0 and 1.
     """
+    near = nearest(word, known, cutoff)
+    return f"did you mean {near!r}?" if near else ""
+
+
+def nearest(word: object, known: Iterable[str], cutoff: float) -> str:
+    """Returns the closest of the known words, as `did_you_mean`; empty if none is close."""
     lowered = {name.lower(): name for name in known}
     near = difflib.get_close_matches(str(word).lower(), lowered, n=1, cutoff=cutoff)
-    return f"did you mean {lowered[near[0]]!r}?" if near else ""
+    return lowered[near[0]] if near else ""
 
 
 def printable(text: str) -> str:

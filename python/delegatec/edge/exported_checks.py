@@ -57,7 +57,8 @@ def _training(nodes: list[Node]) -> Iterator[Diagnostic]:
             location=location_of(node.meta.get("stack_trace")),
             node=_path(node),
             expected="training=False: programs only do inference",
-            help="call eval() on the module before torch.export, and pass training=self.training in forward",
+            help="call eval() before torch.export; in forward, pass training=self.training, "
+            "and do not call train()",
         )
 
 

@@ -174,7 +174,7 @@ class Model:
                     name,
                     f"of type {type(leaf).__name__}",
                     "a tensor, a number, or a tuple, list or dict of these",
-                    "use torch.from_numpy" if hasattr(leaf, "__array__") else "pass its tensors",
+                    _converted(leaf),
                 )
             elif wanted := unstorable_constant(leaf):
                 yield self._wrong_input(name, ascii(leaf), wanted, "pass another value, or a tensor")
@@ -216,3 +216,10 @@ class Model:
 
 def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def _converted(leaf: object) -> str:
+    """Returns how to pass a value that is no tensor."""
+    if not hasattr(leaf, "__array__"):
+        return "pass its tensors"
+    return "use torch.from_numpy" if getattr(leaf, "shape", ()) else "use .item()"

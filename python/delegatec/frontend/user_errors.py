@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import traceback
 from socket import gaierror
 from typing import Final, NoReturn
 from urllib.error import URLError
@@ -44,7 +46,7 @@ def raise_user_error(session: Session, error: BaseException, code: str, what: st
         )
     if missing := missing_module(error, location):
         raise DelegatecError([missing])
-    if isinstance(error, FileNotFoundError) and error.filename:
+    if isinstance(error, FileNotFoundError) and error.filename and not _is_program(error):
         name = os.fspath(error.filename)
         name = name if isinstance(name, str) else os.fsdecode(name)
         _fail(
@@ -59,7 +61,17 @@ def raise_user_error(session: Session, error: BaseException, code: str, what: st
         help_text = "make the model smaller"
     elif _needs_network(error):
         help_text = "a build has no network: add the file to `data`, and open delegatec.data_path(name)"
+    elif _is_program(error):
+        help_text = "a build has no such program: run it before, and add what it writes to `data`"
     _fail(code, f"{what}: {exception_text(error)}", location, help_text=help_text)
+
+
+def _is_program(error: BaseException) -> bool:
+    """Whether a program that user code starts does not exist."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (
+        isinstance(error, FileNotFoundError) and bool(frames) and frames[-1].filename == subprocess.__file__
+    )
 
 
 def _needs_network(error: BaseException) -> bool:
