@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # as the command line does, before torch is imported
 
 pytest.register_assert_rewrite("problem")
 from workspace import Workspace, make_workspace  # noqa: E402 - after the rewrite is registered

@@ -64,7 +64,7 @@ FILES: Final[tuple[Mistake, ...]] = (
     model("training_mode", "applies dropout with training=True", "DC118", "aten.dropout", "self.training"),
     model("weights_on_meta", "keeps weights on meta, or sparse", "DC119", '"scale"', '"table"', lines=8),
     model("holds_a_lowered_program", "exports a module that holds a delegate", "DC119", "lowered program"),
-    model("not_storable", "uses flex_attention", "DC119", "flex_attention", "torch cannot serialize"),
+    model("not_storable", "uses flex_attention", "DC119", "flex_attention", "does not support it"),
     model("two_methods", "makes a mistake in each of two methods", "DC112", "error DC118", lines=12),
 )
 

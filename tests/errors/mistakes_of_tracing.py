@@ -14,6 +14,13 @@ _PACK: Final = (
 
 TRACING: Final[tuple[Mistake, ...]] = (
     export(
+        "makes a tensor of 4 TB",
+        "DC110",
+        "out of memory",
+        "samples = 0",
+        forward="return torch.zeros(2**40) + x.sum()",
+    ),
+    export(
         "imports a library that is not declared in forward",
         "DC103",
         'no module named "einops"',

@@ -31,6 +31,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
         program: with canonical metadata.
         model: the model that it was exported from.
     """
+    constants = [*_not_storable(program, model)]
     return [
         *_unbounded(program, model),
         *(
@@ -39,10 +40,10 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
         ),
         *_sparse(program, model),
         *_packed(program, model),
-        *_not_storable(program, model),
+        *constants,
         *_reference_representation(program, model),
         *_outputs(program, model),
-        *storable_problems(program, model.location),
+        *([] if constants else storable_problems(program, model.location)),  # often their cause
     ]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -117,7 +117,9 @@ def _name(target: Any) -> str:
 
 
 def _expressions(value: Any) -> Iterator[str]:
-    sizes = (*value.shape, *value.stride()) if isinstance(value, torch.Tensor) else (value,)
+    sizes: Iterable[Any] = (value,)
+    if isinstance(value, torch.Tensor):
+        sizes = (*value.shape, *value.stride()) if value.layout is torch.strided else value.shape
     for size in sizes:
         if isinstance(size, _SYMBOLIC):
             yield _print_sympy(size)

@@ -141,7 +141,7 @@ RUNTIME, WRONG, CLASS, MISSING = Eager(_right), object(), Eager, None
         (f"{__name__}:RUNTIM", "did you mean 'RUNTIME'"),
         (f"{__name__}:WRONG", "it lacks name, backends, load"),
         (f"{__name__}:CLASS", "is a class, not an instance"),
-        (f"{__name__}:MISSING", "it lacks name, backends, load"),
+        (f"{__name__}:MISSING", "is None"),
     ],
 )
 def test_plugins_that_are_no_runtime(selector: str, message: str) -> None:

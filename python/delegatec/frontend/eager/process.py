@@ -36,6 +36,12 @@ class Pristine:
         self._exchange = exchange
         self._requests = requests
         self._answers = answers
+        self._owner = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process asked for the copy, rather than a copy of this process that user code forked."""
+        return os.getpid() == self._owner
 
     def run(self, task: Callable[..., Any], *arguments: Any) -> Any:
         """Runs a task in a new copy of the process.
@@ -51,6 +57,8 @@ class Pristine:
         Raises:
             TaskEndedError: it did not end by itself.
         """
+        if not self.is_own:
+            os._exit(1)
         _write(self._exchange, (task, arguments))
         try:
             os.write(self._requests, _DONE)
@@ -85,12 +93,14 @@ def pristine(subject: Any = None) -> Iterator[Pristine]:
             _serve(subject, exchange, request, answer, (ask, listen))
         os.close(request)
         os.close(answer)
+        found = Pristine(exchange, ask, listen)
         try:
-            yield Pristine(exchange, ask, listen)
+            yield found
         finally:
             os.close(ask)
             os.close(listen)
-            os.waitpid(child, 0)
+            if found.is_own:
+                os.waitpid(child, 0)
 
 
 def _serve(subject: Any, exchange: Any, requests: int, answers: int, others: tuple[int, int]) -> NoReturn:

@@ -94,7 +94,9 @@ def _failed(method: str, error: str, model: Model) -> Diagnostic:
         f"{model.all_methods()[method].function}() fails on its example inputs: {error}",
         location=model.location,
         expected="a module that runs in eager mode, which the program is compared with",
-        help="check what the module does only while torch.export traces it, or set samples = 0",
+        help="export on a machine with more memory; with samples = 0, nothing is compared"
+        if error.startswith("out of memory")
+        else "check what the module does only while torch.export traces it, or set samples = 0",
     )
 
 

@@ -59,6 +59,11 @@ def test_dtypes() -> None:
     assert "float8_e4m3fn" in problem.message and "float32" in problem.expected
 
 
+def test_sizes() -> None:
+    problems = check_kernels(edge(lambda x: x.sum() + torch.zeros(2**40), X))
+    assert any(each.code == "DC216" and "1099511627776" in each.message for each in problems)
+
+
 def test_a_good_program_has_no_problems() -> None:
     assert check_kernels(edge(torch.nn.Linear(4, 4), X)) == []
 
