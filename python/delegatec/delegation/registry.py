@@ -123,7 +123,7 @@ def _load_plugin(selector: str) -> Backend:
             raise _bad_plugin(selector, f"its {member} is {value!r}", "name it with a string")
     if not _NAME.fullmatch(backend.name) or backend.name == "portable":
         # "portable" is none, options are "NAME.OPTION", and a selector has a colon
-        help = "name it with letters, digits, _ and -, and not portable: that is no backend"
+        help = "name it with letters, digits, _ and -, other than portable, which is not a backend"
         raise _bad_plugin(selector, f"its name is {backend.name!r}", help)
     assert isinstance(backend, Backend)
     return backend

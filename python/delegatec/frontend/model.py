@@ -219,7 +219,7 @@ def _short(dtype: torch.dtype) -> str:
 
 
 def _converted(leaf: object) -> str:
-    """Returns how to pass a value that is no tensor."""
+    """Returns how to pass a value that is not a tensor."""
     if not hasattr(leaf, "__array__"):
         return "pass its tensors"
     return "use torch.from_numpy" if getattr(leaf, "shape", ()) else "use .item()"

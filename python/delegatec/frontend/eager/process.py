@@ -40,7 +40,7 @@ class Pristine:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process asked for the copy, rather than a copy of this process that user code forked."""
+        """Whether this is the process that made the copy, not one that user code forked from it."""
         return os.getpid() == self._owner
 
     def run(self, task: Callable[..., Any], *arguments: Any) -> Any:
