@@ -52,6 +52,8 @@ def _to_number(x: Value, exponent: float) -> Value:
         product = _product(x, int(abs(exponent)))
         return product if exponent > 0 else product.reciprocal()
     size = x.abs() ** exponent
+    if math.isinf(exponent):
+        return size
     if not exponent.is_integer():
         return _is_finite_negative(x).where(math.nan, size)
     return x.lt(0.0).where(-size, size) if exponent % 2 else size

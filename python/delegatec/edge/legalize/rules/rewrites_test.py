@@ -139,7 +139,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (-3.0, torch.tensor([1.0, 2.0, 0.5])),
     ],
     aten.pow.Tensor_Scalar: [
-        *((SMALL, by) for by in (0, 1, 2, 3, 7, 31, 40, 41, 1.5)),
+        *((SMALL, by) for by in (0, 1, 2, 3, 7, 31, 40, 41, 1.5, INF, -INF)),
         *((POSITIVE, by) for by in (-1, -2, 0.5, -0.5, 0.3, -1.7)),
         *((EDGES, by) for by in (2, 3)),
         (WHOLE, 5),
