@@ -78,6 +78,8 @@ COMMANDS = (
     + ("--seed=3", "--program=net.pt2", "--signature=net.json", "--sources=net.sources.json"),
     *(
         ("lower", "--label=//m:p", "--program=net.pt2", f"--backend={backend}")
+        # An NPU that computes in integers takes nothing of this model, which is an error if it is alone.
+        + (("--backend=mps",) if backend == "ethos_u" else ())
         + tuple(f"--{name}={backend}.{name}" for name in LOWERED)
         for backend in BACKENDS
     ),

@@ -31,7 +31,7 @@ cache_mem_area=Axi0
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    archive.save({"forward": export(torch.nn.ReLU(), (torch.rand(1, 4),))}, "a.pt2")
+    archive.save({"forward": export(torch.nn.ReLU(), (torch.ones(1, 4, dtype=torch.int8),))}, "a.pt2")
     (tmp_path / "board.ini").write_text(BOARD)
     return tmp_path
 

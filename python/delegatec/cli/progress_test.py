@@ -109,6 +109,7 @@ def test_stages_of_an_export_and_a_lowering(
         "importing torch",
         "running net:build",
         "tracing forward",
+        "comparing with eager mode",
         "writing",
     ]
     lowering = stages_of_all[ends[0] + 1 : ends[1]]
@@ -142,6 +143,7 @@ def test_stages_of_a_quantization(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "observing forward, sample 2 of 2",
         "converting forward",
         "tracing forward",
+        "comparing with the model in float",
         "writing",
         "",
     ]

@@ -17,10 +17,8 @@ from delegatec.samples.inputs import Trial, trials
 
 aten = torch.ops.aten
 
-# Operations of the calls of one method that are always affordable: a fraction of a second.
+# Operations of the variations that are called, all together: a fraction of a second.
 _LIGHT: Final = 4 * 10**9
-# Operations of one call beyond which only the example is called: a second.
-_HEAVY: Final = 12 * 10**9
 # Operators that draw random numbers in training, which is another error, or on request.
 _DRAW_ON_REQUEST: Final = frozenset(
     {
@@ -62,12 +60,10 @@ def _affordable(calls: Sequence[Trial], cost: int) -> Iterator[Trial]:
     """
     example, *others = calls
     yield example
-    total = cost
-    size = max(1, _elements(example))
+    total = 0
     for trial in sorted(others, key=_elements):
-        own = cost * _elements(trial) // size
-        total += own
-        if total > _LIGHT and not (own <= _HEAVY and trial is min(others, key=_elements)):
+        total += cost * _elements(trial) // max(1, _elements(example))
+        if total > _LIGHT:
             return
         yield trial
 

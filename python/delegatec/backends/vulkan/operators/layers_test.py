@@ -257,8 +257,8 @@ def test_products_of_integers_are_not_delegated() -> None:
 
 
 def test_reasons_are_about_the_call_and_name_the_texture() -> None:
-    repeated = Call(lambda x: x.repeat(2, 1, 1, 1, 1))
-    (found,) = compile_module(repeated, (X.reshape(2, 1, 3, 2, 2),)).left
+    flipped = Call(lambda x: x.flip(0, 2, 4) * 2)
+    (found,) = compile_module(flipped, (torch.rand(2, 3, 3, 2, 2),)).left
     assert found[2].startswith("rank 5. Rank is at most 4")
     convolution, image = nn.Conv2d(1, 1, 3), floats(1, 1, 2049, 3)
     (found,) = compile_module(convolution, (image,), textures="desktop").left
