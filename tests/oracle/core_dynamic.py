@@ -114,6 +114,9 @@ DYNAMIC = {
     ),
     "gru": _dynamic_module(lambda: nn.GRU(3, 4, batch_first=True), 0, _sizes(None, 5, 3)),
     "lstm": _dynamic_module(lambda: nn.LSTM(3, 4, batch_first=True), 0, _sizes(None, 5, 3)),
+    "gru_cell": _dynamic_module(lambda: nn.GRUCell(3, 4), 0, _sizes(None, 3)),
+    "lstm_cell": _dynamic_module(lambda: nn.LSTMCell(3, 4, bias=False), 0, _sizes(None, 3)),
+    "rnn_cell": _dynamic_module(lambda: nn.RNNCell(3, 4, nonlinearity="relu"), 0, _sizes(None, 3)),
     "transformer_layer": _dynamic_module(
         lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1, _sizes(2, None, 4)
     ),

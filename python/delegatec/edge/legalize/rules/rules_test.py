@@ -45,6 +45,14 @@ def _recurrent(
     return (_noise(3, 2, 4), hx, weights, biases, layers, 0.0, False, both_ways, False)
 
 
+def _cell(gates: int, states: int, *, biases: bool = True) -> Any:
+    """Arguments of one step with input [2, 4] and hidden size 5."""
+    shapes = [(gates * 5, 4), (gates * 5, 5)] + [(gates * 5,)] * 2 * biases
+    weights = [_noise(*shape, seed=3 * i) * 0.3 for i, shape in enumerate(shapes)]
+    start = [_noise(2, 5, seed=7 + state) for state in range(states)]
+    return (_noise(2, 4), start if states == 2 else start[0], *weights)
+
+
 # operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     # attention: attention_test.py has the rest
@@ -190,6 +198,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.adaptive_avg_pool2d.default: [(IMAGE, size) for size in ([1, 1], [3, 2], [6, 8])],
     aten.max_pool2d.default: [(IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 1], [1, 1], [1, 2], True), (IMAGE[0], 2)],
     # recurrent
+    aten.gru_cell.default: [_cell(3, 1), _cell(3, 1, biases=False)],
+    aten.lstm_cell.default: [_cell(4, 2), _cell(4, 2, biases=False)],
     aten.gru.input: [_recurrent(3, 1), _recurrent(3, 1, layers=2, both_ways=True, biases=False)],
     aten.lstm.input: [_recurrent(4, 2), _recurrent(4, 2, layers=2, both_ways=True, biases=False)],
     aten.rnn_relu.input: [_recurrent(1, 1)],
