@@ -18,6 +18,7 @@ from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.composite_functions import composite_functions_replaced
+from delegatec.frontend.expert_operators import expert_operators_replaced
 from delegatec.frontend.model import Method
 from delegatec.frontend.module_checks import is_computed_by_transform
 from delegatec.frontend.vision_operators import vision_operators_replaced
@@ -42,6 +43,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         _as_forward(module, method.function),
         _user_frames(workspace),
         composite_functions_replaced(),
+        expert_operators_replaced(),
         vision_operators_replaced(),
         _quiet(),
     ):

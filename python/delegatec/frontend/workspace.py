@@ -23,7 +23,11 @@ _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) +
 # A delegate inside the user's model: frames of the compiler below the user's.
 _TRANSPARENT: Final = (
     os.path.join(_COMPILER, "delegation", "delegates", ""),
-    os.path.join(_COMPILER, "frontend", "composite_functions.py"),
+    os.path.join(_COMPILER, "edge", "legalize", "rules", "grouped.py"),
+    *(
+        os.path.join(_COMPILER, "frontend", f"{name}.py")
+        for name in ("composite_functions", "expert_operators")
+    ),
 )
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')

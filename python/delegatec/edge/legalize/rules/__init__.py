@@ -27,6 +27,7 @@ from delegatec.edge.legalize.rules import (
     elementary,
     elementwise,
     extrema,
+    grouped,
     interpolation,
     linear,
     lookup,
@@ -76,6 +77,7 @@ RULES: Final[RuleTable] = merge(
 FUNCTIONS: Final[FunctionTable] = merge(
     arithmetic.FUNCTIONS,
     cumulative.FUNCTIONS,
+    grouped.FUNCTIONS,
     interpolation.FUNCTIONS,
     lookup.FUNCTIONS,
     matrices.FUNCTIONS,

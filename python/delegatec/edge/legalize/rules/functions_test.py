@@ -25,6 +25,11 @@ def _noise(*sizes: int, seed: int = 0) -> Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
 
 
+def _brief(*sizes: int) -> Tensor:
+    """Numbers whose products bfloat16 has exactly."""
+    return _integers(-2, 3, *sizes).bfloat16()
+
+
 def _integers(low: int, high: int, *sizes: int) -> Tensor:
     return torch.randint(low, high, sizes, generator=torch.Generator().manual_seed(3))
 
@@ -116,6 +121,12 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         for operator in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
     },
     aten.grid_sampler_3d.default: [*_grids(0), *_grids(1)],
+    # groups: few rows and many, some of groups without rows
+    aten._grouped_mm.default: [
+        (_brief(3, 8), _brief(4, 8, 16), torch.tensor([0, 1, 1, 3], dtype=torch.int32)),
+        (_brief(9, 8), _brief(4, 16, 8).mT, torch.tensor([4, 4, 8, 9], dtype=torch.int32)),
+        (_brief(4, 3, 8), _brief(4, 8, 16)),
+    ],
     # matrices
     aten._linalg_det.default: [(SQUARE,), (SQUARE.double(),), (SINGULAR,), (X[0, :1, :1],)],
     aten._linalg_slogdet.default: [(SQUARE,), (SINGULAR,), (-torch.eye(3),)],
@@ -271,6 +282,7 @@ RANDOM: dict[OpOverload, tuple[tuple[Any, ...], tuple[float | None, ...]]] = {
 
 # Calls that a function declines.
 DECLINED: list[tuple[Any, ...]] = [
+    (aten._grouped_mm.default, _brief(8, 8), _brief(8, 16), torch.tensor([4, 8], dtype=torch.int32)),
     (aten.linalg_inv_ex.default, torch.eye(33)),
     (aten.scatter_reduce.two, _noise(3000), 0, _integers(0, 3000, 3000), _noise(3000), "amax"),
 ]
