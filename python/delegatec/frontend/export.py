@@ -190,7 +190,7 @@ def _traced(
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - user code ran in it
-            problems.append(refusal(error, model.module, method, model.location, workspace))
+            problems.append(refusal(error, model.module, method, model.location, workspace, model.strict))
             continue
         adopt_block_scaled(program)
         unwrap_subclass_weights(program)

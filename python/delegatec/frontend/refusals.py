@@ -38,7 +38,7 @@ _REMEDIES: Final = {
     SAMPLES: "pass sampling_ratio=2, or another number of samples per row and column",
     "PendingUnbackedSymbolNotFound": "compute the indices outside of forward, and register them as a buffer",
 }
-_RECURRENT: Final = "; torch unrolls nn.LSTM, GRU and RNN: pad their sequences to a static length"
+_RECURRENT: Final = "; or omit strict=True, with which torch unrolls nn.LSTM, GRU and RNN"
 _REWRITE: Final = "rewrite this line with torch operators on tensors"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -49,6 +49,7 @@ def refusal(
     method: Method,
     where: SourceLocation | None,
     workspace: Workspace,
+    strict: bool,
 ) -> Diagnostic:
     """Returns why a method could not be exported.
 
@@ -58,6 +59,7 @@ def refusal(
         method: the method, and how it was called.
         where: the line that created the Model.
         workspace: the location of the user's files.
+        strict: whether torch.export traced bytecode.
     """
     eager = _eager_error(module, method)
     if isinstance(eager, TorchDynamoException):
@@ -96,7 +98,8 @@ def refusal(
         )
     if isinstance(error, ConstraintViolationError) or kind in _SHAPES:
         detail, help = violation(_ANSI.sub("", str(error)))
-        if "it fixes" in detail and any(isinstance(each, torch.nn.RNNBase) for each in module.modules()):
+        is_recurrent = any(isinstance(each, torch.nn.RNNBase) for each in module.modules())
+        if strict and is_recurrent and "it fixes" in detail:
             help += _RECURRENT
         return Diagnostic(
             code="DC113",

@@ -21,6 +21,7 @@ from delegatec.frontend.composite_functions import composite_functions_replaced
 from delegatec.frontend.expert_operators import expert_operators_replaced
 from delegatec.frontend.model import Method
 from delegatec.frontend.module_checks import is_computed_by_transform
+from delegatec.frontend.recurrent_functions import recurrent_functions_replaced
 from delegatec.frontend.vision_operators import vision_operators_replaced
 from delegatec.frontend.workspace import Workspace
 
@@ -44,6 +45,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         _user_frames(workspace),
         composite_functions_replaced(),
         expert_operators_replaced(),
+        recurrent_functions_replaced(),
         vision_operators_replaced(),
         _quiet(),
     ):

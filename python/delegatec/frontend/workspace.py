@@ -26,7 +26,7 @@ _TRANSPARENT: Final = (
     os.path.join(_COMPILER, "edge", "legalize", "rules", "grouped.py"),
     *(
         os.path.join(_COMPILER, "frontend", f"{name}.py")
-        for name in ("composite_functions", "expert_operators")
+        for name in ("composite_functions", "expert_operators", "recurrent_functions")
     ),
 )
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
