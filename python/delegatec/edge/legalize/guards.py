@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from unittest.mock import patch
 
 from torch._subclasses import FakeTensor
 from torch.fx import Graph
@@ -29,13 +30,16 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
 
     Shortcuts in torch that depend on such a comparison ("is this size 1?") are not used.
     """
-    shape_env = builder.fake_mode.shape_env
+    mode = builder.fake_mode
+    shape_env = mode.shape_env
     if shape_env is None:
         yield
         return
     oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+    # The mode's cache of views asks whether a symbolic size is 1.
+    uncached = patch.object(mode, "cache_enabled", mode.cache_enabled and not shape_env.var_to_range)
     # torch logs the errors
-    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious:
+    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious, uncached:
         yield
 
 

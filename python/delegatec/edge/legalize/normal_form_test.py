@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -219,6 +220,20 @@ def test_dynamic_sizes_stay_dynamic(function: Callable[..., Any]) -> None:
     for rows in (2, 8):
         x = torch.randn(rows, 3, 4, generator=torch.Generator().manual_seed(rows))
         assert_computes(program, function(x), x)
+
+
+@pytest.mark.parametrize("least", [None, 1])
+def test_parts_of_a_batch_of_one_in_a_program_that_is_read(least: int | None) -> None:
+    """A program that is read does not record that the size of the example was not 1."""
+    batch = Dim("batch", min=least, max=8)
+    file = io.BytesIO()
+    module = torch.nn.GRU(4, 5, batch_first=True).requires_grad_(False)
+    torch.export.save(export(module, X, dynamic_shapes=({0: batch},)), file)
+    file.seek(0)
+    program = to_edge(torch.export.load(file))
+    for count in (1, 8):
+        x = torch.randn(count, 3, 4, generator=torch.Generator().manual_seed(count))
+        assert_computes(program, module(x), x)
 
 
 def test_a_decomposition_for_one_size_only_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
