@@ -79,7 +79,7 @@ COMMANDS = (
     *(
         ("lower", "--label=//m:p", "--program=net.pt2", f"--backend={backend}")
         # An NPU that computes in integers takes nothing of this model, which is an error if it is alone.
-        + (("--backend=mps",) if backend == "ethos_u" else ())
+        + (("--backend=xnnpack",) if backend == "ethos_u" else ())
         + tuple(f"--{name}={backend}.{name}" for name in LOWERED)
         for backend in BACKENDS
     ),
@@ -177,6 +177,7 @@ def test_outputs_are_all_there(reference: dict[str, str]) -> None:
     assert set(reference) == {
         "net.pt2",
         "net.json",
+        "net.samples.safetensors",
         "net.sources.json",
         *(f"{backend}.{name}" for backend in BACKENDS for name in LOWERED),
     }

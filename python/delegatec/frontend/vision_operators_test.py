@@ -190,7 +190,7 @@ class Detector(torch.nn.Module):
 
 def test_an_exported_program_does_not_need_torchvision(torchvision: None) -> None:
     boxes, scores = _boxes(9), _noise(9)
-    program = export(Model(Detector(2), (boxes, scores)))["forward"]
+    program = export(Model(Detector(2), (boxes, scores)), samples=0)["forward"]  # the stub computes nothing
     assert not [node for node in program.graph.nodes if "torchvision" in str(node.target)]
     kept, means = program.module()(boxes, scores)
     torch.testing.assert_close(kept, boxes[_nms(boxes, scores, 0.3)])
@@ -247,7 +247,7 @@ def test_numbers_of_boxes_may_depend_on_values(torchvision: None, monkeypatch: p
             return poolers.zeros(boxes), utils.BoxCoder().decode(boxes.repeat(1, 2), [boxes])
 
     boxes, scores = _boxes(9), _noise(9)
-    zeros, decoded = export(Model(Heads(), (boxes, scores)))["forward"].module()(boxes, scores)
+    zeros, decoded = export(Model(Heads(), (boxes, scores)), samples=0)["forward"].module()(boxes, scores)
     kept = boxes[_nms(boxes, scores, 0.3)]
     torch.testing.assert_close(decoded, (2 * kept).unsqueeze(1).expand(-1, 2, -1))
     assert zeros.shape == (len(kept), 3) and "len" not in vars(poolers)

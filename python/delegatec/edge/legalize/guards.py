@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 from unittest.mock import patch
 
+from sympy import Symbol
 from torch._subclasses import FakeTensor
 from torch.fx import Graph
 from torch.fx.experimental import _config
@@ -56,5 +57,9 @@ def complete_symbols(graph: Graph) -> None:
     }
     for shape_env in {mode.shape_env for mode in modes if mode.shape_env is not None}:
         for symbol in shape_env.var_to_range:
-            if shape_env.is_unbacked_symint(symbol) and symbol not in shape_env.var_to_stack:
+            if (
+                isinstance(symbol, Symbol)
+                and shape_env.is_unbacked_symint(symbol)
+                and symbol not in shape_env.var_to_stack
+            ):
                 shape_env.var_to_stack[symbol] = CapturedTraceback.extract()  # type: ignore[no-untyped-call]

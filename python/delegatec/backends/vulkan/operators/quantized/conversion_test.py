@@ -100,7 +100,7 @@ def test_a_weight_is_dequantized_next_to_its_product() -> None:
 
     def function(layer: Any, x: Tensor) -> Tensor:
         weight = quantized.dequantize_per_channel(layer.weight, layer.scale, None, 0, *INT8)
-        return functional.linear(torch.special.bessel_j0(x), weight)
+        return functional.linear(torch.special.bessel_j0(x + 1), weight)
 
     layer = Layer(function, weight=levels(8, 8), scale=torch.ones(8) / 64)
     compiled = compile_module(layer, (X,))
