@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of groups of rows, each with a matrix of its own: the experts of a mixture."""
+"""Products of groups of rows, each with another matrix: the experts of a mixture."""
 
 from __future__ import annotations
 
