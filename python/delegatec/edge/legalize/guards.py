@@ -31,16 +31,20 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
 
     Shortcuts in torch that depend on such a comparison ("is this size 1?") are not used.
     """
-    mode = builder.fake_mode
-    shape_env = mode.shape_env
+    shape_env = builder.fake_mode.shape_env
     if shape_env is None:
         yield
         return
     oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-    # The mode's cache of views asks whether a symbolic size is 1.
-    uncached = patch.object(mode, "cache_enabled", mode.cache_enabled and not shape_env.var_to_range)
     # torch logs the errors
-    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious, uncached:
+    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious:
+        yield
+
+
+@contextmanager
+def uncached(builder: Builder) -> Iterator[None]:
+    """Computes fake tensors without their mode's cache, which asks of views whether a symbolic size is 1."""
+    with patch.object(builder.fake_mode, "cache_enabled", False):
         yield
 
 

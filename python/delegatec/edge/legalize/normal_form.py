@@ -26,7 +26,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer
-from delegatec.edge.legalize.guards import no_new_guards
+from delegatec.edge.legalize.guards import no_new_guards, uncached
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
@@ -126,14 +126,12 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
     Raises:
         DelegatecError: DC205 if it needs data-dependent sizes.
     """
-    assert isinstance(node.target, OpOverload)
-    rule = rules.get(node.target)
     try:
-        results = rule(builder, node) if rule is not None else None
-        if callable(results):
-            return templates.apply(builder, node, results)
-        if results is None and is_traced(node.target):
-            return templates.apply(builder, node, FUNCTIONS.get(node.target))
+        try:
+            return _computed(builder, node, templates, rules)
+        except _ShapeEnvGuardError:
+            with uncached(builder):
+                return _computed(builder, node, templates, rules)
     except _ShapeEnvGuardError:
         raise DelegatecError([_fixed_size(node)]) from None
     except (UnknownSizeError, GuardOnDataDependentSymNode, DataDependentOutputException) as error:
@@ -145,6 +143,16 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
         if node.target in FUNCTIONS or not _has_symbolic_operands(node):
             raise
         raise DelegatecError([_fixed_size(node)]) from None
+
+
+def _computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:
+    assert isinstance(node.target, OpOverload)
+    rule = rules.get(node.target)
+    results = rule(builder, node) if rule is not None else None
+    if callable(results):
+        return templates.apply(builder, node, results)
+    if results is None and is_traced(node.target):
+        return templates.apply(builder, node, FUNCTIONS.get(node.target))
     return results
 
 
