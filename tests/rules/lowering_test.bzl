@@ -228,7 +228,8 @@ def lowering_tests(name):
             backend = backend,
             list_options = {option: value for option, value in defaults.items() if type(value) == "list"},
             options = {option: value for option, value in defaults.items() if type(value) == "string"},
-            target_under_test = "//tests/rules/models:mlp_" + backend,
+            # An NPU computes in integers only.
+            target_under_test = "//tests/rules/models:mlp_" + ("int8_" if backend == "ethos_u" else "") + backend,
         )
     _lowering_test(
         name = name + "_mps_fp16",
