@@ -2,7 +2,7 @@
 """The outputs and actions of the rules that lower."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "DelegateProgramInfo", "delegate_program", "mps_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "DelegateProgramInfo", "delegate_program", "ethos_u_program", "mps_program", "vulkan_program")
 load(":actions.bzl", "action_of", "flags_of", "names_of")
 
 _DELEGATION_FLAGS = [
@@ -132,6 +132,13 @@ def lowering_tests(name):
         tags = ["manual"],
         textures = "desktop",
     )
+
+    # Only analyzed: an NPU computes in integers, and takes nothing of a model in float.
+    ethos_u_program(
+        name = "mlp_ethos_u",
+        program = "//tests/rules/models:mlp",
+        tags = ["manual"],
+    )
     delegate_program(
         name = "mlp_plugin",
         backend = "tests.rules.models.activation:backend",
@@ -228,8 +235,7 @@ def lowering_tests(name):
             backend = backend,
             list_options = {option: value for option, value in defaults.items() if type(value) == "list"},
             options = {option: value for option, value in defaults.items() if type(value) == "string"},
-            # An NPU computes in integers only.
-            target_under_test = "//tests/rules/models:mlp_" + ("int8_" if backend == "ethos_u" else "") + backend,
+            target_under_test = ":mlp_ethos_u" if backend == "ethos_u" else "//tests/rules/models:mlp_" + backend,
         )
     _lowering_test(
         name = name + "_mps_fp16",
