@@ -183,6 +183,7 @@ TARGETS: Final[dict[str, Keyed]] = {
             "float_modules": '["linear"]',
             "float_operators": '["aten.relu"]',
             "inner": '"int16"',
+            "minimum_snr_db": "20",
             "observer": '"minmax"',
             "program": '":fixed_again"',
             "quantize_io": "True",

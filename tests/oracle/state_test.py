@@ -111,6 +111,29 @@ def test_state_has_the_same_address_in_all_methods() -> None:
     assert [len(segment.data) for segment in program.segments if segment.use == "mutable data"] == [136]
 
 
+class _Empty(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(0, 3))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x + 1, self.rows * 2
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows += x
+        return x * 2
+
+
+def test_methods_share_state_without_elements(tmp_path: Path) -> None:
+    path, row = tmp_path / "empty.pte", torch.arange(3.0)
+    path.write_bytes(_write(export(Model(_Empty(), (row,), methods={"step": Method("step", (row,))}))))
+    program = _portable_lib._load_program(str(path))
+    methods = {name: program.load_method(name) for name in ("forward", "step")}
+    assert torch.equal(methods["step"].call([row])[0], row * 2)
+    after, rows = methods["forward"].call([row])
+    assert torch.equal(after, row + 1) and rows.shape == (0, 3)
+
+
 @pytest.mark.parametrize(("backend", "external"), [("portable", False), ("portable", True), ("mps", True)])
 def test_verification_calls_methods_that_share_state(tmp_path: Path, backend: str, external: bool) -> None:
     pte, ptd = tmp_path / "cache.pte", tmp_path / "cache.ptd"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,10 @@ class Method:
     example_inputs: tuple[Any, ...]
     example_kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
+
+    def of(self, module: torch.nn.Module) -> Callable[..., Any]:
+        """Returns what users call: the module itself, with its hooks, where the function is `forward`."""
+        return module if self.function == "forward" else getattr(module, self.function)
 
     def with_own_inputs(self) -> Method:
         """Returns this method with copies of its example tensors.

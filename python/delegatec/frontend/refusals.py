@@ -136,7 +136,7 @@ def _body_error(error: BaseException, location: SourceLocation | None) -> Diagno
 def _eager_error(module: torch.nn.Module, method: Method) -> BaseException | None:
     try:
         with torch.no_grad():
-            getattr(module, method.function)(*method.example_inputs, **dict(method.example_kwargs or {}))
+            method.of(module)(*method.example_inputs, **dict(method.example_kwargs or {}))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - user code ran

@@ -8,6 +8,7 @@ import io
 import logging
 import sys
 import traceback
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,15 +101,23 @@ def _without_new_attributes(module: torch.nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
-    """Makes another method the `forward` that torch.export traces, with the same weight names."""
+    """Makes another method the `forward` that torch.export traces, with the same weight names.
+
+    The module's hooks are those of `forward` alone.
+    """
     if name == "forward":
         yield
         return
+    hooks = {each: getattr(module, each) for each in ("_forward_pre_hooks", "_forward_hooks")}
     module.forward = getattr(module, name)
+    for each in hooks:
+        setattr(module, each, OrderedDict())
     try:
         yield
     finally:
         del module.forward
+        for each, value in hooks.items():
+            setattr(module, each, value)
 
 
 @contextlib.contextmanager

@@ -179,7 +179,10 @@ class MethodEmitter:
         if slot[0] in self._constants:
             # a constant with its own memory is a buffer that some method writes to
             buffer, name = self._constants[slot[0]]
-            if arena == STATE:
+            if arena == STATE and not buffer.numel():
+                # the runtime looks for the arena, which nothing else may be in
+                arena, offset = PLANNED, 0
+            elif arena == STATE:
                 offset = self._state.offset(name, placement.storage.size)
             key = self._external.key(buffer, sizes)
             # the runtime fails to load no bytes into an empty arena

@@ -23,8 +23,9 @@ _NORMS: Final = (aten.batch_norm.default, aten._native_batch_norm_legit_no_train
 def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
     """Folds batch norms into the layers before them, in place.
 
-    torchao does so even if another call reads the layer's result, another layer has its weight, or the model
-    writes to it: such norms are hidden from it. The last ones stay hidden, also from `prepare_pt2e`.
+    torchao does so even if another call reads the layer's result, another layer has its weight, the norm's
+    weights are computed, or the model writes to them: such norms are hidden from it. The last two stay hidden,
+    also from `prepare_pt2e`.
 
     Args:
         model: the graph of one method.
@@ -39,12 +40,12 @@ def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
         own = {str(each.target) for each in layer.all_input_nodes if each.op == "get_attr"}
         parts = {str(each.target) for each in norm.all_input_nodes if each.op == "get_attr"}
         shared = any(uses[name] > 1 for name in own)
-        is_state = bool((own | parts) & written)
-        if len(layer.users) > 1 or shared or is_state:
+        varies = bool((own | parts) & written) or _is_computed(norm)
+        if len(layer.users) > 1 or shared or varies:
             with graph.inserting_before(norm):
                 alias = graph.call_function(aten.alias.default, (layer,))
             norm.replace_input_with(layer, alias)
-            if not is_state:
+            if not varies:
                 hidden[alias] = layer
     _fuse_conv_bn_(model)
     _fuse_linear_bn_(model)
@@ -67,10 +68,10 @@ def replace_batch_norms(model: GraphModule, state: Collection[str]) -> None:
 
 def _replace(model: GraphModule, norm: Node) -> None:
     x, *parts, _, eps = cast(list[Any], norm.args)
-    weight, bias, mean, variance = (_constant(model, part) for part in parts)
     results = [user for user in norm.users if user.target is python.getitem and user.args[1] == 0]
-    if mean is None or variance is None or not isinstance(x, Node) or not results:
+    if _is_computed(norm) or not isinstance(x, Node) or not results:
         return
+    weight, bias, mean, variance = (part and tensor_of(model, part).detach() for part in parts)
     scale = torch.rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
@@ -86,9 +87,9 @@ def _replace(model: GraphModule, norm: Node) -> None:
         result.replace_all_uses_with(total)
 
 
-def _constant(model: GraphModule, node: Any) -> Tensor | None:
-    is_constant = isinstance(node, Node) and node.op == "get_attr"
-    return tensor_of(model, node).detach() if is_constant else None
+def _is_computed(norm: Node) -> bool:
+    """Whether a norm's mean, variance, weight or bias comes from an input or a call."""
+    return any(isinstance(part, Node) and part.op != "get_attr" for part in norm.args[1:5])
 
 
 def _call(norm: Node, operator: Any, *arguments: Node) -> Node:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
@@ -55,6 +56,14 @@ class Plain(Normed):
         return result
 
 
+class Computed(Normed):
+    """A layer and a norm whose weight depends on the input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, norm = x.transpose(0, 1).flatten(1).mean(1), self.first
+        return F.batch_norm(self.layer(x), norm.running_mean, norm.running_var, weight, norm.bias)
+
+
 _LAYERS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "convolution": (lambda: nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d, (2, 8, 6, 6)),
     "linear": (lambda: nn.Linear(8, 8), nn.BatchNorm1d, (5, 8)),
@@ -73,3 +82,13 @@ def test_each_norm_is_that_of_the_model(model: type[Normed], name: str, activati
         assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
     norms = [node for node in program.graph.nodes if "batch_norm" in str(node.target)]
     assert bool(norms) == (activation == "dynamic_int8" and model is not Plain)
+
+
+@pytest.mark.parametrize("activation", ["int8", "dynamic_int8"])
+@pytest.mark.parametrize("name", _LAYERS)
+def test_a_computed_weight(name: str, activation: str) -> None:
+    make, kind, shape = _LAYERS[name]
+    module, x = Computed(make(), kind).eval(), torch.randn(shape)
+    program = quantized(module, (x,), Settings(activation=activation)).methods["forward"]
+    with torch.no_grad():
+        assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30

@@ -165,16 +165,18 @@ class Legality(Generic[SettingsT]):
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """Returns why a call can neither be lowered nor rewritten to calls that can; None if it can."""
         try:
-            own = refusal = _too_large(node) or self._target.refusal(node, self._facts)
-            if refusal is not None and refusal.rule != _SIZE and self._target.rules(node):
-                refusal = self._target.exclusion(node) or self._tried(program, node)
+            own = refusal = _too_large(node)
+            if refusal is None:
+                own = refusal = self._target.refusal(node, self._facts)
+                if refusal is not None and self._target.rules(node):
+                    refusal = self._target.exclusion(node) or self._tried(program, node)
         except NEEDS_VALUE:
             own = refusal = _DEPENDS_ON_DATA
         if refusal is None or own is None:
             return None
         if not refusal.rewritten:
             return Rejection(node, refusal.rule, refusal.message, refusal.help)
-        if own.rule != "operator":
+        if own.rule != "operator" and refusal.rule != _SIZE:
             # What the user's call violates, rather than a call that the user does not know.
             return Rejection(node, own.rule, own.message, own.help)
         return Rejection(node, refusal.rule, _in_rewrite(node, refusal), _help(refusal))

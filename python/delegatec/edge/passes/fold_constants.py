@@ -69,11 +69,13 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
 
         def is_worthwhile(node: Node) -> bool:
             val = node.meta["val"]
+            if not _is_foldable(node) or not isinstance(val, torch.Tensor):
+                return False
             own = sum(operand.meta["val"].nbytes for operand in node.all_input_nodes if is_own(operand))
-            worthwhile = _is_foldable(node) and isinstance(val, torch.Tensor) and val.nbytes <= own
-            if worthwhile:
-                chosen.add(node)
-            return worthwhile
+            if val.nbytes > own:
+                return False
+            chosen.add(node)
+            return True
 
         return _fold(part, constant_calls(part, is_worthwhile))
 

@@ -133,7 +133,7 @@ def _run(subject: Subject, call: Call) -> Returned:
     try:
         with warnings.catch_warnings(), quiet_logs(), torch.no_grad():
             warnings.simplefilter("ignore")
-            result = getattr(subject.module, method.function)(*args, **kwargs)
+            result = method.of(subject.module)(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - of user code
         return Returned(error=exception_text(error))
     outputs = tuple(

@@ -92,6 +92,15 @@ def test_written_inputs() -> None:
     assert [*example.written] == [1] and torch.equal(example.written[1], X * 2)
 
 
+def test_hooks_are_those_of_forward() -> None:
+    module = Calls(lambda self, x: x * self.weight)
+    module.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+    module.register_forward_hook(lambda module, inputs, result: result * 2)
+    forward, reset = recorded(Model(module, (X,), methods={"reset": Method("reset", (X,))})).calls[:2]
+    assert torch.equal(forward.outputs[0][1], (X + 1) * torch.tensor([3.0, 4.0]) * 2)
+    assert torch.equal(reset.outputs[0][1], X)
+
+
 def test_sizes_at_both_bounds_and_between() -> None:
     model = Model(
         Calls(lambda self, x: x.sum(0)),
