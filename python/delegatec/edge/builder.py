@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.fakes import computed
+from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
@@ -24,7 +25,7 @@ from delegatec.edge.symbols import SizeNodes
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 # The metadata that a node inherits from the node that it replaces.
-_INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
+_INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack", FLOAT32)
 
 
 class Builder:

@@ -18,6 +18,7 @@ from delegatec.diagnostics.arguments import check_items, check_types, wrong_argu
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
+from delegatec.edge.float32_regions import float32_calls, mark
 from delegatec.edge.functionalize import functionalize, views_of_several
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
 from delegatec.edge.legalize.guards import complete_symbols
@@ -160,6 +161,7 @@ def to_edge(
     complete_symbols(exported.graph)
     renorm_embeddings(exported, kept)
     origins = number_nodes(exported.graph_module)
+    in_float32 = {node.meta["debug_handle"] for node in float32_calls(exported.graph)}
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
     reject_strides(program)
@@ -169,6 +171,7 @@ def to_edge(
         reject_writes(program)
         program = _retrace(exported, program, len(origins))
     reject_functions(program)
+    mark(program.graph.nodes, in_float32)
     for each in program.walk():
         each.origins = origins
     keep_state(program, state)

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from typing import Any, Final, cast
 
 import torch
-from torch import Tensor
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.utils import _fuse_conv_bn_, _fuse_linear_bn_
 
@@ -24,8 +23,8 @@ def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
     """Folds batch norms into the layers before them, in place.
 
     torchao does so even if another call reads the layer's result, another layer has its weight, the norm's
-    weights are computed, or the model writes to them: such norms are hidden from it. The last two stay hidden,
-    also from `prepare_pt2e`.
+    weights are computed, or the model writes to them: such norms are hidden from it. The last two stay
+    hidden, also from `prepare_pt2e`.
 
     Args:
         model: the graph of one method.

@@ -17,6 +17,7 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import FORMS
+from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.legalize.engine import Legalizer, is_erased
 from delegatec.edge.legalize.guards import NEEDS_VALUE
 from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
@@ -192,6 +193,7 @@ class Legality(Generic[SettingsT]):
             call_signature(node.target, node.args, node.kwargs),  # type: ignore[arg-type]
             tuple(source.name in program.constants or source in calls for source in node.all_input_nodes),
             tuple(sorted(user.args[1] for user in results)),  # type: ignore[type-var]
+            node.meta.get(FLOAT32),
         )
         if key not in self._answers:
             self._answers[key] = self._try(program, [*calls, node, *results], node)

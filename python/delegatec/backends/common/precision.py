@@ -15,7 +15,9 @@ from torch.fx import Node
 from delegatec.backends.common.float32_products import multiply_in_float32
 from delegatec.backends.common.float32_sums import sum_in_float32
 from delegatec.backends.common.settings import Precision
+from delegatec.edge.arguments import tensors
 from delegatec.edge.builder import Builder
+from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
@@ -41,8 +43,9 @@ def to_float16(program: EdgeProgram) -> bool:
 
     Inputs are cast first, and outputs last; state is float16. A constant keeps its float32 tensor, although
     the dtype of its placeholder is float16: it is converted when it is written, and float32 computations use
-    its full precision. Sums and means stay in float32 (see `float32_sums`), and so do products of integers
-    (see `float32_products`), other statistics if their rules and rows specify it.
+    its full precision. What the author computes in float32 stays (see `float32_regions`), and so do sums and
+    means (see `float32_sums`), products of integers (see `float32_products`), and other statistics if their
+    rules and rows specify it.
 
     Args:
         program: edited in place.
@@ -50,43 +53,85 @@ def to_float16(program: EdgeProgram) -> bool:
     Returns:
         Whether the program had float32 values.
     """
-    nodes = [node for node in program.graph.nodes if node.op in ("placeholder", "call_function")]
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
     inputs = [node for node in program.user_inputs() if _is_float32(node)]
     output = program.output_node()
     outputs: Any = output.args[0]
-    float32_outputs = {
-        node
-        for node, spec in zip(outputs, program.output_specs, strict=True)
-        if _is_float32(node) and spec.kind is OutputKind.USER_OUTPUT
-    }
+    returned = {node for node in program.user_outputs() if isinstance(node, Node) and _is_float32(node)}
+    wide = _in_float32(program, calls)
     builder = Builder(program)
-    found = bool(inputs)
-    for node in nodes:
-        narrowed = _narrowed(builder, node.meta["val"])
-        if narrowed is not node.meta["val"] and node not in inputs:
-            node.meta["val"] = narrowed
-            found = True
+    narrowed: set[Node] = set()
+    for node in (*program.placeholders(), *calls):
+        if node in wide:
+            continue
+        value = _narrowed(builder, node.meta["val"])
+        if value is not node.meta["val"] and node not in inputs:
+            node.meta["val"] = value
+            narrowed.add(node)
         if torch.float32 in node.args or torch.float32 in node.kwargs.values():
-            node.args = tuple(_narrowed_dtype(value) for value in node.args)
-            node.kwargs = {name: _narrowed_dtype(value) for name, value in node.kwargs.items()}
-    first = next((node for node in nodes if node.op == "call_function"), output)
-    casts = {node: _cast(builder, node, first, torch.float16) for node in inputs}
+            node.args = tuple(_narrowed_dtype(argument) for argument in node.args)
+            node.kwargs = {name: _narrowed_dtype(argument) for name, argument in node.kwargs.items()}
+    first = next(iter(calls), output)
+    casts = {node: _cast(builder, node, first, torch.float16) for node in inputs if node not in wide}
     for node, cast in casts.items():
-        node.replace_all_uses_with(cast)
+        node.replace_all_uses_with(cast, delete_user_cb=lambda user: user not in wide)
         cast.args = (node,)
+    _cast_operands(builder, calls, wide, narrowed)
     output.args = (
         tuple(
-            _cast(builder, casts.get(node, node), output, torch.float32)
-            if node in float32_outputs and spec.kind is OutputKind.USER_OUTPUT
-            else node
+            _result(
+                builder,
+                casts.get(node, node),
+                wide,
+                returned=node in returned and spec.kind is OutputKind.USER_OUTPUT,
+            )
             for node, spec in zip(outputs, program.output_specs, strict=True)
         ),
     )
-    sum_in_float32(builder, [node for node in nodes if node.op == "call_function"])
+    sum_in_float32(builder, calls)
     multiply_in_float32(
         builder, [node for node in program.graph.nodes if isinstance(node.target, OpOverload)]
     )
-    return found
+    return bool(inputs or narrowed)
+
+
+def _in_float32(program: EdgeProgram, calls: Sequence[Node]) -> set[Node]:
+    """Returns the calls that stay in float32, and placeholders, except for state, that only these read."""
+    wide: set[Node] = set()
+    for node in calls:
+        marked = node.meta.get(FLOAT32) if node.target is not operator.getitem else node.args[0] in wide
+        if marked and any(value.dtype == torch.float32 for value in tensors(node.meta["val"])):
+            wide.add(node)
+    state = program.mutated_inputs()
+    return wide | {
+        node
+        for node in program.placeholders()
+        if _is_float32(node)
+        and node.users
+        and node.name not in state
+        and all(user in wide for user in node.users)
+    }
+
+
+def _cast_operands(builder: Builder, calls: Sequence[Node], wide: set[Node], narrowed: set[Node]) -> None:
+    """Casts what float32 calls read from others, and others from them."""
+    casts: dict[Node, Node] = {}
+    for node in calls:
+        if node.target in (operator.getitem, aten._to_copy.default):
+            continue
+        others, dtype = (narrowed, torch.float32) if node in wide else (wide, torch.float16)
+        for operand in node.all_input_nodes:
+            if operand in others:
+                if operand not in casts:
+                    casts[operand] = _cast(builder, operand, node, dtype)
+                node.replace_input_with(operand, casts[operand])
+
+
+def _result(builder: Builder, node: Any, wide: set[Node], *, returned: bool) -> Any:
+    """Returns a value as the program returns it, in float32, or writes it to state, in float16."""
+    if not isinstance(node, Node) or returned == (node in wide):
+        return node
+    return _cast(builder, node, builder.program.output_node(), torch.float32 if returned else torch.float16)
 
 
 def _narrowed(builder: Builder, value: Any) -> Any:

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
 from delegatec.edge.program import EdgeProgram
 
@@ -70,6 +71,7 @@ def _recover(program: EdgeProgram, node: Node) -> bool:
     norm = builder.at(last).call(
         aten.rms_norm.default, x, [shape_of(x)[-1]], weight, epsilon, val=last.meta["val"]
     )
+    norm.meta.pop(FLOAT32, None)  # its statistics are float32
     last.replace_all_uses_with(norm)
     program.graph.erase_node(last)
     return True
