@@ -177,7 +177,7 @@ class Legality(Generic[SettingsT]):
             return None
         if not refusal.rewritten:
             return Rejection(node, refusal.rule, refusal.message, refusal.help)
-        if own.rule != "operator" and refusal.rule != _SIZE:
+        if own.rule == _SIZE or (own.rule != "operator" and refusal.rule != _SIZE):
             # What the user's call violates, rather than a call that the user does not know.
             return Rejection(node, own.rule, own.message, own.help)
         return Rejection(node, refusal.rule, _in_rewrite(node, refusal), _help(refusal))
