@@ -88,13 +88,16 @@ def buffer_names(program: EdgeProgram) -> dict[Node, str | None]:
 
 
 def _drop_other_names(program: EdgeProgram) -> None:
-    """Erases operators that return the tensor itself, which may be written to.
+    """Erases operators that return the tensor itself, which may be written to; results become aliases.
 
     torch's functionalization does not know that of dropout.
     """
     for node in list(program.graph.nodes):
-        is_result = any(user.op == "output" for user in node.users)
-        if _returns_operand(node) and not is_result:
+        if not _returns_operand(node):
+            continue
+        if any(user.op == "output" for user in node.users):
+            node.target, node.args, node.kwargs = torch.ops.aten.alias.default, node.args[:1], {}
+        else:
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
 

@@ -106,7 +106,14 @@ def test_writes_to_results_that_may_be_views_change_the_viewed_tensor(view: Call
         view(a).neg_()
         return a
 
+    def as_result(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a = x + 1
+        b = view(a)
+        a.mT.mul_(3)
+        return a, b
+
     assert_computes(edge(function, X), function(X), X)
+    assert_computes(edge(as_result, X), as_result(X), X)
     if view.__name__ == "<lambda>":
         return  # an expanded result rejects the write
     assert_computes(edge(through_a_copy, X), through_a_copy(X), X)
