@@ -17,8 +17,9 @@ from delegatec.backends import builtin_backends
 from delegatec.cli.main import run_verb
 from delegatec.delegation import plugins
 from delegatec.frontend import archive
-from delegatec.frontend.export import export
+from delegatec.frontend.export import export, export_with_samples
 from delegatec.frontend.model import Model
+from delegatec.frontend.samples_file import save_samples
 from delegatec.lowering import lower
 from delegatec.program.reader import read_program
 from delegatec.quantize.samples import samples_of_files
@@ -88,7 +89,9 @@ def prepared(folder: Path) -> list[Kind]:
     """Writes a good file of each kind to a folder, which becomes the working directory."""
     os.chdir(folder)
     torch.manual_seed(0)
-    archive.save(export(Model(Net(), (X,))), "net.pt2")
+    exported = export_with_samples(Model(Net(), (X,)))
+    archive.save(exported.programs, "net.pt2")
+    save_samples(exported.samples, "net.samples.safetensors")
     dims = {"x": {0: torch.export.Dim("rows", min=2, max=8)}, "scale": None}
     stateful = Model(Stateful(), (torch.ones(3, 6, 6),), {"scale": 0.5}, dims)
     archive.save(export(stateful), "stateful.pt2", {"size": (1, 2.0, torch.ones(2))})
@@ -165,7 +168,17 @@ def _programs(lowered: list[str]) -> list[Kind]:
             )
     return [
         *found,
-        Kind(".ptd", "net.ptd", mutated_bytes, (f"inspect {FILE}", f"inspect {FILE} --format=json")),
+        Kind(
+            ".ptd",
+            "net.ptd",
+            mutated_bytes,
+            (
+                f"inspect {FILE}",
+                f"inspect {FILE} --format=json",
+                "verify --label=net --program=net.pt2 --sources=net.sources.json --pte=shared.pte --seeds=0"
+                f" --ptd={FILE}",
+            ),
+        ),
     ]
 
 
@@ -239,7 +252,14 @@ def _samples() -> list[Kind]:
     def read(path: str) -> None:
         samples_of_files([path], methods)
 
+    inputs = "--label=net --program=net.pt2 --sources=net.sources.json"
     return [
+        Kind(
+            "recorded samples",
+            "net.samples.safetensors",
+            mutated_safetensors,
+            (f"verify {inputs} --pte=portable.pte --seeds=0 --samples-file={FILE}",),
+        ),
         Kind("samples .safetensors", "samples.safetensors", mutated_safetensors, (read,)),
         Kind("samples .npy", "samples.npy", mutated_npy, (read,)),
     ]

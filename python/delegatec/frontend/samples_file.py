@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import first_line
 from delegatec.files import replacing
 from delegatec.frontend.plain_values import decode, encode
 from delegatec.frontend.pt2.fields import MalformedError, fail
@@ -70,7 +71,7 @@ def read_samples(path: str) -> RecordedSamples:
             [
                 Diagnostic(
                     "DC131",
-                    f"cannot read {os.path.basename(path)}: {error}",
+                    f"cannot read {os.path.basename(path)}: {first_line(error)}",
                     expected="a .samples.safetensors that `delegatec export` wrote",
                     help="export the model again with this version of the compiler",
                 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from torch.export import ExportedProgram
 
@@ -15,6 +16,9 @@ from delegatec.frontend.eager.plan import Planned, again, is_random, planned_cal
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
 from delegatec.frontend.model import Model
 from delegatec.samples.recorded import RecordedCall, RecordedSamples
+
+# How the error of a call that runs out of memory begins.
+_OUT_OF_MEMORY: Final = "out of memory"
 
 
 def record(
@@ -45,12 +49,14 @@ def record(
     if not planned:
         return RecordedSamples(), []
     try:
-        planned, run = _run(eager, planned, model)
+        rejected: dict[str, Diagnostic] = {}
+        planned, run = _run(eager, planned, model, rejected)
         if run.touched and len(planned) == 1:
-            planned, run = _run(eager, [*planned, again(planned[0])], model)
+            planned, run = _run(eager, [*planned, again(planned[0])], model, rejected)
         returned = run.returned
         case = Case(eager, model, programs, planned, returned)
         problems = [explained(case, each) for each in first_differences(programs, planned, returned)]
+        problems = problems or [*rejected.values()]
         if not problems and run.changed:
             problems += _counters(case)
     except TaskEndedError as error:
@@ -59,10 +65,18 @@ def record(
     return RecordedSamples(tuple(calls)), problems
 
 
-def _run(eager: Pristine, planned: Sequence[Planned], model: Model) -> tuple[list[Planned], Run]:
-    """Returns what the module returns for the calls that it accepts: variations of inputs may be invalid.
+def _run(
+    eager: Pristine, planned: Sequence[Planned], model: Model, rejected: dict[str, Diagnostic]
+) -> tuple[list[Planned], Run]:
+    """Returns what the module returns for the calls that it accepts: variations of values may be invalid.
 
     Chance is another one than for torch.export, so that a constant that comes from it is a difference.
+
+    Args:
+        eager: the module.
+        planned: the calls.
+        model: the model.
+        rejected: receives, for each method, a problem for sizes that the module rejects.
     """
     planned = list(planned)
     while True:
@@ -73,6 +87,8 @@ def _run(eager: Pristine, planned: Sequence[Planned], model: Model) -> tuple[lis
         method, trial, _ = planned[len(returned) - 1]
         if trial.is_example:
             raise DelegatecError([_failed(method, returned[-1].error, model)])
+        if trial.is_resized and not returned[-1].error.startswith(_OUT_OF_MEMORY):
+            rejected.setdefault(method, _rejected(method, trial.name, returned[-1].error, model))
         del planned[len(returned) - 1]
 
 
@@ -95,8 +111,20 @@ def _failed(method: str, error: str, model: Model) -> Diagnostic:
         location=model.location,
         expected="a module that runs in eager mode, which the program is compared with",
         help="export on a machine with more memory; with samples = 0, nothing is compared"
-        if error.startswith("out of memory")
+        if error.startswith(_OUT_OF_MEMORY)
         else "check what the module does only while torch.export traces it, or set samples = 0",
+    )
+
+
+def _rejected(method: str, name: str, error: str, model: Model) -> Diagnostic:
+    sizes = name.partition(" (")[2].removesuffix(")")
+    return Diagnostic(
+        "DC113",
+        f"{model.all_methods()[method].function}() fails for sizes in the ranges of dynamic_shapes, {sizes}:"
+        f" {error}",
+        location=model.location,
+        expected="a module that runs for all sizes in the ranges of dynamic_shapes",
+        help="narrow the range: torch.export.Dim(name, min=..., max=...)",
     )
 
 

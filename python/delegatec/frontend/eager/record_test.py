@@ -172,6 +172,15 @@ def test_variations_that_the_module_rejects_are_left_out() -> None:
     assert [call.name for call in recorded(Model(Calls(strict), (X,))).calls] == ["example"]
 
 
+def test_sizes_that_the_module_rejects() -> None:
+    def positions(self: Any, x: torch.Tensor) -> Any:
+        return x + torch.nn.functional.embedding(torch.arange(x.shape[0]), torch.ones(8, 2))
+
+    with pytest.raises(DelegatecError, match=r"DC113: forward\(\) fails for sizes .*9.*IndexError"):
+        sized = {"inputs": ({0: Dim("n", min=2, max=9)},)}
+        export(Model(Calls(positions), (torch.ones(4, 2),), dynamic_shapes=sized))
+
+
 def test_a_module_that_ends_its_process() -> None:
     def end(self: Any, x: torch.Tensor) -> torch.Tensor:
         if not torch.compiler.is_exporting():
