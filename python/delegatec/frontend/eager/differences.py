@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.edge.runnable import runnable
 from delegatec.frontend.eager.calls import Opaque, Returned
+from delegatec.frontend.eager.fast_products import fast_convolutions, replace_linear_layers
 from delegatec.frontend.eager.plan import Planned
 from delegatec.samples.compare import compare
 from delegatec.samples.tolerances import DEFAULTS, EXACT, Tolerance
@@ -51,11 +52,13 @@ def first_differences(
     """
     state: dict[str, torch.Tensor] = {}
     modules = {name: runnable(program, state) for name, program in programs.items()}
+    for module in modules.values():
+        replace_linear_layers(module)
     found: dict[str, Difference] = {}
     for index, ((method, trial, _), wanted) in enumerate(zip(planned, returned, strict=True)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, (trial.args, trial.kwargs))
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with torch.no_grad(), fast_convolutions(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 result = modules[method](*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - of any operator
