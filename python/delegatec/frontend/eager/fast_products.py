@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products by oneDNN, for results that are compared within a tolerance and become no bytes of an output.
 
-It is several times faster than the linear algebra that gives the same bits on every CPU; see `pin_arithmetic`.
+It is several times faster than the linear algebra that gives the same bits on every CPU (`pin_arithmetic`).
 """
 
 from __future__ import annotations
