@@ -33,7 +33,7 @@ from delegatec.frontend.plain_names import adopt_plain_names
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
-from delegatec.frontend.samples_file import save_samples
+from delegatec.frontend.samples_file import save_samples, stored_samples
 from delegatec.frontend.shared_memory import shared_memory_problems
 from delegatec.frontend.signature import signature_json
 from delegatec.frontend.state import adopt_state
@@ -104,10 +104,11 @@ def export_model(request: ExportRequest, announce: Callable[[str], None] = lambd
     announce("writing")
     methods = exported.programs
     archive.save(methods, request.program, model.constant_methods, sources=request.lines)
-    digest = save_samples(exported.samples, request.samples_file) if request.samples_file else ""
+    samples = stored_samples(exported.samples)
+    digest = save_samples(samples, request.samples_file) if request.samples_file else ""
     if request.signature:
         with replacing(request.signature) as file:
-            file.write(signature_json(methods, exported.samples, digest).encode())
+            file.write(signature_json(methods, samples, digest).encode())
 
 
 @dataclass(frozen=True)

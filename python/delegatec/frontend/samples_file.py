@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from typing import Any, Final
 
@@ -24,8 +25,15 @@ _CALLS: Final = "delegatec_samples"
 _LARGEST: Final = 64 * 2**20
 
 
+def stored_samples(samples: RecordedSamples) -> RecordedSamples:
+    """Returns the samples that a file has: the first calls, up to 64 MiB."""
+    sizes = itertools.accumulate(call.size for call in samples.calls)
+    fitting = sum(size <= _LARGEST for size in sizes)
+    return RecordedSamples(samples.calls[:fitting])
+
+
 def save_samples(samples: RecordedSamples, path: str) -> str:
-    """Writes samples: the first calls, up to 64 MiB.
+    """Writes samples.
 
     Args:
         samples: the samples.
@@ -34,13 +42,7 @@ def save_samples(samples: RecordedSamples, path: str) -> str:
     Returns:
         The SHA-256 digest of the file, in hexadecimal digits.
     """
-    calls, size = [], 0
-    for call in samples.calls:
-        size += call.size
-        if size > _LARGEST:
-            break
-        calls.append(call)
-    text, tensors = encode({str(number): _described(call) for number, call in enumerate(calls)})
+    text, tensors = encode({str(number): _described(call) for number, call in enumerate(samples.calls)})
     content = save({name: tensor.clone() for name, tensor in tensors.items()}, {_CALLS: text})
     with replacing(path) as file:
         file.write(content)
