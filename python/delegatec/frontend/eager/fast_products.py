@@ -6,6 +6,7 @@ It is several times faster than the linear algebra that gives the same bits on e
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,8 +22,10 @@ def fast_convolutions() -> Iterator[None]:
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         yield
         return
-    with torch.backends.mkldnn.flags(enabled=True):
-        yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about other devices
+        with torch.backends.mkldnn.flags(enabled=True):
+            yield
 
 
 def replace_linear_layers(module: torch.nn.Module) -> None:
