@@ -19,7 +19,7 @@ from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.float32_regions import float32_calls, mark
-from delegatec.edge.functionalize import functionalize, views_of_several
+from delegatec.edge.functionalize import convert_copied_values, functionalize, views_of_several
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
 from delegatec.edge.legalize.guards import complete_symbols
 from delegatec.edge.legalize.normal_form import decompose
@@ -169,6 +169,8 @@ def to_edge(
     functional = [functionalize(each) or functionalize_views(each) for each in program.walk()]
     if not all((inlined, *functional)) or functions(program):
         reject_writes(program)
+        for each in program.walk():
+            convert_copied_values(each)
         program = _retrace(exported, program, len(origins))
     reject_functions(program)
     mark(program.graph.nodes, in_float32)

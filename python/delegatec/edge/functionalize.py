@@ -78,6 +78,22 @@ def functionalize(program: EdgeProgram) -> bool:
     return True
 
 
+def convert_copied_values(program: EdgeProgram) -> None:
+    """Converts what is copied to a tensor to its dtype and sizes.
+
+    torch's functionalization returns a value that is copied to a complete buffer as it is.
+    """
+    aten, builder = torch.ops.aten, Builder(program)
+    for node in program.graph.find_nodes(op="call_function", target=aten.copy_.default):
+        target, source = node.args[0].meta["val"], node.args[1]
+        builder.at(node)
+        if source.meta["val"].dtype != target.dtype:
+            source = builder.call(aten.to.dtype, source, target.dtype)
+        if sizes_key(source.meta["val"]) != sizes_key(target):
+            source = builder.call(aten.expand.default, source, list(target.shape))
+        node.update_arg(1, source)
+
+
 def buffer_names(program: EdgeProgram) -> dict[Node, str | None]:
     """Returns the placeholder of each buffer -> its fully qualified name."""
     return {

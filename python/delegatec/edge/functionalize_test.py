@@ -230,7 +230,17 @@ def _view_of_a_buffer(self: Any, x: torch.Tensor) -> Any:
     return row * 1, self.count.add_(1).float()
 
 
-@pytest.mark.parametrize(("model", "local"), [(_whole_buffer, True), (_view_of_a_buffer, False)])
+def _copied_to_a_buffer(self: Any, x: torch.Tensor) -> Any:
+    self.total.split(1)[-1].mul_(2)
+    self.count.copy_(x[1, 0] * 3)
+    self.total.copy_(x[0, 1].half())
+    return self.total / 1.5, self.count * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "local"),
+    [(_whole_buffer, True), (_view_of_a_buffer, False), (_copied_to_a_buffer, False)],
+)
 def test_writes_to_whole_buffers(model: Callable[..., Any], local: bool) -> None:
     module = Function(model, total=Y.clone(), count=torch.tensor(5))
     assert functionalize(_adopted(module, X)) is local

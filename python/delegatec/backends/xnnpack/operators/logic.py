@@ -55,7 +55,9 @@ def _comparison(name: str) -> Lower:
     def lower(b: GraphBuilder, node: Node) -> None:
         bound, dtype = bind(node), _common(node)
         first, other = operand(b, bound["self"], dtype), bound["other"]
-        if isinstance(other, float) and math.isinf(other):
+        if isinstance(other, float) and math.isnan(other):
+            result = _everywhere(b, is_infinity(b, first, 1), name == "ne")
+        elif isinstance(other, float) and math.isinf(other):
             result = _with_infinity(b, name, first, 1 if other > 0 else -1)
         else:
             result = _COMPARISONS[name](b, first, operand(b, other, dtype))
@@ -70,8 +72,13 @@ def _with_infinity(b: GraphBuilder, name: str, id: int, sign: int) -> int:
     at, elsewhere = _INFINITE[name]
     found = is_infinity(b, id, sign)
     if at == elsewhere:
-        return binary(b, Operation.Add, binary(b, Operation.Multiply, found, 0.0), float(at))
+        return _everywhere(b, found, at)
     return found if at else negated(b, found)
+
+
+def _everywhere(b: GraphBuilder, truth: int, value: bool) -> int:
+    """Emits one truth value with the sizes of others."""
+    return binary(b, Operation.Add, binary(b, Operation.Multiply, truth, 0.0), float(value))
 
 
 def _operands(b: GraphBuilder, node: Node) -> tuple[int, int]:

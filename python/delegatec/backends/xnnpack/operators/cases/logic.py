@@ -23,10 +23,11 @@ _OTHER: Final = _MASK.flip(1)
 
 
 def _compared(compare: Callable[[Any, Any], Any]) -> Case:
-    """Compares pairs, and with numbers, also infinite ones."""
+    """Compares pairs, and with numbers, also infinite ones and NaN."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return compare(x, y), compare(x, 1.0), compare(x, math.inf), compare(x, -math.inf)
+        numbers = (1.0, math.inf, -math.inf, math.nan)
+        return compare(x, y), *(compare(x, number) for number in numbers)
 
     return Case(function, (_LEFT, _RIGHT))
 
