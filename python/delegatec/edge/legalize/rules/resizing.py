@@ -33,15 +33,19 @@ _MANY: Final = 5
 
 
 class _Axis(NamedTuple):
-    """One dimension: its size, that of the result, and the factor, if the program specifies it."""
+    """One dimension: its size, that of the result, and the factor, if the program specifies it.
+
+    Places are computed in `dtype`: float64 for values of that dtype, float32 for others.
+    """
 
     size: int
     outputs: int
     factor: float | None
+    dtype: torch.dtype
 
 
 class _Taps(NamedTuple):
-    """For each output, its elements and their weights: int32 and float32, [outputs, K]."""
+    """For each output, its elements and their weights: int32 and the dtype of places, [outputs, K]."""
 
     places: torch.Tensor
     weights: torch.Tensor
@@ -57,7 +61,8 @@ def _axes(node: Node) -> list[_Axis]:
     source = shape_of(_operand(node))
     names = ("scales_d", "scales_h", "scales_w")[-(len(source) - 2) :]
     factors = bound.get("scale_factors") or [bound.get(name) for name in names]
-    return [_Axis(*each) for each in zip(source[2:], shape_of(node)[2:], factors, strict=True)]
+    dtype = torch.promote_types(dtype_of(node), torch.float32)
+    return [_Axis(*each, dtype) for each in zip(source[2:], shape_of(node)[2:], factors, strict=True)]
 
 
 # ---- the nearest element ---------------------------------------------------------------------------------
@@ -97,12 +102,12 @@ def _step(axis: _Axis, align_corners: bool) -> torch.Tensor:
         step = (axis.size - 1) / (axis.outputs - 1) if axis.outputs > 1 else 0.0
     else:
         step = 1 / axis.factor if axis.factor else axis.size / axis.outputs
-    return torch.tensor(step, dtype=torch.float32)
+    return torch.tensor(step, dtype=axis.dtype)
 
 
 def _centers(axis: _Axis, align_corners: bool) -> torch.Tensor:
     """Returns the position in the operand of each element of the result."""
-    output, step = torch.arange(axis.outputs, dtype=torch.float32), _step(axis, align_corners)
+    output, step = torch.arange(axis.outputs, dtype=axis.dtype), _step(axis, align_corners)
     return output * step if align_corners else (output + 0.5) * step - 0.5
 
 
@@ -127,7 +132,7 @@ def _antialiased(width: int, curve: Callable[[torch.Tensor], torch.Tensor]) -> C
     def taps(axis: _Axis, align_corners: bool) -> _Taps:
         step = _step(axis, align_corners)
         reach = width * 0.5 * step.clamp(min=1.0)
-        center = (torch.arange(axis.outputs, dtype=torch.float32) + 0.5) * step
+        center = (torch.arange(axis.outputs, dtype=axis.dtype) + 0.5) * step
         first = (center - reach + 0.5).to(torch.int64).clamp(min=0)
         last = (center + reach + 0.5).to(torch.int64).clamp(max=axis.size) - 1
         tap = torch.arange(int((last - first).max()) + 1)
@@ -138,7 +143,7 @@ def _antialiased(width: int, curve: Callable[[torch.Tensor], torch.Tensor]) -> C
         # Missing elements of a window repeat its last one and share its weight: infinity times zero would be
         # NaN.
         places = places.minimum(last.unsqueeze(1))
-        same = (places == last.unsqueeze(1)).float()
+        same = (places == last.unsqueeze(1)).to(axis.dtype)
         at_last = (weights * same).sum(1, keepdim=True) / same.sum(1, keepdim=True)
         return _Taps(places.to(torch.int32), torch.where(same > 0, at_last, weights))
 
