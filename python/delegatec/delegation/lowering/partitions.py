@@ -16,7 +16,7 @@ from delegatec.delegation.delegates.extract import extract_view
 from delegatec.delegation.delegates.lowered_module import LoweredModule
 from delegatec.delegation.delegates.operators import operator_counts
 from delegatec.delegation.delegates.original import Original
-from delegatec.delegation.faults import attribute_errors
+from delegatec.delegation.faults import attribute_errors, wrong_result
 from delegatec.delegation.lowering.boundary import convert_boundary
 from delegatec.delegation.lowering.dim_orders import order_boundary
 from delegatec.delegation.lowering.refused import is_refused, refused
@@ -105,9 +105,16 @@ def lower_view(
         DelegatecError: errors of `preprocess`; DC410, DC411 for a faulty plug-in; DC419 for a blob that the
             backend's own reader refuses.
     """
+    before = _dynamic_sizes(view)
     private = _edited(view, backend, compile_specs, input_specs)
     try:
         result = plugins.preprocess(backend, private, compile_specs, view)
+        if fixed := before - _dynamic_sizes(view):
+            raise wrong_result(
+                f"preprocess of backend {backend.id}",
+                f"a program for one value of {len(fixed)} dynamic sizes",
+                "a program for all sizes: int(size) is that of the example, and holds for no other",
+            )
     except DelegatecError as error:
         if not is_refused(error):
             raise
@@ -140,6 +147,17 @@ def lower_view(
         estimates=result.estimates,
         inline=result.inline,
     )
+
+
+def _dynamic_sizes(view: PartitionView) -> set[tuple[int, int]]:
+    """Returns the position and dimension of each dynamic size of the inputs."""
+    return {
+        (position, dim)
+        for position, node in enumerate(view.inputs)
+        if isinstance(value := node.meta["val"], torch.Tensor)
+        for dim, size in enumerate(value.shape)
+        if isinstance(size, torch.SymInt) and not size.node.expr.is_number
+    }
 
 
 def _edited(

@@ -21,7 +21,7 @@ from delegatec.delegation import (
 )
 from delegatec.delegation.testing import NET_ARGS, SPECS, EagerBackend, Net, SupportsAllBut, edge
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge import EdgeProgram
+from delegatec.edge import EdgeProgram, to_edge
 
 aten = torch.ops.aten
 
@@ -146,6 +146,18 @@ def test_a_backend_that_edits_its_view() -> None:
     program = edge(Net(), NET_ARGS)
     with pytest.raises(DelegatecError, match="DC411: preprocess of backend EagerBackend edited the program"):
         to_backend(program, SupportsAllBut(), registry=BackendRegistry([Editing()]))
+
+
+def test_a_backend_that_reads_a_dynamic_size_as_a_number() -> None:
+    class Fixing(EagerBackend):
+        def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+            assert int(view.inputs[0].meta["val"].shape[0]) == 4
+            return super().preprocess(view, compile_specs)
+
+    rows = torch.export.Dim("rows", max=9)
+    exported = torch.export.export(torch.nn.ReLU(), (torch.ones(4, 2),), dynamic_shapes=({0: rows},))
+    with pytest.raises(DelegatecError, match=r"DC411: .* for one value of 1 dynamic sizes"):
+        to_backend(to_edge(exported), SupportsAllBut(), registry=BackendRegistry([Fixing()]))
 
 
 @pytest.mark.parametrize("decide", [_edit, _edit_value, _edit_signature])

@@ -195,6 +195,8 @@ def _shapes(node: Node, _: object) -> str | None:
     shapes = [bound[name].meta["val"].shape for name in ("query", "key", "value")]
     if bound["scale"] is None and is_dynamic(shapes[0][-1:]):
         return "a scale that follows from a dynamic size"
+    if bound["enable_gqa"] and is_dynamic([size for shape in shapes for size in shape[-3:-2]]):
+        return "groups of a number of heads that varies"
     if min(map(len, shapes)) < 2 or len(node.meta["val"].shape) > (5 if _groups(node) else 6):
         return f"operands of rank {len(shapes[0])}"
     is_divided = _divides_heads(node) and len(shapes[0]) > 4

@@ -87,3 +87,9 @@ def test_sizes_that_the_runtime_cannot_infer() -> None:
     assert "a scale that follows" in left(
         lambda x: f.scaled_dot_product_attention(x, x, x), (planes,), {3: one}
     )
+    grouped = left(
+        lambda x, y: f.scaled_dot_product_attention(x, y, y, enable_gqa=True),
+        (planes, floats(2, 1, 3, 4)),
+        *({1: one, 2: other}, {}),
+    )
+    assert "a number of heads that varies" in grouped
