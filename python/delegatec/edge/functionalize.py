@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, writes
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.remove_identities import is_identity
@@ -83,10 +84,10 @@ def convert_copied_values(program: EdgeProgram) -> None:
 
     torch's functionalization returns a value that is copied to a complete buffer as it is.
     """
-    aten, builder = torch.ops.aten, Builder(program)
+    aten = torch.ops.aten
     for node in program.graph.find_nodes(op="call_function", target=aten.copy_.default):
         target, source = node.args[0].meta["val"], node.args[1]
-        builder.at(node)
+        builder = Builder(program, Facts({})).at(node)
         if source.meta["val"].dtype != target.dtype:
             source = builder.call(aten.to.dtype, source, target.dtype)
         if sizes_key(source.meta["val"]) != sizes_key(target):

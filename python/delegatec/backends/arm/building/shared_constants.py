@@ -68,6 +68,10 @@ class Constants:
         return self._shared[key]
 
     def _name(self, wanted: str) -> str:
-        count = self._taken.get(wanted, 0)
-        self._taken[wanted] = count + 1
-        return f"{wanted}.{count}" if count else wanted
+        name, count = wanted, self._taken.get(wanted, 0)
+        while name in self._taken:  # also as a name with a number: a reshaped constant may be reshaped again
+            name = f"{wanted}.{count}"
+            count += 1
+        self._taken[name] = 1
+        self._taken[wanted] = max(count, 1)
+        return name

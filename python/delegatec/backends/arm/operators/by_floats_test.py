@@ -86,6 +86,11 @@ def test_integers_wrap(source: torch.dtype, dtype: torch.dtype) -> None:
     run_case(function, (LARGE.to(source),), specification="TOSA-1.0+FP")
 
 
+def test_types_are_promoted_before_ranks() -> None:
+    x, by = torch.arange(-4, 4, dtype=torch.int8), torch.tensor(2)
+    run_case(lambda x, by: (x + 1) << by, (x, by), specification="TOSA-1.0+FP")
+
+
 def test_integers_of_two_ranks_are_reshaped_in_floating_point() -> None:
     x, y = torch.arange(4, dtype=torch.int32), torch.arange(16, dtype=torch.int32).view(1, 4, 4)
     compiled = run_case(lambda x, y: x * y, (x, y), specification="TOSA-1.0+FP")

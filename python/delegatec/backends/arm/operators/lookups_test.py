@@ -183,3 +183,13 @@ def test_one_value_of_any_dtype(specification: str) -> None:
         compiled = compile_module(module, (x, index), specification=specification)
         assert not compiled.delegates or "SCATTER" not in operators(compiled), dtype
         assert torch.equal(compiled(x, index)[0], module(x, index))
+
+
+def test_a_constant_in_three_shapes() -> None:
+    """The selected elements of a constant, which replace others of the same constant."""
+    table = torch.arange(24.0).view(2, 3, 4) / 7
+
+    def function(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.masked_scatter(table, mask, table) * x
+
+    run_case(function, (torch.tensor(2.0), table > 1.5), specification="TOSA-1.0+FP")

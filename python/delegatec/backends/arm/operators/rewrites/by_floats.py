@@ -167,12 +167,12 @@ def _chosen(order: Order) -> Rule:
 
 
 def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
-    """Adds dimensions, which the lowering cannot."""
-    bound, rank = bind(node), len(shape_of(node))
-    names = [name for name in ("self", "other") if isinstance(bound[name], Node)]
-    values = {name: value_of(builder, bound[name]) for name in names}
-    if dtype_of(node) not in _INTEGERS or all(value.rank == rank for value in values.values()):
+    """Adds dimensions, which the lowering cannot. Types are promoted before: the rank matters to that."""
+    bound, rank, dtype = bind(node), len(shape_of(node)), dtype_of(node)
+    operands = {name: bound[name] for name in ("self", "other") if isinstance(bound[name], Node)}
+    if dtype not in _INTEGERS or all(len(shape_of(each)) == rank for each in operands.values()):
         return None
+    values = {name: value_of(builder, each, dtype) for name, each in operands.items()}
     views = {
         name: value.view(*(1,) * (rank - value.rank), *value.shape).node for name, value in values.items()
     }
