@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -112,11 +113,22 @@ def _erfc_inverse(q: Tensor) -> Tensor:
 def _erfinv(y: Tensor) -> Tensor:
     size = y.abs()
     far = _erfc_inverse(1 - torch.clamp(size, min=0.25))
-    # near 0, where 1 - y would lose digits: the series, and two steps of Newton
-    near = y * (math.sqrt(math.pi) / 2) * (1 + y * y * (math.pi / 12))
-    for _ in range(2):
-        near = near - (torch.erf(near) - y) * torch.exp(near * near) * (math.sqrt(math.pi) / 2)
-    return torch.where(size < 0.25, near, torch.where(y < 0, -far, far))
+    # near 0, where 1 - y would lose digits, as would erf on some backends: the series
+    terms = _erfinv_terms(16 if y.dtype == torch.float64 else 8)
+    square = y * y
+    near = torch.full_like(y, terms[-1])
+    for term in reversed(terms[:-1]):
+        near = near * square + term
+    return torch.where(size < 0.25, near * y, torch.where(y < 0, -far, far))
+
+
+@functools.cache
+def _erfinv_terms(count: int) -> list[float]:
+    """Returns the first factors of y, y**3, y**5 ... in the Maclaurin series."""
+    c = [1.0]
+    for k in range(1, count):
+        c.append(sum(c[m] * c[k - 1 - m] / ((m + 1) * (2 * m + 1)) for m in range(k)))
+    return [each / (2 * k + 1) * (math.sqrt(math.pi) / 2) ** (2 * k + 1) for k, each in enumerate(c)]
 
 
 def _ndtri(p: Tensor) -> Tensor:
