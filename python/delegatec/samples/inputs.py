@@ -78,9 +78,9 @@ def trials(exported: ExportedProgram, seeds: int, samples: Sequence[Sample] = ()
 
     Variations keep properties that a model may rely on: floats are normal with the mean and deviation of the
     example; integers and bools are permuted, so that token ids stay in the vocabulary and masks keep their
-    ones. All dynamic dimensions take their smallest size, their largest, and sizes in between. If there are
-    several, each also takes its ends while the others are in between, for which there may be more variations
-    than `seeds`.
+    ones; a position, or another integer above 1 that all elements have, becomes a lower one. All dynamic
+    dimensions take their smallest size, their largest, and sizes in between. If there are several, each also
+    takes its ends while the others are in between, for which there may be more variations than `seeds`.
 
     Args:
         exported: a program with example inputs.
@@ -121,6 +121,8 @@ def _copy(leaf: Any) -> Any:
 
 def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if not tensor.dtype.is_floating_point:
+        if tensor.numel() and int(tensor.max()) == int(tensor.min()) > 1:
+            return torch.full_like(tensor, int(torch.randint(1, int(tensor.max()), (), generator=generator)))
         order = torch.randperm(tensor.numel(), generator=generator)
         return tensor.flatten()[order].reshape(tensor.shape)
     values = tensor.float()

@@ -164,9 +164,9 @@ def noise(self: Any, x: torch.Tensor) -> torch.Tensor:
     return x + torch.rand(2)
 
 
-def problems(module: torch.nn.Module, strict: bool = False) -> list[str]:
+def problems(module: torch.nn.Module, x: torch.Tensor | None = None, *, strict: bool = False) -> list[str]:
     try:
-        export(Model(module, (torch.ones(2),), strict=strict))
+        export(Model(module, (torch.ones(2) if x is None else x,), strict=strict))
     except DelegatecError as error:
         return [f"{problem.code}: {problem.message}" for problem in error.diagnostics]
     return []
@@ -197,6 +197,16 @@ def problems(module: torch.nn.Module, strict: bool = False) -> list[str]:
 def test_state(change: Callable[[Any, torch.Tensor], Any], name: str) -> None:
     (problem,) = problems(Stateful(change))
     assert problem.startswith(f"DC124: forward() changes {name!r}, on which later calls depend"), problem
+
+
+def test_state_that_a_position_determines() -> None:
+    def first_position(self: Any, x: torch.Tensor) -> torch.Tensor:
+        if self.lazy is None:
+            self.lazy = x * 2
+        return x + self.lazy
+
+    (problem,) = problems(Stateful(first_position), torch.tensor([7]))
+    assert problem.startswith("DC124: forward() changes 'lazy', on which later calls depend"), problem
 
 
 def test_a_closure() -> None:
