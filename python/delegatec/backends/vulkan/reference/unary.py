@@ -25,7 +25,8 @@ def _gelu(x: Value) -> Value:
 
 
 def _hard_sigmoid(x: Value) -> Value:
-    return torch.where(x.abs() <= 3, x / 6 + 0.5, (x >= 0).to(x.dtype))
+    # The shader blends both values by factors of 0 and 1: NaN stays.
+    return torch.where(x.abs() > 3, (x >= 0).to(x.dtype), x / 6 + 0.5)
 
 
 def _hard_swish(x: Value) -> Value:
