@@ -22,7 +22,7 @@ _FP16_OVERFLOW = option(
 
 _PRECISION = option(
     default = "fp32",
-    doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+    doc = "fp16 stores float32 weights as float16 and computes in it; inputs, outputs and what the model's code converts to float32 stay float32",
     setting = True,
     values = ["fp32", "fp16"],
 )
