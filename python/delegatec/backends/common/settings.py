@@ -56,7 +56,8 @@ class Setting:
 
 
 PRECISION: Final = Setting(
-    "fp16 stores float32 weights as float16 and computes in it; inputs, outputs and what the model's code converts to float32 stay float32"
+    "fp16 stores float32 weights as float16 and computes in it; inputs, outputs and what the model's code "
+    "converts to float32 stay float32"
 )
 """For backends that compute in float16; see `precision.to_float16`."""
 OVERFLOW: Final = Setting(
