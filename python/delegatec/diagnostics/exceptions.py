@@ -74,6 +74,12 @@ def nearest(word: object, known: Iterable[str], cutoff: float) -> str:
     return lowered[near[0]] if near else ""
 
 
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """Returns a text whose middle is omitted if it is long, as are names in a damaged file."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
+
+
 def printable(text: str) -> str:
     """Returns a text whose control characters, line breaks and undecodable bytes are escaped."""
     return "".join(

@@ -79,6 +79,10 @@ def test_empty_bytes_are_not_a_constant() -> None:
             ),
             "operator 0 uses b'unknown', which nothing computes",
         ),
+        (
+            _written(schema.TensorT("x", [2], schema.DType.FP32), result="y" * 5000),
+            r"its outputs include b'y{1,100}\.{3}y{1,100}', which it does not have$",
+        ),
     ],
 )
 def test_problems(blob: bytes, problem: str) -> None:
