@@ -15,6 +15,7 @@ _MODULE_FILE: Final = re.compile(r" \((?:/[^()]*|unknown location)\)")
 # What torch's C++ code prints before the error.
 _ENFORCE: Final = re.compile(r"^\[enforce fail at [^\]]*\]\s*(?:\.\s*)?")
 _LONGEST: Final = 250
+_LONGEST_MESSAGE: Final = 1000
 
 
 def exception_text(error: BaseException) -> str:
@@ -72,6 +73,12 @@ def nearest(word: object, known: Iterable[str], cutoff: float) -> str:
     lowered = {name.lower(): name for name in known}
     near = difflib.get_close_matches(str(word).lower(), lowered, n=1, cutoff=cutoff)
     return lowered[near[0]] if near else ""
+
+
+def shortened(text: str, longest: int = _LONGEST_MESSAGE) -> str:
+    """Returns a text whose middle is omitted if it is long, as are names in a damaged file."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
 
 
 def printable(text: str) -> str:

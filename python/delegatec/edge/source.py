@@ -10,8 +10,8 @@ from functools import lru_cache
 from delegatec.diagnostics import SourceLocation
 
 _FRAME = re.compile(
-    # tracers generate names in <>, which differ between runs
-    r'^\s*File "(?P<file>[^"<][^"]*)", line (?P<line>\d+), in (?P<function>.+)'
+    # tracers generate names in <>, which differ between runs; numbers of lines have nine digits at most
+    r'^\s*File "(?P<file>[^"<][^"]*)", line (?P<line>\d{1,9}), in (?P<function>.+)'
     r'(?:\n(?!\s*File ")(?P<text>.*))?$',
     re.MULTILINE,
 )

@@ -22,7 +22,7 @@ LIBRARY = _frame(f"{PACKAGES}/transformers/bert.py", 99, "forward", "x = x + y")
 TORCH = _frame(f"{PACKAGES}/torch/nn/linear.py", 7, "forward", "return F.linear(x)")
 
 
-@pytest.mark.parametrize("trace", [None, "", "no frame in here"])
+@pytest.mark.parametrize("trace", [None, "", "no frame in here", _frame("net.py", 10**9, "forward", "")])
 def test_without_frames(trace: str | None) -> None:
     assert location_of(trace) is None
 

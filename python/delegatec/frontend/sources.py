@@ -27,8 +27,8 @@ from delegatec.frontend.pt2.fields import MalformedError, entries, fail, integer
 
 # In the place of a file's name. Lines are those of the table of a method, from 1.
 _PREFIX: Final = "sources:"
-_REFERENCE: Final = re.compile(r'^ *File "sources:(\w+)", line (\d+), in (\S+)\s*$')
-_SHORT: Final = re.compile(r"\bsources:(\w+):(\d+)\b")
+_REFERENCE: Final = re.compile(r'^ *File "sources:(\w+)", line (\d{1,9}), in (\S+)\s*$')
+_SHORT: Final = re.compile(r"\bsources:(\w+):(\d{1,9})\b")
 
 # The frames of a stack trace, outermost first.
 Frames = tuple[SourceLocation, ...]

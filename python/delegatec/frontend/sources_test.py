@@ -21,7 +21,7 @@ from delegatec.diagnostics import DelegatecError, SourceLocation
 from delegatec.edge.source import location_of
 from delegatec.frontend import archive
 from delegatec.frontend.export import ExportRequest, export_model
-from delegatec.frontend.sources import read_sources
+from delegatec.frontend.sources import SourceTable, read_sources
 
 NET = """\
 import torch
@@ -167,6 +167,16 @@ def test_frames_of_libraries_are_kept() -> None:
         sys.modules.pop("layers", None)
     location = lines(archive.load("net.pt2").methods["encode"])["mul"]
     assert (location.line, location.via) == (19, "site-packages/layers.py:2")
+
+
+def test_a_number_of_any_length_is_read() -> None:
+    table = SourceTable({"forward": [("relu", (SourceLocation("net.py", 3, "forward", "y"),))]})
+    digits = "1" * 5000
+    assert str(table.short_location("sources:forward:1")) == "net.py:3"
+    assert table.short_location(f"sources:forward:{digits}") is None
+    assert table.replaced(f"sources:forward:{digits}") == f"sources:forward:{digits}"
+    trace = f'  File "sources:forward", line {digits}, in relu'
+    assert table.stack_trace(trace) == trace
 
 
 def _without(document: dict[str, Any], key: str) -> dict[str, Any]:

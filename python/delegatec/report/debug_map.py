@@ -17,7 +17,7 @@ from delegatec.program.emitted import (
     KernelCall,
     ListValue,
 )
-from delegatec.report.decoding import decoded
+from delegatec.report.decoding import Size, decoded
 
 Sources = dict[int, dict[str, Any]]
 
@@ -34,13 +34,13 @@ class _Handle(TypedDict):
 class _Instruction(TypedDict):
     calls: str
     handles: list[int]
-    outputs: int
+    outputs: Size
 
 
 class _Delegate(TypedDict):
     name: str
     backend: str
-    bytes: int
+    bytes: Size
     instructions: list[int]
     map: dict[str, list[int]]
     constants: dict[str, str]

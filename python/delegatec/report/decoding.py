@@ -4,18 +4,36 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+# Integers have 64 bits, so that they are also numbers of other languages, and can be divided.
+_LIMIT: Final = 2**63
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """The least valid value of an `Annotated` number."""
+
+    least: int
+
+
+Size = Annotated[int, AtLeast(0)]
+"""A number of bytes, an index, or a number of things that may be 0."""
+Count = Annotated[int, AtLeast(1)]
+"""A number of things that exist."""
 
 
 def decoded(kind: Any, value: Any, where: str = "") -> Any:
     """Converts a plain JSON value to a type.
 
     Args:
-        kind: str, int, float, bool, None, a dataclass, a TypedDict, or a tuple, list, dict or union of
-            such types.
+        kind: str, int, float, bool, None, a number with `AtLeast`, a dataclass, a TypedDict, or a tuple,
+            list, dict or union of such types.
         value: the value.
         where: its place in the document, for messages, such as ".methods[0].name".
 
@@ -36,6 +54,8 @@ def decoded(kind: Any, value: Any, where: str = "") -> Any:
         return {_text(key, where): decoded(arguments[1], each, f"{where}.{key}") for key, each in items_of}
     if origin in (Union, UnionType):
         return _one_of(arguments, value, where)
+    if origin is Annotated:
+        return _at_least(arguments[1], decoded(arguments[0], value, where), where)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         known = _hints(kind)
         optional = {field.name for field in dataclasses.fields(kind) if not _is_required(field)}
@@ -71,8 +91,23 @@ def _as(kind: Any, value: Any, where: str) -> Any:
     if type(value) is str and kind is str:
         return _text(value, where)
     if type(value) is kind or (kind is float and type(value) is int):
-        return value
+        return _number(value, where) if type(value) in (int, float) else value
     raise ValueError(f"{where or 'the document'} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def _number(value: float, where: str) -> float:
+    """Returns a number that is not too large; JSON of Python may have infinities and NaN."""
+    if type(value) is int and not -_LIMIT <= value < _LIMIT:
+        raise ValueError(f"{where or 'the document'} is an integer of more than 64 bits")
+    if not math.isfinite(value):
+        raise ValueError(f"{where or 'the document'} is {value}, expected a finite number")
+    return value
+
+
+def _at_least(limit: AtLeast, value: int, where: str) -> int:
+    if value < limit.least:
+        raise ValueError(f"{where or 'the document'} is {value}, expected at least {limit.least}")
+    return value
 
 
 def _text(value: str, where: str) -> str:
@@ -92,4 +127,4 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, include_extras=True)

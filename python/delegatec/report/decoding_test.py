@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
 
-from delegatec.report.decoding import decoded
+from delegatec.report.decoding import Count, Size, decoded
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,14 @@ class Point:
     weight: float = 1.0
     next: Point | None = None
     options: dict[str, str | tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers with limits."""
+
+    bytes: Size
+    counts: tuple[Count, ...] = ()
 
 
 class Row(TypedDict):
@@ -36,6 +45,7 @@ def test_documents() -> None:
     point = Point("a", (1, 2), 1.0, Point("b", (), 2, None, {"x": "y", "z": ("1",)}))
     assert decoded(Point, value) == point
     assert decoded(Row, {"point": value, "flags": [True]}) == {"point": point, "flags": [True]}
+    assert decoded(Sizes, {"bytes": 0, "counts": [1, 2**63 - 1]}) == Sizes(0, (1, 2**63 - 1))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +60,12 @@ def test_documents() -> None:
         (Point, {"name": "a", "at": [], "next": {"name": "b"}}, r"\.next has no at"),
         (Row, {"point": {"name": "a", "at": []}}, "the document has no flags"),
         (Row, {"point": {"name": "a", "at": []}, "flags": [0]}, r"\.flags\[0\] is int, expected bool"),
+        (Point, {"name": "a", "at": [2**63]}, r"\.at\[0\] is an integer of more than 64 bits"),
+        (Point, {"name": "a", "at": [], "weight": math.nan}, r"\.weight is nan, expected a finite number"),
+        (Point, {"name": "a", "at": [], "weight": 10**400}, r"\.weight is an integer of more than 64 bits"),
+        (Sizes, {"bytes": -1}, r"\.bytes is -1, expected at least 0"),
+        (Sizes, {"bytes": "1"}, r"\.bytes is str, expected int"),
+        (Sizes, {"bytes": 1, "counts": [1, 0]}, r"\.counts\[1\] is 0, expected at least 1"),
     ],
 )
 def test_other_documents(kind: Any, value: Any, message: str) -> None:

@@ -13,7 +13,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
-from delegatec.report.decoding import decoded
+from delegatec.report.decoding import Size, decoded
+from delegatec.report.method_checks import problems_of
 from delegatec.report.methods import ConstantMethod, MethodInfo, Weight
 from delegatec.report.needs import RuntimeNeeds
 from delegatec.report.provenance import InputFile, Wheel
@@ -28,8 +29,8 @@ class FilePart:
     """A byte range of the file: the "program" itself, or a segment ("constants", "delegate" and so on)."""
 
     kind: str
-    offset: int
-    bytes: int
+    offset: Size
+    bytes: Size
     crc32: str
 
 
@@ -37,7 +38,7 @@ class FilePart:
 class FileInfo:
     """The file. Gaps between its parts are padding."""
 
-    bytes: int
+    bytes: Size
     crc32: str
     parts: tuple[FilePart, ...]
 
@@ -88,4 +89,6 @@ def from_json(text: str) -> Manifest:
     """Reads the result of `to_json`; raises ValueError for other texts."""
     manifest = decoded(Manifest, json.loads(text))
     assert isinstance(manifest, Manifest)
+    for problem in problems_of(manifest.methods):
+        raise ValueError(problem)
     return manifest

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,12 +80,12 @@ def draw_memory(method: MethodInfo) -> MemoryPicture | None:
 
 
 def _live(storages: list[PlannedStorage], begin: int, end: int, across: float, upward: float) -> str:
-    changes = [0] * (end - begin + 1)
+    changes: Counter[int] = Counter()
     for storage in storages:
         changes[storage.first - begin] += storage.bytes
         changes[min(storage.last + 1, end) - begin] -= storage.bytes
     path, alive = f"M0 {_HEIGHT:.1f}", 0
-    for step, change in enumerate(changes):
+    for step, change in sorted(changes.items()):
         alive += change
         if change:
             path += f"H{step * across:.1f}V{_HEIGHT - alive * upward:.1f}"

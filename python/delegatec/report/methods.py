@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegatec.report.decoding import Count, Size
+
 
 @dataclass(frozen=True)
 class Location:
@@ -36,7 +38,7 @@ class Argument:
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     dynamic: bool
     path: str = ""
     layout: str = ""
@@ -47,7 +49,7 @@ class OperatorCount:
     """A kernel of the runtime, such as "aten::add.out", and its number of calls."""
 
     name: str
-    count: int
+    count: Count
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class Weight:
 
     names: tuple[str, ...]
     dtype: str
-    shape: tuple[int, ...]
-    bytes: int
+    shape: tuple[Size, ...]
+    bytes: Size
     mutable: bool
     external: bool = False
 
@@ -126,9 +128,9 @@ class DelegateInfo:
 
     name: str
     backend: str
-    bytes: int
+    bytes: Size
     crc32: str
-    nodes: int
+    nodes: Size
     operators: tuple[OperatorCount, ...]
     compile_specs: dict[str, str]
     inputs: tuple[str, ...]
@@ -176,8 +178,8 @@ class GraphNode:
 
     name: str
     operator: str
-    delegate: int | None
-    inputs: tuple[int, ...]
+    delegate: Size | None
+    inputs: tuple[Size, ...]
     reads_input: bool
     is_output: bool
     location: Location | None
@@ -196,8 +198,8 @@ class PlannedStorage:
     """
 
     name: str
-    bytes: int
-    offset: int
+    bytes: Size
+    offset: Size
     first: int
     last: int
 
@@ -213,8 +215,8 @@ class MemoryInfo:
         storages: the storages.
     """
 
-    arena_bytes: int
-    lower_bound_bytes: int
+    arena_bytes: Size
+    lower_bound_bytes: Size
     order: str
     storages: tuple[PlannedStorage, ...]
 
@@ -238,7 +240,7 @@ class QuantizedValue:
     dtype: str
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
-    groups: int
+    groups: Size
     location: Location | None
 
 
@@ -266,9 +268,9 @@ class MethodInfo:
     backends: tuple[str, ...]
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    nodes: int
-    nodes_delegated: int
-    instructions: int
+    nodes: Size
+    nodes_delegated: Size
+    instructions: Size
     kernels: tuple[OperatorCount, ...]
     delegates: tuple[DelegateInfo, ...]
     not_delegated: tuple[NotDelegated, ...]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegatec.report.decoding import Size
 from wheel_locks import locked_digests, normalized
 
 
@@ -25,7 +26,7 @@ class InputFile:
 
     role: str
     name: str
-    bytes: int
+    bytes: Size
     sha256: str
 
 

@@ -40,8 +40,9 @@ def test_flatc_reads_it(tmp_path: Path) -> None:
     assert [each["op"] for each in block["operators"]][-2:] == ["TANH", "MUL"]
 
 
-def _written(tensor: schema.TensorT, *operators: schema.OperatorT) -> bytes:
-    block = schema.BlockT("main", list(operators), [tensor], ["x"], ["x"], [])
+def _written(tensor: schema.TensorT, *operators: schema.OperatorT, result: str = "x") -> bytes:
+    tensors = [tensor, schema.TensorT("unknown", [2], schema.DType.FP32)]
+    block = schema.BlockT("main", list(operators), tensors, ["x"], [result], [])
     graph = schema.GraphT(schema.VersionT(1, 0, 0, False), [schema.RegionT("main", [block])])
     builder = flatbuffers.Builder(0)
     builder.Finish(graph.Pack(builder), file_identifier=b"TOSA")
@@ -66,6 +67,21 @@ def test_empty_bytes_are_not_a_constant() -> None:
                 schema.OperatorT(schema.Op.EXP, schema.Op.ERF, schema.NothingT(), ["x"], ["x"]),
             ),
             "has the attribute of another",
+        ),
+        (
+            _written(schema.TensorT("x", [2], schema.DType.FP32), result="unknown"),
+            "its outputs include b'unknown', which nothing computes",
+        ),
+        (
+            _written(
+                schema.TensorT("x", [2], schema.DType.FP32),
+                schema.OperatorT(schema.Op.EXP, schema.Op.EXP, schema.NothingT(), ["unknown"], ["x"]),
+            ),
+            "operator 0 uses b'unknown', which nothing computes",
+        ),
+        (
+            _written(schema.TensorT("x", [2], schema.DType.FP32), result="y" * 5000),
+            r"its outputs include b'y{1,100}\.{3}y{1,100}', which it does not have$",
         ),
     ],
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from delegatec_schemas import tosa_graph as schema
@@ -76,6 +76,19 @@ def _of_block(block: schema.BlockT) -> Iterator[str]:
         for name in (*operator.inputs, *operator.outputs):
             if name not in known:
                 yield f"operator {index} uses {name!r}, which the graph does not have"
+    yield from _of_reads(block, known)
+
+
+def _of_reads(block: schema.BlockT, known: Set[bytes]) -> Iterator[str]:
+    """Yields values that are read, and that nothing computes."""
+    stored = [each.name for each in block.tensors if each.data is not None]
+    shapes = [each.name for each in block.shapes]
+    computed = {*block.inputs, *stored, *shapes, *(name for each in block.operators for name in each.outputs)}
+    reads = [(f"operator {index} uses", each.inputs) for index, each in enumerate(block.operators)]
+    for what, names in (*reads, ("its outputs include", block.outputs)):
+        for name in names:
+            if name in known and name not in computed:
+                yield f"{what} {name!r}, which nothing computes"
 
 
 def _bytes(tensor: schema.TensorT) -> int:

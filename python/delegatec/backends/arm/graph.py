@@ -50,6 +50,8 @@ def _graph(graph: Graph, ids: dict[Value, int], numbers: Iterator[int]) -> BlobG
             *graph.inputs,
             *graph.constants,
             *(value for each in graph.operations for value in (*each.inputs, *each.outputs)),
+            # which may be a constant that no operation reads
+            *graph.outputs,
         ]
     )
     for value in values:

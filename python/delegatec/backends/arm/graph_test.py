@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from delegatec_schemas.tosa_graph import DType
 
+from delegatec.backends.arm.blob import Graph
+from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.testing import compile_module, graph_of
 from delegatec.backends.common.testing import Call, X
@@ -28,3 +31,10 @@ def test_enumerations_have_names() -> None:
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.UpsamplingNearest2d(scale_factor=2))
     text = format_blob_graph(blob_graph(graph_of(compile_module(module, (torch.zeros(1, 3, 5, 5),)))))
     assert "acc_type=fp32" in text and "mode=nearest" in text
+
+
+def test_a_constant_may_be_an_output() -> None:
+    """Files of other writers have such ones."""
+    constant = Value("constant", DType.FP32, (2,), b"\0" * 8, is_constant=True)
+    text = format_blob_graph(blob_graph(Graph((), (constant,), (), ())))
+    assert text.endswith("return %0\n")

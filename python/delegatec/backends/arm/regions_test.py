@@ -163,7 +163,7 @@ def _large_condition(graph: schema.GraphT) -> None:
 
 def _itself(graph: schema.GraphT) -> None:
     body = graph.regions[1].blocks[0]
-    body.tensors.append(_tensor("then.c", DType.BOOL))
+    body.tensors.append(schema.TensorT("then.c", [], DType.BOOL, [1]))
     body.operators[0].op = body.operators[0].attributeType = Op.COND_IF
     body.operators[0].attribute = schema.ConditionalT("then", "then")
     body.operators[0].inputs = ["then.c", "then.x"]

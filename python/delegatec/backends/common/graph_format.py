@@ -9,12 +9,15 @@ from typing import Any, Final, Generic, TypeVar
 import flatbuffers
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import shortened
 from delegatec.flatbuffer import unpack
 
 GraphT = TypeVar("GraphT")
 
 _MOST_NAMED: Final = 8
 """The number of problems of a blob in a message."""
+_LONGEST: Final = 200
+"""The number of characters of a problem; a name in a damaged blob may be thousands."""
 
 
 class GraphFormat(Generic[GraphT]):
@@ -87,7 +90,8 @@ class GraphFormat(Generic[GraphT]):
     def damaged(self, *problems: str) -> DelegatecError:
         """Returns DC407 with the first problems of a blob."""
         more = len(problems) - _MOST_NAMED
-        shown = "; ".join([*problems[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+        named = [shortened(problem, _LONGEST) for problem in problems[:_MOST_NAMED]]
+        shown = "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
         return DelegatecError([Diagnostic("DC407", f"damaged blob of {self._backend}: {shown}")])
 
 

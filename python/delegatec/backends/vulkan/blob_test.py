@@ -76,8 +76,28 @@ def test_same_bytes_and_keys_each_time() -> None:
     assert compiled(precision="fp16").blobs() != [BLOB]
 
 
+def _added(graph: Any, kind: int, content: Any) -> int:
+    """Adds a value, and returns its id."""
+    graph.values.append(schema.ValueT(kind, content))
+    return len(graph.values) - 1
+
+
+def _add_nested_lists(graph: Any) -> None:
+    inner = _added(graph, schema.Content.ValueList, schema.ValueListT([0]))
+    _added(graph, schema.Content.ValueList, schema.ValueListT([inner]))
+
+
 EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
     "an input": (lambda g: g.inputIds.append(900), "inputIds contains id 900, but there are"),
+    "an input of another type": (
+        lambda g: g.inputIds.append(_added(g, schema.Content.Bool, schema.BoolT(True))),
+        "which is not a tensor or a SymInt",
+    ),
+    "an output of another type": (
+        lambda g: g.outputIds.append(_added(g, schema.Content.SymInt, schema.SymIntT(1))),
+        "which is not a tensor",
+    ),
+    "no arguments": (lambda g: setattr(g.chain[1], "args", []), "call 1 has no arguments"),
     "an argument": (lambda g: g.chain[0].args.append(-3), "call 0 uses id -3, but there are"),
     "an operator": (lambda g: setattr(g.chain[0], "name", ""), "call 0 has no operator"),
     "a type": (lambda g: setattr(g.values[0].content, "dataType", 44), "unknown type of tensor 0: 44"),
@@ -100,6 +120,7 @@ EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda g: g.values.insert(0, schema.ValueT(schema.Content.ValueList, schema.ValueListT([5]))),
         "value 0 lists value 5, which does not precede it",
     ),
+    "a list of lists": (_add_nested_lists, "which is a list"),
 }
 
 

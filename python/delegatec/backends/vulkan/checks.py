@@ -25,6 +25,11 @@ _ITEMS: Final = {
     schema.Content.ValueList: "items",
     schema.Content.Tensor: "dims",
 }
+_EXCHANGED: Final = {
+    "inputIds": {schema.Content.Tensor: "a tensor", schema.Content.SymInt: "a SymInt"},
+    "outputIds": {schema.Content.Tensor: "a tensor"},
+}
+"""List of values that the caller exchanges -> types that the runtime copies, and their names."""
 _STORAGE_TYPES: Final = frozenset(
     {schema.StorageType.BUFFER, schema.StorageType.TEXTURE_3D, schema.StorageType.TEXTURE_2D}
 )
@@ -51,13 +56,20 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
         segment: number of bytes behind the FlatBuffer.
     """
     count = len(graph.values)
-    for name in ("inputIds", "outputIds"):
-        yield from unknown_ids(f"{name} contains", getattr(graph, name), count)
+    for name, kinds in _EXCHANGED.items():
+        ids = getattr(graph, name)
+        yield from unknown_ids(f"{name} contains", ids, count)
+        for id in ids:
+            if 0 <= id < count and graph.values[id].contentType not in kinds:
+                yield f"{name} contains value {id}, which is not {' or '.join(kinds.values())}"
     for id, value in enumerate(graph.values):
         yield from _of_value(id, value, graph, segment)
     for index, call in enumerate(graph.chain):
         if not call.name:
             yield f"call {index} has no operator"
+        if not len(call.args):
+            # the last argument is the result
+            yield f"call {index} has no arguments"
         yield from unknown_ids(f"call {index} uses", call.args, count)
 
 
@@ -70,6 +82,8 @@ def _of_value(id: int, value: schema.ValueT, graph: schema.GraphT, segment: int)
         for item in content.items:
             if not 0 <= item < id:
                 yield f"value {id} lists value {item}, which does not precede it"
+            elif graph.values[item].contentType == schema.Content.ValueList:
+                yield f"value {id} lists value {item}, which is a list"
     elif value.contentType == schema.Content.Tensor:
         yield from _of_tensor(id, content, graph, segment)
 

@@ -45,6 +45,8 @@ _EXTENDED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "et_vk.conv_with_clamp.default": ("aten.convolution.default", ("minimum", "maximum")),
 }
 _REPRESENTATIONS: Final = {each.value: each for each in Representation}
+# The value of a SymInt, which only a caller's number has.
+_NUMBER: Final = BlobValue("i32", (), note="number")
 # Named in a note, at most.
 _MOST_TRANSITIONS: Final = 8
 
@@ -57,6 +59,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
         for id, value in enumerate(graph.values)
         if value.contentType == schema.Content.Tensor
     }
+    numbers = {id: _NUMBER for id in graph.inputIds if id not in tensors}
     moves = {
         each.call: f"{_place(graph, each.source)} to {_place(graph, each.result)}"
         for each in transitions(graph)
@@ -67,7 +70,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
         nodes=tuple(
             _node(index, call, graph, moves.get(index, "")) for index, call in enumerate(graph.chain)
         ),
-        values=tensors,
+        values={**tensors, **numbers},
         inputs=tuple(graph.inputIds),
         outputs=tuple(graph.outputIds),
         constants=tuple(id for id in tensors if graph.values[id].content.constantId >= 0),
@@ -79,7 +82,12 @@ def blob_graph(blob: Blob) -> BlobGraph:
 def _totals(graph: schema.GraphT) -> dict[str, int]:
     contents = [value.content for value in graph.values if value.contentType == schema.Content.Tensor]
     shared = [tensor for tensor in contents if tensor.memoryId >= 0]
-    packed = [call.args[-1] for call in graph.chain if operator_name(call) == PREPACK]
+    packed = [
+        id
+        for call in graph.chain
+        if operator_name(call) == PREPACK
+        for id in tensor_ids(graph, call.args[-1])
+    ]
     found = list(transitions(graph))
     return {
         "device_bytes": allocated_bytes(graph),

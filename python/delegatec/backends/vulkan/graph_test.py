@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import torch
+from delegatec_schemas import vulkan_graph as schema
 from torch import nn
 
 from delegatec.backends.vulkan.backend import VULKAN
+from delegatec.backends.vulkan.blob import read_blob, write_blob
+from delegatec.backends.vulkan.memory.sharing import PREPACK
 from delegatec.backends.vulkan.testing import compile_module
 from delegatec.delegation import BlobGraph, BlobLabels, blob_graph_json, format_blob_graph
+from delegatec.delegation.protocol.parts import join
 
 CLASSIFIER = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 8))
 IMAGE = torch.randn(1, 1, 6, 6)
@@ -25,6 +29,19 @@ def test_results_have_their_memory_and_arguments_their_names() -> None:
     assert "stride=[1, 1], padding=[0, 0]," in convolution and "minimum=0, maximum=inf" in convolution
     assert "# texture, channels packed, memory 1, 256 B" in convolution
     assert [line for line in lines if "view_copy.default(" in line and "size=[1, 64]" in line]
+
+
+def test_numbers_of_the_caller_and_constants_packed_to_no_tensor() -> None:
+    """Blobs of other writers have numbers among their inputs."""
+    blob = read_blob(memoryview(compile_module(CLASSIFIER, (IMAGE,)).blobs()[0]))
+    blob.graph.values.append(schema.ValueT(schema.Content.SymInt, schema.SymIntT(4)))
+    number = len(blob.graph.values) - 1
+    blob.graph.inputIds.append(number)
+    blob.graph.chain[0].name, blob.graph.chain[0].args = PREPACK, [number]
+    found = VULKAN.graph(memoryview(join(write_blob(blob.graph))))
+    lines = [" ".join(line.split()) for line in format_blob_graph(found).splitlines()]
+    assert f"%{number} i32[] = input number" in lines
+    assert found.totals["packed_bytes"] == 0
 
 
 def test_notes_have_memory_and_transitions() -> None:

@@ -17,6 +17,7 @@ from delegatec.backends.arm.reference import block_scaled, conversions, elementw
 from delegatec.backends.arm.reference.values import constant
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import first_line, shortened
 
 Kernel = Callable[..., torch.Tensor]
 """Computes an operator from its operands and its attributes."""
@@ -65,7 +66,7 @@ class TosaReferenceExecutor:
                 try:
                     found = problem(operation, _EVERYTHING)
                 except _UNFIT as error:
-                    raise _unsupported(operation, str(error)) from error
+                    raise _unsupported(operation, first_line(error)) from error
                 if found is not None:
                     raise _unsupported(operation, found)
         used = {value for part in graph.walk() for each in part.operations for value in each.inputs}
@@ -74,7 +75,9 @@ class TosaReferenceExecutor:
                 value: constant(value) for part in graph.walk() for value in part.constants if value in used
             }
         except _UNFIT as error:
-            raise DelegatecError([Diagnostic("DC408", f"a constant of the graph: {error}")]) from error
+            raise DelegatecError(
+                [Diagnostic("DC408", f"a constant of the graph: {first_line(error)}")]
+            ) from error
 
     @property
     def converts_outputs(self) -> bool:
@@ -119,11 +122,12 @@ class TosaReferenceExecutor:
                 else:
                     found = _run(operation, values)
             except _UNFIT as error:
-                raise _unsupported(operation, str(error)) from error
+                raise _unsupported(operation, first_line(error)) from error
             values.update(zip(operation.outputs, found, strict=True))
         absent = [value.name for value in graph.outputs if value not in values]
         if absent:
-            raise DelegatecError([Diagnostic("DC408", f"no operator computes the output {absent[0]!r}")])
+            name = shortened(repr(absent[0]))
+            raise DelegatecError([Diagnostic("DC408", f"no operator computes the output {name}")])
         return [values[value] for value in graph.outputs]
 
     def _run_bodies(self, operation: Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:

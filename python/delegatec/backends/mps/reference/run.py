@@ -14,6 +14,7 @@ from delegatec.backends.common.reference.values import Values
 from delegatec.backends.mps.dtypes import FLOATS, FROM_FORMAT
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import shortened
 from delegatec.edge.arguments import short_name
 
 MAX_RANK: Final = 16
@@ -29,7 +30,7 @@ def reject(message: str) -> NoReturn:
         DelegatecError: DC408.
     """
     raise DelegatecError(
-        [Diagnostic(code="DC408", message=f"the MPS runtime cannot run this blob: {message}")]
+        [Diagnostic(code="DC408", message=f"the MPS runtime cannot run this blob: {shortened(message)}")]
     )
 
 

@@ -102,6 +102,13 @@ def test_named_data() -> None:
     assert executor([])[0].equal(X)
 
 
+def test_a_long_name_is_shortened() -> None:
+    blob = Blob()
+    blob.call("a" * 5000, blob.input(X, WIDTH), blob.output(X.shape, place=WIDTH))
+    message = blob.rejection(X)
+    assert message.startswith("it has no operator a") and "a...a" in message and len(message) < 1100
+
+
 @pytest.mark.parametrize("place", [BUFFER, WIDTH])
 def test_storage_of_operands(place: Place) -> None:
     """A shader binds a buffer or an image, regardless of the tensor."""

@@ -12,6 +12,7 @@ import torch
 from delegatec_schemas.vulkan_graph import MemoryLayout, StorageType
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import shortened
 
 WIDTH: Final = 0
 HEIGHT: Final = 1
@@ -63,7 +64,7 @@ def reject(message: str) -> NoReturn:
         DelegatecError: DC408.
     """
     raise DelegatecError(
-        [Diagnostic(code="DC408", message=f"the Vulkan runtime cannot run this blob: {message}")]
+        [Diagnostic(code="DC408", message=f"the Vulkan runtime cannot run this blob: {shortened(message)}")]
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from delegatec_schemas.xnnpack_graph import DataType
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import shortened
 
 MOST_DIMS: Final = 6
 FLOATS: Final = frozenset({DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16})
@@ -38,7 +39,9 @@ def reject(message: str) -> NoReturn:
     Raises:
         DelegatecError: DC408.
     """
-    raise DelegatecError([Diagnostic("DC408", f"the XNNPACK runtime cannot run this blob: {message}")])
+    raise DelegatecError(
+        [Diagnostic("DC408", f"the XNNPACK runtime cannot run this blob: {shortened(message)}")]
+    )
 
 
 @dataclass
