@@ -66,7 +66,28 @@ def _marked(function: Callable[..., Any], numbers: Iterator[int]) -> Callable[..
     return call
 
 
+def _in_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns a function with the dtype of the result as another argument; float32 is quantized as it is."""
+
+    @functools.wraps(function)
+    def call(x: Tensor, *arguments: Any, dtype: torch.dtype | None = None) -> Tensor:
+        given = x if dtype is None or x.dtype == torch.float32 else x.to(dtype)
+        result = function(given, *arguments)
+        return result if dtype is None else result.to(dtype)
+
+    return call
+
+
 def _softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    return _softmax_of(x, dim, dtype=dtype)
+
+
+def _log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    return _log_softmax_of(x, dim, dtype=dtype)
+
+
+@_in_dtype
+def _softmax_of(x: Tensor, dim: int) -> Tensor:
     exponentials = _exponentials(x, dim)
     return exponentials * torch.reciprocal(torch.sum(exponentials, dim, keepdim=True))
 
@@ -79,7 +100,8 @@ def _softmax_half(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return _softmax(x, dim)
 
 
-def _log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+@_in_dtype
+def _log_softmax_of(x: Tensor, dim: int) -> Tensor:
     shifted = x - torch.amax(x, dim, keepdim=True)
     exponentials = torch.exp(torch.clamp_min(shifted, _LEAST_EXPONENT))
     return shifted - torch.log(torch.sum(exponentials, dim, keepdim=True))
@@ -186,13 +208,9 @@ def _instance_norm(
     return _group_norm(x, x.shape[1], weight, bias, eps)
 
 
+@_in_dtype
 def _vector_norm(
-    x: Tensor,
-    ord: float = 2,
-    dim: Sequence[int] | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
+    x: Tensor, ord: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False
 ) -> Tensor:
     dims = list(range(x.dim()) if dim is None else dim)
     if ord == 2:

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from delegatec.backends.arm.backend import TOSA
 from delegatec.backends.arm.testing import compile_module, operators
-from delegatec.backends.common.testing import Call, Compiled, floats
+from delegatec.backends.common.testing import Call, Compiled, compile_program, floats
+from delegatec.edge import to_edge
 from delegatec.edge.analysis.quantized import quantized
 
 INT = "TOSA-1.0+INT"
@@ -144,6 +146,25 @@ def test_empty_values_are_not_delegated() -> None:
     assert compiled.delegates == []
     reasons = {(rule, message.partition(" ")[2]) for _, rule, message in compiled.left}
     assert ("shape", "is empty, and TOSA has no tensors without elements") in reasons
+
+
+def test_values_of_dynamic_sizes_are_not_delegated() -> None:
+    """What tries to convert them keeps the sizes of the program."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = through(x)
+        return through(through(y.mean((2, 3), keepdim=True)) * y)
+
+    x, size = floats(2, 3, 4, 4), torch.export.Dim("size", min=2, max=8)
+    exported = torch.export.export(Call(function), (x,), dynamic_shapes=(((None, None, None, size),),))
+    compiled = compile_program(
+        "tosa", to_edge(exported, preserve=TOSA.preserved_operators()), specification=INT
+    )
+    assert compiled.delegates == []
+    (message,) = {message for operator, _, message in compiled.left if "mul" in operator}
+    assert "has a dynamic shape ['2', '3', '4', 's" in message
+    for each in (x, floats(2, 3, 4, 7)):
+        assert torch.equal(compiled(each)[0], function(each))
 
 
 def test_weights_of_several_outputs_per_channel_are_constants_for_an_npu() -> None:

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from delegatec.backends.arm.integer.conversion import Conversion
+from delegatec.backends.arm.integer.conversion import MOVES, Conversion
 from delegatec.backends.arm.integer.units import is_bool, is_float
 from delegatec.backends.arm.integer.values import Fixed, Levels
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -29,7 +29,11 @@ def is_constant(conversion: Conversion, node: Node) -> bool:
 
 def evaluated(conversion: Conversion, node: Node) -> Fixed:
     """Returns the result of a call in `is_constant`, computed when it is first used."""
-    return Fixed(partial(_evaluated, conversion, node), shape_of(node))
+    moved = constant_of(conversion, node.all_input_nodes[0]) if node.target in MOVES else None
+    to = moved.parameters if isinstance(moved, Fixed) else None
+    # channels may have become another dimension
+    parameters = to if to is not None and to.axis is None else None
+    return Fixed(partial(_evaluated, conversion, node), shape_of(node), parameters)
 
 
 def _is_computed(conversion: Conversion, node: Node) -> bool:

@@ -14,10 +14,12 @@ from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.convert import Converter
 from delegatec.backends.arm.integer.parameters import CALLS
 from delegatec.backends.arm.integer.units import Unit, is_float, is_value, units_of
+from delegatec.backends.arm.operators.rules import STATIC
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import Legality, TableTarget
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.legalize.rule import first_broken
 from delegatec.edge.program import EdgeProgram
 
 Check = Callable[[EdgeProgram, Node], Rejection | None]
@@ -38,10 +40,15 @@ def unsupported(
         check: returns why the target does not support a call that replaces others.
     """
     units = units_of(program, abilities.bools)
-    found: dict[Unit, Rejection] = {}
-    converter = Converter(program, facts, abilities)
+    # Conversion reads sizes: it would make those of the program constants.
+    found = {
+        unit: reason for unit in dict.fromkeys(units.values()) if (reason := _without_sizes(unit)) is not None
+    }
+    converter = Converter(program, facts, abilities, members(found))
     converter.run()
     for unit in dict.fromkeys(units.values()):
+        if unit in found:
+            continue
         reason = _without_conversion(unit, converter.conversion)
         if reason is not None:
             found[unit] = reason
@@ -56,11 +63,19 @@ def unsupported(
     return found
 
 
+def _without_sizes(unit: Unit) -> Rejection | None:
+    """Returns why the sizes of a unit's values are none of TOSA."""
+    for node in unit.nodes:
+        if is_empty(node):
+            return Rejection(node, "shape", f"{node.name} is empty, and TOSA has no tensors without elements")
+        refused = first_broken([STATIC], node, None)
+        if refused is not None:
+            return Rejection(node, refused.rule, refused.message, refused.help)
+    return None
+
+
 def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
     """Returns why a unit stays in floating point."""
-    empty = next((node for node in unit.nodes if is_empty(node)), None)
-    if empty is not None:
-        return Rejection(empty, "shape", f"{empty.name} is empty, and TOSA has no tensors without elements")
     if unit.inputs:
         return Rejection(unit.nodes[0], "quantized", _named(unit.inputs), _HELP)
     if unit.outputs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of two matrices, both of which depend on the operands of the program."""
+"""Products of two matrices, or batches of them, that have one scale each."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ def matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: boo
     for operand in (x, y):
         value = conversion.of(operand)
         if isinstance(value, Fixed):
-            raise UnsupportedError(f"the matrix {operand.name} is not quantized")
-        found.append(conversion.narrow(value, operand))
+            if value.parameters is None or value.parameters.axis is not None:
+                raise UnsupportedError(f"the matrix {operand.name} is not quantized with one scale")
+            found.append(conversion.quantized(value, value.parameters))
+        else:
+            found.append(conversion.narrow(value, operand))
     first, second = found
     if first.dtype != second.dtype:
         first, second = (_as_int16(conversion, each) for each in found)

@@ -72,6 +72,24 @@ def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], ab
     check(function, *operands, abilities=abilities)
 
 
+@pytest.mark.parametrize("abilities", [ALL, _NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16], ids=str)
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
+@pytest.mark.parametrize("name", ["batches", "batches of batches"])
+def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, abilities: Abilities) -> None:
+    """Each matrix is another weight, and the zero point is any level."""
+    shapes = _SHAPES[name] if is_first else (_SHAPES[name][1], _SHAPES[name][0])
+    x = levels(*shapes[1], dtype=torch.int16, seed=1)
+    constant, zero = levels(*shapes[0], dtype=dtype), -9 if dtype == torch.int8 else 0
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        fixed, varying = dequantize(constant, _Y_STEP, zero), dequantize(x, _X_STEP)
+        found = fixed @ varying if is_first else varying @ fixed
+        return quantize(found, 0.02 if dtype == torch.int8 else 4.0, 0, torch.int16)  # type: ignore[no-any-return]
+
+    check(function, x, abilities=abilities)
+
+
 def test_too_many_products() -> None:
     x, y = levels(300, 512, dtype=torch.int16), levels(512, 600, dtype=torch.int16)
     program = to_edge(torch.export.export(Call(_product), (x, y)), preserve=CALLS)

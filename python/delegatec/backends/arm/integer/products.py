@@ -210,6 +210,13 @@ def _mm(conversion: Conversion, node: Node) -> Quantity:
     return matrices(conversion, x, y, node)
 
 
+def _bmm(conversion: Conversion, node: Node) -> Quantity:
+    x, y = node.args[0], node.args[1]
+    assert isinstance(x, Node) and isinstance(y, Node)
+    # a convolution has the same weight for each image
+    return matrices(conversion, x, y, node)
+
+
 def _with_weight(conversion: Conversion, x: Node, y: Node, bias: Any, node: Node) -> Levels:
     weight = weight_of(conversion, y, 1)
     weight = weight._replace(levels=weight.levels.t().contiguous())
@@ -225,5 +232,5 @@ PRODUCTS: Final[Mapping[Any, Convert]] = {
     aten.linear.default: _linear,
     aten.addmm.default: _addmm,
     aten.mm.default: _mm,
-    aten.bmm.default: _mm,
+    aten.bmm.default: _bmm,
 }

@@ -15,8 +15,9 @@ from delegatec.edge.legalize.constraints import (
     static_shapes,
 )
 
+STATIC: Final = static_shapes("TOSA 1.0 has no others.")
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
-    static_shapes("TOSA 1.0 has no others."),
+    STATIC,
     known_dtypes(
         ALL,
         "Tensors are bool, int8, int16, int32, int64 in the range of int32, float16, bfloat16 or float32: "
