@@ -71,6 +71,15 @@ TRACING: Final[tuple[Mistake, ...]] = (
         arguments="Net(), (torch.ones(1, 3),), dynamic_shapes={'x': {0: Dim.DYNAMIC(max=8)}}",
     ),
     export(
+        "declares a size dynamic up to more rows than a table has",
+        "DC113",
+        "fails for sizes in the ranges of dynamic_shapes, input 0: [9, 3]: IndexError",
+        "narrow the range",
+        init="self.positions = nn.Embedding(8, 3)",
+        forward="return x + self.positions(torch.arange(x.shape[0]))",
+        arguments="Net(), (torch.ones(2, 3),), dynamic_shapes={'x': {0: Dim('rows', max=9)}}",
+    ),
+    export(
         "makes the length of a GRU's sequences dynamic, strictly",
         "DC113",
         "it fixes t at 2",
