@@ -56,6 +56,8 @@ class _Generator:
     values: dict[str, Tensor] = field(default_factory=dict)
     read_only: set[int] = field(default_factory=set)
     scope: dict[str, Any] = field(default_factory=dict)
+    # whether the row is one of `Profile.first`: a layer of a constant is a constant
+    is_first: bool = False
 
     def program(self) -> Program:
         random, profile = self.random, self.profile
@@ -91,10 +93,12 @@ class _Generator:
         """Draws the rows of a method, and returns its outputs."""
         groups, weights = list(self.profile.groups), list(self.profile.groups.values())
         before = len(self.nodes)
+        self.is_first = True
         for _ in range(20):
             if not self.profile.first or len(self.nodes) > before:
                 break
             self._row(self.random.choice(self.profile.first))
+        self.is_first = False
         for _ in range(20 * count):
             if len(self.nodes) >= before + count:
                 break
@@ -201,6 +205,8 @@ class _Generator:
             return relation != "~" or (first is not None and _broadcasts(value.shape, first.shape))
 
         names = [name for name, value in self.values.items() if is_candidate(value)]
+        if self.is_first:
+            names = [name for name in names if not name.startswith("self.c")]
         if kind == "e":
             names = [name for name in names if name[0] in ("x", "s")]
         if kind in ("s", "a"):
@@ -225,7 +231,7 @@ class _Generator:
         for _ in range(20):
             value = torch.empty(shape, dtype=dtype)
             if fits(value) and least <= len(shape) <= most:
-                return self._new(self._owner(), dtype, shape)
+                return self._new("x" if self.is_first else self._owner(), dtype, shape)
             dtype = self._dtype()
         raise LookupError("no operand")
 

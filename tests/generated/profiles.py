@@ -18,7 +18,7 @@ class Profile(NamedTuple):
 
     Attributes:
         groups: rows -> their weight.
-        first: rows that each method starts with one of, if there are any.
+        first: rows that each method starts with one of, if there are any; not of constants alone.
         dtypes: dtype of inputs -> its weight.
         sizes: the weight of each size, from 0 on.
         counts: numbers of rows of `forward`.

@@ -14,9 +14,11 @@ from tests.generated.expected import difference, expected
 from tests.generated.generate import generate
 from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome
 from tests.generated.processes import results
+from tests.generated.profiles import LAYERS
 from tests.generated.program import Input, Node, Program
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
+from tests.generated.rows_layers import WEIGHTED
 from tests.generated.rows_memory import VIEWS
 from tests.generated.shrink import minimized
 from tests.generated.targets import PORTABLE
@@ -53,6 +55,14 @@ def test_programs_are_of_all_kinds() -> None:
     assert {program.dims for program in programs} == set(DIMS)
     lengths = {len(program.nodes) for program in programs}
     assert min(lengths) >= 2 and max(lengths) >= 30
+
+
+def test_a_layer_that_is_quantized_has_an_input() -> None:
+    """One of constants alone is folded, and leaves weights without a test."""
+    for seed in range(100):
+        program = generate(seed, LAYERS)
+        first = next(node for node in program.nodes if node.template in WEIGHTED)
+        assert any(not name.startswith("self.c") for name in first.operands()), seed
 
 
 X = Input("x0", torch.float32, (3, 4))
