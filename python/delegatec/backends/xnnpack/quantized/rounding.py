@@ -197,10 +197,11 @@ def _dims_of_scale(node: Node, constant: Constant) -> int:
     rows = [size for size in shape[:-1] if is_dynamic([size]) or size != 1]
     if not rows or is_of_rows or sum(is_dynamic([size]) for size in rows) > 1:
         return _ROW
-    weights = [
-        weight_of(bind(user)["weight"], constant) for user in node.users if user.target is aten.linear.default
-    ]
-    return _ROW if any(weight is None or weight.width for weight in weights) else len(shape)
+    layers = [bind(user) for user in node.users if user.target is aten.linear.default]
+    weights = [weight_of(layer["weight"], constant) for layer in layers]
+    # columns are the channels of a convolution, whose bias is a constant
+    is_computed = any(isinstance(layer["bias"], Node) and constant(layer["bias"]) is None for layer in layers)
+    return _ROW if is_computed or any(weight is None or weight.width for weight in weights) else len(shape)
 
 
 def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
