@@ -88,6 +88,6 @@ def _rows(layer: Node, source: Node) -> list[int | torch.SymInt] | None:
     if any(user.target is not aten.view.default for user in layer.users):
         return None
     shape = next(iter(layer.users)).meta["val"].shape
-    is_divided = len(layer.meta["val"].shape) == 2 and shape[-1] == layer.meta["val"].shape[-1]
+    is_divided = len(layer.meta["val"].shape) == 2 and shape[-1:] == layer.meta["val"].shape[-1:]
     several = sum(not isinstance(size, int) for size in shape) > 1
     return list(shape[:-1]) if is_divided and several else None

@@ -14,8 +14,8 @@ from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.convert import Converter
 from delegatec.backends.arm.integer.parameters import CALLS
 from delegatec.backends.arm.integer.units import Unit, is_float, is_value, units_of
-from delegatec.backends.arm.operators.rules import STATIC
 from delegatec.backends.arm.settings import Settings
+from delegatec.backends.arm.static_sizes import STATIC
 from delegatec.backends.common.legality import Legality, TableTarget
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts

@@ -8,14 +8,9 @@ from typing import Final
 from delegatec.backends.arm.conformance.limits import MOST_DIMENSIONS
 from delegatec.backends.arm.dtypes import ALL
 from delegatec.backends.arm.operators.row import Constraint
-from delegatec.edge.legalize.constraints import (
-    known_dtypes,
-    no_empty_tensors,
-    rank_at_most,
-    static_shapes,
-)
+from delegatec.backends.arm.static_sizes import STATIC
+from delegatec.edge.legalize.constraints import known_dtypes, no_empty_tensors, rank_at_most
 
-STATIC: Final = static_shapes("TOSA 1.0 has no others.")
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
     STATIC,
     known_dtypes(
