@@ -9,7 +9,7 @@ from typing import Final
 
 from delegatec.report.methods import MethodInfo
 
-# A range is its least and its largest number; there is not one of numbers that the program computes.
+# A range has a least and a largest number; numbers that the program computes have no range.
 _ENDS: Final = (0, 2)
 
 
