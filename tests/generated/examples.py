@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -49,7 +50,8 @@ def model_of(program: Program) -> Model:
     """Returns the model of a program; inputs with an alias have the very tensor of another one as example."""
     tensors = {each.name: tensor_of(program, each) for each in program.inputs}
     made = module(program, tensors)
-    own = {name: getattr(made, name[5:]) for name in program.aliases.values() if name.startswith("self.")}
+    names = [name for name in program.aliases.values() if name.startswith("self.")]
+    own = {name: operator.attrgetter(name.removeprefix("self."))(made) for name in names}
     examples = tuple((tensors | own)[program.aliases.get(each.name, each.name)] for each in program.arguments)
     shapes = tuple(
         {dim: DIMS[program.dims](each.shape[dim]) for dim in each.dynamic} or None
