@@ -8,6 +8,7 @@ Backends that compute in float16 need to know of them.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -16,7 +17,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.source import frames_of
 
 aten = torch.ops.aten
@@ -112,7 +113,7 @@ def _starts(node: Node, starts: Mapping[Node, frozenset[Node]], failing: set[Nod
     operands = [each for each in node.all_input_nodes if _is_float32(each)]
     inherited = frozenset[Node]().union(*(starts[each] for each in operands if each in starts))
     if not isinstance(node.target, OpOverload):
-        return inherited if _is_item(node) else frozenset()
+        return inherited if node.target is operator.getitem else frozenset()
     if node.target in _LIKE:
         other: Any = node.args[1]
         return starts.get(other, frozenset())
@@ -120,22 +121,13 @@ def _starts(node: Node, starts: Mapping[Node, frozenset[Node]], failing: set[Nod
         starts_here = not inherited and bool(operands) and bind(node)["dtype"] is not None and _is_named(node)
         return frozenset({node}) if starts_here else frozenset()
     if bind(node).get("dtype") is torch.float32 and operands and not inherited:
-        return frozenset({node}) if "softmax" in _operator(node) or _is_named(node) else frozenset()
-    if _operator(node) in _UNPROMOTED and not all(
+        return frozenset({node}) if "softmax" in node.target._opname or _is_named(node) else frozenset()
+    if node.target._opname in _UNPROMOTED and not all(
         each in starts or _is_converted_integer(each) for each in operands
     ):
         failing |= inherited
         return frozenset()
     return inherited
-
-
-def _is_item(node: Node) -> bool:
-    return getattr(node.target, "__name__", "") == "getitem"
-
-
-def _operator(node: Node) -> str:
-    target: Any = node.target
-    return str(target._schema.name.partition("::")[2])
 
 
 def _is_converted_integer(node: Node) -> bool:
@@ -150,10 +142,7 @@ def _is_converted_integer(node: Node) -> bool:
 
 
 def _is_float32(node: Node) -> bool:
-    value = node.meta.get("val")
-    if isinstance(value, (tuple, list)):
-        return any(isinstance(each, torch.Tensor) and each.dtype == torch.float32 for each in value)
-    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+    return any(value.dtype == torch.float32 for value in tensors(node.meta.get("val")))
 
 
 def _is_named(node: Node) -> bool:

@@ -9,6 +9,7 @@ from delegatec.backends.common.precision import to_float16
 from delegatec.delegation.delegates.extract import extract_view
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.printer import print_program
 from delegatec.edge.verifier import verify
 
@@ -40,6 +41,46 @@ def test_inputs_and_outputs_keep_their_dtypes() -> None:
     assert "_to_copy" in calls[0] and "f16[2, 3]" in calls[0], calls
     assert "_to_copy" in calls[-1] and "f32[2, 3]" in calls[-1], calls
     assert all("f32" not in line for line in calls[:-1]), calls
+
+
+class Wide(torch.nn.Module):
+    """A region in float32, whose operands and results other calls use, too, with a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a = x.sin()
+        b = (a * y).exp() * self.weight
+        return a.cos(), b, b.tanh()
+
+
+def test_marked_calls_stay_in_float32() -> None:
+    program = private(Wide(), (torch.rand(2, 3), torch.rand(2, 3)))
+    for node in program.graph.nodes:
+        if node.target in (torch.ops.aten.mul.Tensor, torch.ops.aten.exp.default):
+            node.meta[FLOAT32] = True
+    to_float16(program)
+    verify(program)
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    dtypes = [(node.target._opname, node.meta["val"].dtype) for node in calls]
+    half, single = torch.float16, torch.float32
+    assert dtypes == [
+        ("_to_copy", half),  # x
+        ("sin", half),
+        ("_to_copy", single),  # y is read in float32 as it is
+        ("mul", single),
+        ("exp", single),
+        ("mul", single),
+        ("cos", half),
+        ("_to_copy", half),
+        ("tanh", half),
+        ("_to_copy", single),  # the results that are not in float32
+        ("_to_copy", single),
+    ], dtypes
+    weight = next(node for node in program.placeholders() if node.name in program.constants)
+    assert weight.meta["val"].dtype == single
 
 
 def test_a_constant_keeps_its_digits() -> None:

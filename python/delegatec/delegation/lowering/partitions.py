@@ -109,12 +109,6 @@ def lower_view(
     private = _edited(view, backend, compile_specs, input_specs)
     try:
         result = plugins.preprocess(backend, private, compile_specs, view)
-        if fixed := before - _dynamic_sizes(view):
-            raise wrong_result(
-                f"preprocess of backend {backend.id}",
-                f"a program for one value of {len(fixed)} dynamic sizes",
-                "a program for all sizes: int(size) is that of the example, and holds for no other",
-            )
     except DelegatecError as error:
         if not is_refused(error):
             raise
@@ -125,6 +119,12 @@ def lower_view(
             return plugins.preprocess(backend, edited, compile_specs, part)
 
         raise refused(error, backend.name, view.nodes, compile) from error
+    if before - _dynamic_sizes(view):
+        raise wrong_result(
+            f"preprocess of backend {backend.id}",
+            "a blob for one value of a dynamic size",
+            "a blob for all sizes: int(size) is that of the example, and holds for no other",
+        )
     names = {node.name: name for node, name, _ in _constants(view, input_specs)}
     if private is not view:  # The backend's passes may have arranged weights anew.
         specs = private.program.specs_by_name()
