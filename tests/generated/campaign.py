@@ -13,6 +13,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from tests.generated.generate import generate
 from tests.generated.outcomes import FAULTS, NO_EXPORT, NOT_QUANTIZED, REFUSED, RIGHT, Outcome
 from tests.generated.processes import results
@@ -31,6 +33,8 @@ def main() -> None:
     parser.add_argument("--profile", choices=PROFILES, default="any", help="what programs are drawn from")
     parser.add_argument("--no-shrink", action="store_true", help="write failures as they were generated")
     args = parser.parse_args()
+    # A process with threads forks children that wait for them.
+    torch.set_num_threads(1)
     targets = args.targets or (tuple(QUANTIZED) if args.profile == "layers" else TARGETS)
     drawn = partial(generate, profile=PROFILES[args.profile])
     args.output.mkdir(parents=True, exist_ok=True)

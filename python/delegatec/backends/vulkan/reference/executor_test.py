@@ -128,6 +128,13 @@ def test_dtype_of_operands() -> None:
     assert image.run(X)[0].equal(-X.half())
 
 
+def test_hard_sigmoid_of_nan() -> None:
+    blob = Blob()
+    blob.call("aten.hardsigmoid.default", blob.input(X, WIDTH), blob.output(X.shape, place=WIDTH))
+    (result,) = blob.run(torch.full_like(X, torch.nan))
+    assert result.isnan().all()
+
+
 def test_layout_of_operands() -> None:
     blob = Blob()
     blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output(X.shape, place=CHANNELS))
