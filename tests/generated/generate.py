@@ -54,7 +54,8 @@ class _Generator:
     inputs: list[Input] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
-    read_only: set[int] = field(default_factory=set)
+    # address -> the tensor, which is kept so that no other one gets its address
+    read_only: dict[int, Tensor] = field(default_factory=dict)
     scope: dict[str, Any] = field(default_factory=dict)
     # whether the row is one of `Profile.first`: a layer of a constant is a constant
     is_first: bool = False
@@ -266,7 +267,7 @@ class _Generator:
         self._define(name, value)
         is_state = prefix == "self.s" or prefix[5:] in PLAIN_HOLDERS
         if not (is_state or (prefix == "x" and self.writes_inputs)):
-            self.read_only.add(value.untyped_storage().data_ptr())
+            self.read_only[value.untyped_storage().data_ptr()] = value
         return name, value
 
     def _define(self, name: str, value: Tensor) -> None:
