@@ -157,7 +157,7 @@ def to_edge(
     check_items(
         "delegatec.to_edge", "preserve", preserve, _SETS, OpOverload, "a set of overloads of operators"
     )
-    _take_over(exported.graph_module)
+    _take_over(exported)
     complete_symbols(exported.graph)
     renorm_embeddings(exported, kept)
     origins = number_nodes(exported.graph_module)
@@ -199,13 +199,14 @@ def to_edge(
     return program
 
 
-def _take_over(module: GraphModule) -> None:
+def _take_over(exported: ExportedProgram) -> None:
     """Checks the graph, and that it is not the result of an earlier conversion."""
+    module = exported.graph_module
     if module.meta.setdefault(_CONVERTED, False):
         message = "the exported program was lowered before, and lowering edits it"
         help = "export it again, or lower copy.deepcopy(exported)"
         raise DelegatecError([Diagnostic("DC415", message, expected="a new exported program", help=help)])
-    if problems := exported_problems(module):
+    if problems := exported_problems(exported):
         raise DelegatecError(problems)
     module.meta[_CONVERTED] = True
 

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.quantized_checks import quantization_problems
 from delegatec.edge.source import location_of
+from delegatec.edge.squeezes import squeeze_problems
 
 aten = torch.ops.aten
 
@@ -36,10 +38,16 @@ _DTYPE_ERROR: Final = re.compile(r"dtype|scalar type|should be the same")
 _LARGEST: Final = 2**24
 
 
-def exported_problems(module: GraphModule) -> list[Diagnostic]:
+def exported_problems(program: ExportedProgram) -> list[Diagnostic]:
     """Returns the problems of the graph of an exported program, and of the bodies of its control flow."""
-    nodes = [node for each in module.modules() if isinstance(each, GraphModule) for node in each.graph.nodes]
-    return [*_training(nodes), *_mixed_dtypes(nodes), *quantization_problems(nodes)]
+    modules = program.graph_module.modules()
+    nodes = [node for each in modules if isinstance(each, GraphModule) for node in each.graph.nodes]
+    return [
+        *_training(nodes),
+        *_mixed_dtypes(nodes),
+        *quantization_problems(nodes),
+        *squeeze_problems(nodes, program.range_constraints),
+    ]
 
 
 def _training(nodes: list[Node]) -> Iterator[Diagnostic]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -98,16 +98,26 @@ def multiple_of(expression: Any, size: Any) -> tuple[int, int] | None:
     return (int(factor), int(rest)) if is_multiple else None
 
 
+def bounds(size: torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
+    """Returns the range of a size, as `ValueRanges` of torch.
+
+    Args:
+        size: with any symbols.
+        ranges: `range_constraints` of an exported program.
+    """
+    # torch may know more about data-dependent sizes, such as an upper bound for nonzero
+    known = size.node.shape_env.var_to_range
+    expression = _divided(size.node.expr)
+    traced = {symbol: known[symbol] for symbol in expression.free_symbols if symbol in known}
+    return bound_sympy(expression, {**traced, **ranges})
+
+
 def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
     """Returns the upper bound of a size; None if unbounded."""
     if not isinstance(size, torch.SymInt):
         return size
-    # torch may know more about data-dependent sizes, such as an upper bound for nonzero
-    known = size.node.shape_env.var_to_range
-    expression = _divided(size.node.expr)
-    ranges = {symbol: known[symbol] for symbol in expression.free_symbols if symbol in known}
-    bound = bound_sympy(expression, {**ranges, **program.range_constraints}).upper
-    return int(bound) if bound.is_finite and bound < 2**31 else None
+    upper = bounds(size, program.range_constraints).upper
+    return int(upper) if upper.is_finite and upper < 2**31 else None
 
 
 def largest(size: int | torch.SymInt) -> int | None:

@@ -36,7 +36,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
         *_unbounded(program, model),
         *(
             replace(problem, location=problem.location or model.location)
-            for problem in exported_problems(program.graph_module)
+            for problem in exported_problems(program)
         ),
         *_sparse(program, model),
         *_packed(program, model),
