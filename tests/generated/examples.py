@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -51,7 +50,7 @@ def model_of(program: Program) -> Model:
     tensors = {each.name: tensor_of(program, each) for each in program.inputs}
     made = module(program, tensors)
     names = [name for name in program.aliases.values() if name.startswith("self.")]
-    own = {name: operator.attrgetter(name.removeprefix("self."))(made) for name in names}
+    own = {name: eval(name, {"self": made}) for name in names}  # such as self.d0['t']
     examples = tuple((tensors | own)[program.aliases.get(each.name, each.name)] for each in program.arguments)
     shapes = tuple(
         {dim: DIMS[program.dims](each.shape[dim]) for dim in each.dynamic} or None

@@ -36,6 +36,11 @@ _ARITHMETIC: dict[str, Callable[[Tensor], Any]] = {
     "round": lambda x: x.new_zeros(round(x.shape[0] * 0.75) + 1),
     "results": lambda x: (x.shape[0], x.shape[0] // 3, x.shape[0] * 2.5, x.shape[0] > 5, x.numel()),
     "remainder": lambda x: F.pad(x, (0, 0, 0, (4 - x.shape[0] % 4) % 4)),
+    "padding": lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 4)),
+    "negative": lambda x: (
+        *((x.shape[0] - 9) % 4, (x.shape[0] - 9) // 4, x.shape[0] % -3, x.shape[0] // -3),
+        *((5 - x.shape[0]) % (x.shape[0] - 20), -x.shape[0] % 4),
+    ),
     "rest": lambda x: F.pad(x, (0, 0, 0, 16 - x.shape[0])),
     "choice": lambda x: torch.sym_ite(x.shape[0] > 7, x.shape[0], 3 * x.shape[0]) * x,
 }

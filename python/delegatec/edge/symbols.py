@@ -43,7 +43,6 @@ _DIRECT: Final[dict[Any, Any]] = {
     symbolic.FloorDiv: operator.floordiv,
     symbolic.CleanDiv: operator.floordiv,
     symbolic.Mod: operator.mod,
-    symbolic.PythonMod: operator.mod,
     symbolic.IntTrueDiv: operator.truediv,
     symbolic.FloatTrueDiv: operator.truediv,
     symbolic.ToFloat: torch.sym_float,
@@ -146,6 +145,11 @@ def smallest(size: int | torch.SymInt) -> int:
     return int(lower) if lower.is_finite else 0
 
 
+def is_never_negative(number: Any) -> bool:
+    """Whether a number is at least 0 for any values of its symbols."""
+    return bool(number.node.expr.is_nonnegative if isinstance(number, torch.SymInt) else number >= 0)
+
+
 def is_dynamic(sizes: Iterable[Any]) -> bool:
     """Whether one of several sizes is symbolic."""
     return any(isinstance(size, torch.SymInt) for size in sizes)
@@ -226,6 +230,11 @@ class SizeNodes:
             return result
         if function in _DIRECT:
             return self._apply(_DIRECT[function], *(self._of(operand) for operand in operands))
+        if function is symbolic.PythonMod:
+            # The runtime's remainder has the sign of the dividend, as in C.
+            dividend, divisor = (self._of(operand) for operand in operands)
+            multiple = self._apply(operator.mul, self._apply(operator.floordiv, dividend, divisor), divisor)
+            return self._apply(operator.sub, dividend, multiple)
         if function in (sympy.And, sympy.Or):
             result, *rest = (self._of(operand) for operand in operands)
             for operand in rest:

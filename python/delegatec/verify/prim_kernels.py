@@ -12,6 +12,13 @@ from delegatec.verify.aten_kernels import Machine, check_overlap
 
 Kernel = Callable[[Machine, Sequence[int]], None]
 
+
+def _remainder(dividend: int, divisor: int) -> int:
+    """Returns a remainder with the sign of the dividend, as C does."""
+    rest = abs(dividend) % abs(divisor)
+    return -rest if dividend < 0 else rest
+
+
 # The last argument of each is the result.
 _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "add.Scalar": operator.add,
@@ -20,8 +27,8 @@ _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "floordiv.Scalar": operator.floordiv,
     "floordiv.int": operator.floordiv,
     "truediv.Scalar": operator.truediv,
-    "mod.Scalar": operator.mod,
-    "mod.int": operator.mod,
+    "mod.Scalar": _remainder,
+    "mod.int": _remainder,
     "neg.Scalar": operator.neg,
     "eq.Scalar": operator.eq,
     "ge.Scalar": operator.ge,

@@ -31,7 +31,7 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import COMPUTED, UnknownSizeError
+from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative
 
 aten = torch.ops.aten
 
@@ -101,8 +101,14 @@ def _is_other_number(node: Node) -> bool:
         and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
         and not isinstance(node.target, OpOverload)
         and node.target is not operator.getitem
-        and node.target not in COMPUTED
+        and (node.target not in COMPUTED or _is_floored(node))
     )
+
+
+def _is_floored(node: Node) -> bool:
+    """Whether a node computes a remainder that may differ from the runtime's, which truncates as C does."""
+    numbers = [each.meta["val"] if isinstance(each, Node) else each for each in node.args]
+    return node.target is operator.mod and not all(map(is_never_negative, numbers))
 
 
 def _recompute(builder: Builder, node: Node) -> Any:

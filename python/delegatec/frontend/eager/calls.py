@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.eager.chance import other_chance
-from delegatec.frontend.eager.state import attributes_of, everything_of
+from delegatec.frontend.eager.state import attributes_of, bits, everything_of
 from delegatec.frontend.method import Method
 
 
@@ -156,8 +156,7 @@ def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether two tensors of one dtype have the same shape and bits."""
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
-    one, other = (each.detach().contiguous().view(-1).view(torch.uint8) for each in (first, second))
-    return torch.equal(one, other)
+    return torch.equal(bits(first), bits(second))
 
 
 def _plain(leaf: Any) -> Any:

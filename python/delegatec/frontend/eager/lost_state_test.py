@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -24,6 +25,8 @@ class Helper:
 
     def __init__(self) -> None:
         self.count = 0
+        self.noise = numpy.random.default_rng(0)
+        self.older_noise = numpy.random.RandomState(0)
 
 
 class Stateful(torch.nn.Module):
@@ -45,6 +48,8 @@ class Stateful(torch.nn.Module):
         self.numbers = itertools.count(1)
         self.squares = (number * number for number in itertools.count(1))
         self.dice = random.Random(3)
+        self.torch_dice = torch.Generator()
+        self.letters = iter(["a"] * 100)
         self.register_buffer("total", torch.zeros(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -136,6 +141,32 @@ def dice(self: Any, x: torch.Tensor) -> Any:
     return x * self.dice.random()
 
 
+def unused_draw(self: Any, x: torch.Tensor) -> torch.Tensor:
+    """The next draw may be the same."""
+    self.dice.random()
+    return x
+
+
+def unused_draw_of_numpy(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.helper.noise.random()
+    return x
+
+
+def unused_draw_of_older_numpy(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.helper.older_noise.random()
+    return x
+
+
+def unused_draw_of_torch(self: Any, x: torch.Tensor) -> torch.Tensor:
+    self.torch_dice.manual_seed(self.torch_dice.initial_seed() + 1)
+    return x
+
+
+def unused_step(self: Any, x: torch.Tensor) -> torch.Tensor:
+    next(self.letters)
+    return x
+
+
 def cache(self: Any, x: torch.Tensor) -> torch.Tensor:
     self.largest = max(self.largest, x.shape[0])
     self.shape = tuple(x.shape)
@@ -192,6 +223,11 @@ def problems(module: torch.nn.Module, x: torch.Tensor | None = None, *, strict: 
         (iterator, "numbers"),
         (generator, "squares"),
         (dice, "dice"),
+        (unused_draw, "dice"),
+        (unused_draw_of_numpy, "helper.noise"),
+        (unused_draw_of_older_numpy, "helper.older_noise"),
+        (unused_draw_of_torch, "torch_dice"),
+        (unused_step, "letters"),
     ],
 )
 def test_state(change: Callable[[Any, torch.Tensor], Any], name: str) -> None:

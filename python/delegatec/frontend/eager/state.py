@@ -8,13 +8,16 @@ message, and numbers that count calls, on which later calls may depend.
 from __future__ import annotations
 
 import hashlib
+import operator
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, Final
 
+import numpy
 import torch
 
 _STANDARD: Final = frozenset(vars(torch.nn.Module()))
@@ -23,6 +26,20 @@ _DEPTH: Final = 6
 # Of one container.
 _ITEMS: Final = 1000
 _LENGTH: Final = " (length)"
+
+
+class Kept(Enum):
+    """Which values a `State` has.
+
+    Attributes:
+        PLAIN: numbers, strings and the like, in attributes of modules and in containers there.
+        ADVANCED: the positions of generators and iterators.
+        ALL: these, and tensors.
+    """
+
+    PLAIN = auto()
+    ADVANCED = auto()
+    ALL = auto()
 
 
 @dataclass
@@ -53,11 +70,16 @@ class State:
 
 
 def attributes_of(module: torch.nn.Module) -> State:
-    """Returns the plain values in a module's attributes, and in containers there."""
-    state = State()
+    """Returns the plain values in a module's attributes, and in containers there.
+
+    With them come the states of generators and iterators anywhere: a call that draws from one may return what
+    the call before has returned.
+    """
+    plain = State()
     for name, value in _attributes(module):
-        _add(state, name, value, _DEPTH, is_plain=True)
-    return state
+        _add(plain, name, value, _DEPTH, Kept.PLAIN)
+    advanced = _all_values(module, Kept.ADVANCED)
+    return State({**advanced.values, **plain.values}, {**advanced.alive, **plain.alive})
 
 
 def everything_of(module: torch.nn.Module) -> State:
@@ -65,15 +87,21 @@ def everything_of(module: torch.nn.Module) -> State:
 
     Of buffers, the identity is a value: an exported program has those that are written in place.
     """
-    state = State()
-    for name, value in _attributes(module):
-        _add(state, name, value, _DEPTH)
+    state = _all_values(module, Kept.ALL)
     for path, each in module.named_modules():
         for name, buffer in each._buffers.items():
             state.alive[id(buffer)] = buffer
             state.values[f"{path}.{name}" if path else name] = id(buffer)
-        for name, value in _outside(type(each)):
-            _add(state, name, value, _DEPTH)
+    return state
+
+
+def _all_values(module: torch.nn.Module, kept: Kept) -> State:
+    state = State()
+    for name, value in _attributes(module):
+        _add(state, name, value, _DEPTH, kept)
+    for kind in dict.fromkeys(map(type, module.modules())):
+        for name, value in _outside(kind):
+            _add(state, name, value, _DEPTH, kept)
     return state
 
 
@@ -84,35 +112,45 @@ def _attributes(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
                 yield f"{path}.{name}" if path else name, value
 
 
-def _add(state: State, name: str, value: Any, depth: int, *, is_plain: bool = False) -> None:
+def _add(state: State, name: str, value: Any, depth: int, kept: Kept) -> None:
     if name in state.values:  # an attribute hides that of its class
         return
     if type(value) in _PLAIN:
-        state.values[name] = (type(value), repr(value))  # NaN equals itself, and 1 is not 1.0 or True
+        if kept is not Kept.ADVANCED:
+            state.values[name] = (type(value), repr(value))  # NaN equals itself, and 1 is not 1.0 or True
         return
     if id(value) in state.alive or not depth or isinstance(value, (torch.nn.Module, ModuleType, type)):
         return
     state.alive[id(value)] = value
-    is_container = isinstance(value, (Mapping, list, tuple, deque, Set))
     if isinstance(value, torch.Tensor):
-        if not is_plain:
+        if kept is Kept.ALL:
             state.values[name] = digest(value)
-    elif is_container or not is_plain:
-        if (own := _own_state(value)) is not None:
-            state.values[name] = own
-        if isinstance(value, (Mapping, list, deque)):
-            state.values[f"{name}{_LENGTH}"] = len(value)
-        for inner, item in _parts(value):
-            _add(state, f"{name}{inner}", item, depth - 1, is_plain=is_plain)
+        return
+    if (position := _position(value)) is not None:
+        state.values[name] = position
+    if kept is Kept.PLAIN and not isinstance(value, (Mapping, list, tuple, deque, Set)):
+        return
+    if kept is not Kept.ADVANCED and isinstance(value, (Mapping, list, deque)):
+        state.values[f"{name}{_LENGTH}"] = len(value)
+    if kept is not Kept.ADVANCED and isinstance(value, Set):
+        state.values[name] = sorted(map(repr, value))
+    for inner, item in _parts(value):
+        _add(state, f"{name}{inner}", item, depth - 1, kept)
 
 
-def _own_state(value: Any) -> object:
+def _position(value: Any) -> object:
+    """Returns where a generator or an iterator is; None for other values."""
     if isinstance(value, random.Random):
         return hash(value.getstate())
+    if isinstance(value, torch.Generator):
+        return digest(value.get_state())
+    if isinstance(value, (numpy.random.Generator, numpy.random.RandomState)):
+        bits = value.bit_generator if isinstance(value, numpy.random.Generator) else value._bit_generator
+        return repr(bits.state)
     if isinstance(value, GeneratorType):
         return value.gi_frame and (value.gi_frame.f_lasti, repr(value.gi_frame.f_locals))
-    if isinstance(value, Set):
-        return sorted(map(repr, value))
+    if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):
+        return operator.length_hint(value)
     return repr(value) if type(value).__module__ == "itertools" else None
 
 
@@ -158,10 +196,17 @@ def _is_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the elements of a tensor as bytes, in row-major order."""
+    # A contiguous tensor of one element may have any strides, which a view as another dtype rejects.
+    data = tensor.detach().contiguous()
+    return data.as_strided((data.numel(),), (1,)).view(torch.uint8)
+
+
 def digest(tensor: torch.Tensor) -> object:
     """Returns a value that equals that of a tensor with the same shape, dtype and bits."""
     data = tensor.detach()
     if data.device.type != "cpu" or data.layout is not torch.strided or not data.numel():
         return data.shape
-    content: Any = data.contiguous().view(-1).view(torch.uint8).numpy()
+    content: Any = bits(data).numpy()
     return data.shape, data.dtype, hashlib.blake2b(content, digest_size=16).digest()
