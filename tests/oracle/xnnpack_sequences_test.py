@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Final
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Call
@@ -177,3 +179,20 @@ def test_a_condition_of_sizes() -> None:
     """The search for tests for NaN read the dtype of a size."""
     size = torch.export.Dim("size", min=2, max=8)
     run_in_runtime(Chosen(), [(numbers(5),), (numbers(8),)], ({0: size},))
+
+
+class Loop(nn.Module):
+    """Doubles the values until their sum exceeds a limit, at most nine times."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = while_loop(
+            lambda i, x: (i < 9) & (x.abs().sum() < 100),
+            lambda i, x: (i + 1, x * 2),
+            (torch.zeros((), dtype=torch.int64), x.tanh()),
+        )[1]
+        return result
+
+
+def test_a_loop_ends_if_its_condition_follows_from_nan() -> None:
+    x = numbers(5)
+    run_in_runtime(Loop(), [(x,), (x.where(x > x.min(), math.nan),)])

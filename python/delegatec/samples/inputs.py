@@ -121,8 +121,10 @@ def _copy(leaf: Any) -> Any:
 
 def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if not tensor.dtype.is_floating_point:
-        if tensor.numel() and int(tensor.max()) == int(tensor.min()) > 1:
-            return torch.full_like(tensor, int(torch.randint(1, int(tensor.max()), (), generator=generator)))
+        value = int(tensor.max()) if tensor.numel() and tensor.max() == tensor.min() else 0
+        if abs(value) > 1:
+            low, high = (1, value) if value > 0 else (value + 1, 0)
+            return torch.full_like(tensor, int(torch.randint(low, high, (), generator=generator)))
         order = torch.randperm(tensor.numel(), generator=generator)
         return tensor.flatten()[order].reshape(tensor.shape)
     values = tensor.float()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests for NaN, and choices by them, which stay outside of delegates.
+"""Calls that stay outside of delegates because of NaN: tests for it, choices by them, and conditions.
 
 XNNPACK has no such test, and a delegate chooses by minima and maxima: NaN in the value that is not chosen may
-be the result. The portable kernels replace NaN.
+be the result. The portable kernels replace NaN. And a truth value that follows from NaN depends on the CPU,
+so that a loop might never end.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.control_flow import COND
 from delegatec.edge.symbols import is_number
 
 aten = torch.ops.aten
@@ -32,6 +34,32 @@ def nan_test(node: Node) -> str | None:
         return "it tests for NaN: NaN is not equal to itself"
     name = _CONDITIONS.get(node.target)
     return "its condition tests for NaN" if name and _follows_from_test(bind(node)[name]) else None
+
+
+def decides(node: Node, is_body: bool) -> bool:
+    """Whether a call computes one truth value that control flow may branch on.
+
+    Args:
+        node: a call.
+        is_body: whether it is in a body of control flow, whose results may be conditions.
+    """
+    pending, seen = [node], set[Node]()
+    while pending:
+        each = pending.pop()
+        if not _is_truth(each):
+            continue
+        for user in each.users:
+            if (user.op == "output" and is_body) or (user.target is COND and user.args[0] is each):
+                return True
+            if user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return False
+
+
+def _is_truth(node: Node) -> bool:
+    val = node.meta["val"]
+    return isinstance(val, torch.Tensor) and val.dtype == torch.bool and all(size == 1 for size in val.shape)
 
 
 def _is_test(node: Node) -> bool:

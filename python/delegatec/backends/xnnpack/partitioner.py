@@ -11,7 +11,7 @@ from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.indices import computes_indices
-from delegatec.backends.xnnpack.nan import nan_test
+from delegatec.backends.xnnpack.nan import decides, nan_test
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
 from delegatec.backends.xnnpack.operators.rules import MOST_RANK
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
@@ -36,6 +36,8 @@ _HELP = (
 )
 
 _INDICES = "it computes whole numbers from whole numbers, which are computed outside of the delegate"
+
+_DECIDES = "it computes a condition, and comparisons in the delegate depend on the CPU for NaN"
 
 _WIDE = "levels of more than 8 bits are not quantized and dequantized in the same delegate"
 
@@ -70,6 +72,8 @@ class XnnpackLegality(Legality[Settings]):
         reason = nan_test(node)
         if reason is not None:
             return Rejection(node, "argument", reason)
+        if decides(node, program.is_body):
+            return Rejection(node, "argument", _DECIDES)
         return super().rejection(program, node)
 
 

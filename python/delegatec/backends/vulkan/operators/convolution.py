@@ -64,11 +64,13 @@ def _groups(node: Node, _: object) -> str | None:
     bound = bind(node)
     outputs, inputs = shape_of(bound["weight"])[:2]
     groups = bound["groups"]
-    if groups == 1 or bound["transposed"] or len(shape_of(bound["input"])) == 3:
+    if bound["transposed"] or len(shape_of(bound["input"])) == 3:
         return None
-    if outputs == groups and inputs == 1:
+    if outputs == groups and inputs == 1:  # also a single channel: the runtime compares these sizes
         size = tuple(shape_of(bound["weight"])[2:])
         return None if size in _DEPTHWISE else f"a depthwise kernel of {size[0]} x {size[1]}"
+    if groups == 1:
+        return None
     if set(shape_of(bound["weight"])[2:]) == {1}:
         return f"a kernel of 1 x 1 with {groups} groups"
     if inputs % _TEXEL == 0 and outputs // groups % _TEXEL == 0:

@@ -80,8 +80,9 @@ def _angle(x: Tensor) -> Any:
 def _round_decimals(x: Tensor, *, decimals: int) -> Any:
     if not x.is_floating_point():
         return NotImplemented
-    scale = 10.0 ** abs(decimals)
-    return torch.round(x * scale) / scale if decimals >= 0 else torch.round(x / scale) * scale
+    scale, wide = 10.0 ** abs(decimals), x.float() if x.itemsize == 2 else x  # as the kernel of ATen
+    rounded = torch.round(wide * scale) / scale if decimals >= 0 else torch.round(wide / scale) * scale
+    return rounded.to(x.dtype)
 
 
 def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

@@ -87,7 +87,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.fmax.default: [(SPECIAL[:, None], SPECIAL), (NUMBERS, _noise(7))],
     aten.fmin.default: [(SPECIAL[:, None], SPECIAL), (NUMBERS, NUMBERS - 1)],
     aten.hypot.default: [(SPECIAL[:, None], SPECIAL), (X.double() * 1e200, X * 1e30)],
-    aten.round.decimals: [(X * 100, {"decimals": n}) for n in (0, 2, -1)],
+    aten.round.decimals: [
+        *((X * 100, {"decimals": n}) for n in (0, 2, -1)),
+        *((torch.linspace(-9, 9, 400).to(dtype), {"decimals": 1}) for dtype in (torch.half, torch.bfloat16)),
+    ],
     aten.signbit.default: [(SPECIAL,), (NUMBERS,), (NUMBERS > 0,)],
     # cumulative
     **{

@@ -137,6 +137,22 @@ def _merged_groups(builder: Builder, node: Node) -> Node | None:
     return builder.call(aten.convolution.default, *arguments.values(), val=node.meta["val"])
 
 
+def _second_channel(builder: Builder, node: Node) -> Node | None:
+    """Computes a second channel of zeros: the runtime takes a filter of one channel for a depthwise one."""
+    bound = bind(node)
+    weight = builder.facts.constant(bound["weight"])
+    if weight is None or weight.dim() != 4 or weight.shape[:2] != (1, 1) or bound["transposed"]:
+        return None
+    wide = {**bound, "weight": builder.derived(bound["weight"], torch.cat([weight, torch.zeros_like(weight)]))}
+    if bound["bias"] is not None:
+        bias = builder.facts.constant(bound["bias"])
+        if bias is None:
+            return None
+        wide["bias"] = builder.derived(bound["bias"], torch.cat([bias, torch.zeros_like(bias)]))
+    both = Value(builder, builder.call(aten.convolution.default, *wide.values()))
+    return both.slice(1, 0, 1).node
+
+
 def merge_groups(weight: torch.Tensor, groups: int) -> tuple[torch.Tensor, int] | None:
     """Returns the weight of a convolution with fewer groups, of multiples of four channels, and their number.
 
@@ -190,6 +206,7 @@ REWRITES: Final = (
     Rewrite(aten.convolution.default, _padded_sequence, note="of a padded sequence whose length varies"),
     Rewrite(aten.split_with_sizes.default, _slices, computes=False),
     Rewrite(aten.convolution.default, _merged_groups, note="with zeros between channels of a group"),
+    Rewrite(aten.convolution.default, _second_channel, note="with a second channel of zeros"),
     Rewrite(aten.embedding.default, _embedding),
     Rewrite(aten.index_select.default, _index_select, computes=False),
 )
