@@ -58,7 +58,7 @@ def decides(node: Node, is_body: bool) -> bool:
 
 
 def _is_truth(node: Node) -> bool:
-    val = node.meta["val"]
+    val = node.meta.get("val")
     return isinstance(val, torch.Tensor) and val.dtype == torch.bool and all(size == 1 for size in val.shape)
 
 

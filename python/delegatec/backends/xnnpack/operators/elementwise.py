@@ -24,7 +24,6 @@ _UNARY: Final = {
     "abs": "Absolute",
     "ceil": "Ceiling",
     "cos": "Cos",
-    "exp": "Exp",
     "floor": "Floor",
     "hardswish": "HardSwish",
     "log": "Log",

@@ -40,9 +40,19 @@ def _sign(b: GraphBuilder, node: Node) -> None:
     b.alias(node, sign_of(b, b.of(bind(node)["self"])))
 
 
+def _exp(b: GraphBuilder, node: Node) -> None:
+    b.alias(node, _of_base(b, b.of(bind(node)["self"]), math.e))
+
+
 def _exp2(b: GraphBuilder, node: Node) -> None:
-    scaled = binary(b, Operation.Multiply, b.of(bind(node)["self"]), math.log(2))
-    b.alias(node, unary(b, Operation.Exp, scaled))
+    b.alias(node, _of_base(b, b.of(bind(node)["self"]), 2.0))
+
+
+def _of_base(b: GraphBuilder, exponent: int, base: float) -> int:
+    """Emits a power of a number in float32: in float16, XNNPACK's kernel gives infinity above 44,000."""
+    wide = converted(b, exponent, torch.float32)
+    scaled = wide if base == math.e else binary(b, Operation.Multiply, wide, math.log(base))
+    return converted(b, unary(b, Operation.Exp, scaled), b.dtype_of(exponent))
 
 
 def _power(b: GraphBuilder, node: Node) -> None:
@@ -51,14 +61,14 @@ def _power(b: GraphBuilder, node: Node) -> None:
     if exponent == 2:
         b.alias(node, unary(b, Operation.Square, x))
         return
-    scaled = binary(b, Operation.Multiply, unary(b, Operation.Log, x), exponent)
-    b.alias(node, unary(b, Operation.Exp, scaled))
+    logarithm = unary(b, Operation.Log, converted(b, x, torch.float32))
+    power = unary(b, Operation.Exp, binary(b, Operation.Multiply, logarithm, exponent))
+    b.alias(node, converted(b, power, b.dtype_of(x)))
 
 
 def _power_of_number(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    scaled = binary(b, Operation.Multiply, b.of(bound["exponent"]), math.log(float(bound["self"])))
-    b.alias(node, unary(b, Operation.Exp, scaled))
+    b.alias(node, _of_base(b, b.of(bound["exponent"]), float(bound["self"])))
 
 
 def _erf(b: GraphBuilder, node: Node) -> None:
@@ -118,6 +128,7 @@ _BASE: Final = Constraint(
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("round", _round, note="a sum and a difference"),
     _row("sign", _sign, note="a product that is clamped; numbers below the least normal one are zero"),
+    _row("exp", _exp),
     _row("exp2", _exp2),
     _row("pow.Tensor_Scalar", _power, _EXPONENT, note="the square, or exp(c log(x))"),
     _row("pow.Scalar", _power_of_number, _BASE, note="exp(x log(c))"),

@@ -21,6 +21,7 @@ CASES: Final[dict[str, Case]] = {
     "ceil": Case(torch.ceil, (_WIDE,), "Ceiling"),
     "cos": Case(torch.cos, (_WIDE,), "Cos"),
     "exp": Case(torch.exp, (X,), "Exp"),
+    "exp of much": Case(torch.exp, (torch.linspace(-12, 11, 300),), half=1e-3),
     "floor": Case(torch.floor, (_WIDE,), "Floor"),
     "log": Case(torch.log, (_POSITIVE,), "Log"),
     "neg": Case(torch.neg, (X,), "Negate"),
@@ -34,9 +35,9 @@ CASES: Final[dict[str, Case]] = {
     "square": Case(torch.square, (X,), "Square"),
     "tanh": Case(torch.tanh, (_WIDE,), "Tanh"),
     "erf": Case(torch.erf, (torch.linspace(-5, 5, 101),)),
-    "exp2": Case(torch.exp2, (_WIDE,), half=1e-2),
-    "power": Case(lambda x: x**1.7, (_POSITIVE,), half=1e-2),
-    "power-of-number": Case(lambda x: 2.5**x, (_WIDE,), half=2e-2),
+    "exp2": Case(torch.exp2, (_WIDE,), half=1e-3),
+    "power": Case(lambda x: x**1.7, (_POSITIVE,), half=1e-3),
+    "power-of-number": Case(lambda x: 2.5**x, (_WIDE,), half=1e-3),
     "mean-position": Case(lambda x: (x.softmax(-1) * torch.arange(4)).sum(-1), (X,)),
     "constant-integers": Case(
         lambda x: torch.arange(4) - x.div(torch.arange(1, 5)).add(torch.arange(4), alpha=2), (X,)
