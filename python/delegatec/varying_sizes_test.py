@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from torch.export import Dim
 from torch.nn import functional as f
 
 from delegatec.backends import builtin_backends
+from delegatec.edge import to_edge
+from delegatec.frontend import archive
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.program.reader import parse_program
@@ -48,3 +51,21 @@ def test_a_size_that_follows_from_two_others(backend: str) -> None:
     for call in calls:
         (found,) = run([*call])
         torch.testing.assert_close(found, module(*call).detach(), rtol=1e-5, atol=1e-5)
+
+
+class Padded(nn.Module):
+    """Pads columns to a multiple of four; the addition makes their number static, after the padding."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return f.pad(x, (0, -x.shape[1] % 4)), x + torch.ones(2, 6)
+
+
+def test_numbers_from_a_size_that_becomes_static(tmp_path: Path) -> None:
+    """A loaded program has the calls that compute them: these were kept, as calls without sizes."""
+    x = torch.ones(2, 6)
+    exported = torch.export.export(Padded(), (x,), dynamic_shapes=({1: Dim.AUTO},))
+    path = str(tmp_path / "padded.pt2")
+    archive.save({"forward": exported}, path)
+    program = to_edge(archive.load(path).methods["forward"])
+    padded, _ = program.output_node().args[0]
+    assert padded.args[1] == [0, 2]

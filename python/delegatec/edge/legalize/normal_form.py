@@ -68,7 +68,7 @@ class _NormalForm:
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`. The rule itself decides whether it applies."""
-        if _is_other_number(node):
+        if _is_known_number(node) or _is_other_number(node):
             return _NOT_NORMAL
         target = node.target
         if not isinstance(target, OpOverload) or node in self._kept:
@@ -79,6 +79,8 @@ class _NormalForm:
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""
+        if _is_known_number(node):
+            return (_known_number,)
         if not isinstance(node.target, OpOverload):
             return (_recompute,)
         if _is_empty(node):
@@ -92,6 +94,15 @@ class _NormalForm:
 def _is_linear_of_vector(node: Node) -> bool:
     """Whether a node is `linear` with a 1-d weight, which neither the kernel nor a backend supports."""
     return node.target is aten.linear.default and len(shape_of(bind(node)["weight"])) == 1
+
+
+def _is_known_number(node: Node) -> bool:
+    """Whether a node computes a number from sizes that became static after it was traced."""
+    return node.op == "call_function" and isinstance(node.meta.get("val"), (int, float))
+
+
+def _known_number(_: Builder, node: Node) -> Any:
+    return node.meta["val"]
 
 
 def _is_other_number(node: Node) -> bool:
