@@ -57,6 +57,8 @@ class Expected:
         fits_int32: whether all integers are numbers of int32.
         pools_finite: whether no max pool is minus infinity.
         squares_fit: whether the sums of squares in standard deviations are numbers of float32.
+        groups_finite: whether the operands of convolutions with groups are finite.
+        sums_fit: whether sums of a hundred integers are numbers of int32.
     """
 
     calls: list[list[Value]]
@@ -65,6 +67,8 @@ class Expected:
     fits_int32: bool
     pools_finite: bool
     squares_fit: bool
+    groups_finite: bool
+    sums_fit: bool
 
 
 def expected(
@@ -113,6 +117,8 @@ def expected(
         all(mode.fits_int32 for mode in modes),
         all(mode.pools_finite for mode in modes),
         all(mode.squares_fit for mode in modes),
+        all(mode.groups_finite for mode in modes),
+        all(mode.sums_fit for mode in modes),
     )
 
 

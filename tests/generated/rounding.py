@@ -79,6 +79,8 @@ class RandomRounding(TorchDispatchMode):
         self.is_finite = True  # whether all results of kernels are
         self.fits_int32 = True  # likewise
         self.pools_finite = True  # whether no max pool is minus infinity
+        self.groups_finite = True  # whether the operands of convolutions with groups are finite
+        self.sums_fit = True  # whether sums of a hundred integers are numbers of int32
         self.squares_fit = True  # whether the squares in deviations are numbers of float32
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -101,6 +103,9 @@ class RandomRounding(TorchDispatchMode):
             self.pools_finite &= not any(
                 bool((each == -math.inf).any()) for each in pytree.tree_leaves(result)
             )
+        if name == "convolution" and args[8] > 1:
+            self.groups_finite &= is_finite([args])
+        self.sums_fit = self.sums_fit and fits([args, result], torch.iinfo(torch.int32).max // 100)
         if name in _ROOTS:
             finite = args[0][args[0].isfinite()].double()
             self.squares_fit &= float(finite.square().sum()) < torch.finfo(torch.float32).max
@@ -166,10 +171,14 @@ def is_finite(values: Any) -> bool:
 
 def fits_int32(values: Any) -> bool:
     """Returns whether the integers in a tree of tensors are numbers of int32."""
+    return fits(values, torch.iinfo(torch.int32).max)
+
+
+def fits(values: Any, largest: int) -> bool:
+    """Returns whether the wide integers in a tree of tensors are at most so large, without their sign."""
     leaves = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
-    wide = [leaf for leaf in leaves if leaf.dtype is torch.int64 and leaf.numel()]
-    limits = torch.iinfo(torch.int32)
-    return all(limits.min <= int(leaf.min()) and int(leaf.max()) <= limits.max for leaf in wide)
+    wide = [leaf for leaf in leaves if leaf.dtype in (torch.int64, torch.int32) and leaf.numel()]
+    return all(~largest <= int(leaf.min()) and int(leaf.max()) <= largest for leaf in wide)
 
 
 def _floats(args: Sequence[Any]) -> list[Any]:

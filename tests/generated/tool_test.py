@@ -99,6 +99,11 @@ def test_values_that_delegates_do_not_have_are_noted() -> None:
     pools = _program("torch.where({t} > 99, {t}, -math.inf)", "F.max_pool2d({t}[None], 2)", "{t}.exp()")
     assert not expected(pools, {}, [CALL]).pools_finite
     assert expected(_program("F.max_pool2d({t}[None], 2)"), {}, [CALL]).pools_finite
+    assert not expected(_program("({t} * 1e7).int()"), {}, [CALL]).sums_fit
+    assert expected(_program("{t}.int()"), {}, [CALL]).sums_fit
+    groups = "F.conv1d({t}[None], torch.ones({t}.shape[0], 1, 1), groups={t}.shape[0])"
+    assert not expected(_program("torch.where({t} > 0, {t}, math.inf)", groups), {}, [CALL]).groups_finite
+    assert expected(_program(groups), {}, [CALL]).groups_finite
     for function in ("torch.std({t}, 1)", "torch.renorm({t}, 2, 0, 1.5)"):
         assert not expected(_program("({t} * 1.3e28)", function), {}, [CALL]).squares_fit
         assert expected(_program(function), {}, [CALL]).squares_fit

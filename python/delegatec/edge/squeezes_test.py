@@ -36,7 +36,12 @@ class Function(torch.nn.Module):
         (lambda x: torch.squeeze(x, (0, 1)), 0),
         (lambda x: x.mT.exp().squeeze_(), 0),
         (lambda x: torch.nonzero(x[:, 0, 0]).squeeze(), 0),
-        (lambda x: torch.cond(x.sum() > 0, lambda x: x[..., :1].exp().squeeze(), lambda x: x[:, 0, 1].exp(), (x,)), 0),
+        (
+            lambda x: torch.cond(
+                x.sum() > 0, lambda x: x[..., :1].exp().squeeze(), lambda x: x[:, 0, 1].exp(), (x,)
+            ),
+            0,
+        ),
     ],
 )
 def test_a_size_that_may_be_1_is_an_error(function: Callable[[torch.Tensor], torch.Tensor], dim: int) -> None:

@@ -79,7 +79,11 @@ CONVOLUTIONS: dict[str, Case] = {
     "1 x 1": (convolution(kernel_size=1), (IMAGE,), "convolution"),
     "without bias": (convolution(kernel_size=5, bias=False), (IMAGE,), "convolution"),
     "1 x 3": (convolution(kernel_size=(1, 3), padding=(0, 1)), (IMAGE,), "convolution"),
-    "one channel": (convolution(1, 1, kernel_size=2), (floats(1, 1, 9, 10),), "convolution slice_copy.Tensor"),
+    "one channel": (
+        convolution(1, 1, kernel_size=2),
+        (floats(1, 1, 9, 10),),
+        "convolution slice_copy.Tensor",
+    ),
     "one channel 3 x 3": (convolution(1, 1, kernel_size=3), (floats(1, 1, 9, 10),), "convolution"),
     "odd channels": (convolution(7, 5, kernel_size=3), (floats(1, 7, 9, 10),), "convolution"),
     "many channels": (convolution(8, 130, kernel_size=3), (IMAGE,), "convolution"),

@@ -143,7 +143,10 @@ def _second_channel(builder: Builder, node: Node) -> Node | None:
     weight = builder.facts.constant(bound["weight"])
     if weight is None or weight.dim() != 4 or weight.shape[:2] != (1, 1) or bound["transposed"]:
         return None
-    wide = {**bound, "weight": builder.derived(bound["weight"], torch.cat([weight, torch.zeros_like(weight)]))}
+    wide = {
+        **bound,
+        "weight": builder.derived(bound["weight"], torch.cat([weight, torch.zeros_like(weight)])),
+    }
     if bound["bias"] is not None:
         bias = builder.facts.constant(bound["bias"])
         if bias is None:
@@ -205,7 +208,11 @@ REWRITES: Final = (
     Rewrite(aten.convolution.default, _patches, note="a product of patches, for a batch that varies"),
     Rewrite(aten.convolution.default, _padded_sequence, note="of a padded sequence whose length varies"),
     Rewrite(aten.split_with_sizes.default, _slices, computes=False),
-    Rewrite(aten.convolution.default, _merged_groups, note="with zeros between channels of a group"),
+    Rewrite(
+        aten.convolution.default,
+        _merged_groups,
+        note="with zeros between the channels of groups; an infinity in one makes others NaN",
+    ),
     Rewrite(aten.convolution.default, _second_channel, note="with a second channel of zeros"),
     Rewrite(aten.embedding.default, _embedding),
     Rewrite(aten.index_select.default, _index_select, computes=False),
