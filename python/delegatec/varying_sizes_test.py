@@ -13,6 +13,7 @@ from torch.export import Dim
 from torch.nn import functional as f
 
 from delegatec.backends import builtin_backends
+from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 from delegatec.frontend import archive
 from delegatec.lowering import lower
@@ -69,3 +70,18 @@ def test_numbers_from_a_size_that_becomes_static(tmp_path: Path) -> None:
     program = to_edge(archive.load(path).methods["forward"])
     padded, _ = program.output_node().args[0]
     assert padded.args[1] == [0, 2]
+
+
+class Solved(nn.Module):
+    """Calls a function whose decomposition in torch needs sizes as numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(torch.eye(x.shape[0]), x, upper=True)
+
+
+def test_a_decomposition_for_one_size_only() -> None:
+    sizes = ({0: Dim.AUTO, 1: Dim.AUTO},)
+    exported = torch.export.export(Solved(), (torch.ones(2, 1),), dynamic_shapes=sizes)
+    with pytest.raises(DelegatecError) as caught:
+        lower({"forward": exported}, "vulkan")
+    assert [problem.code for problem in caught.value.diagnostics] == ["DC205"]
