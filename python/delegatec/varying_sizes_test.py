@@ -79,9 +79,11 @@ class Solved(nn.Module):
         return torch.linalg.solve_triangular(torch.eye(x.shape[0]), x, upper=True)
 
 
-def test_a_decomposition_for_one_size_only() -> None:
-    sizes = ({0: Dim.AUTO, 1: Dim.AUTO},)
-    exported = torch.export.export(Solved(), (torch.ones(2, 1),), dynamic_shapes=sizes)
+def test_a_decomposition_for_one_size_only(tmp_path: Path) -> None:
+    sizes = ({0: Dim.AUTO(min=1, max=9)},)
+    exported = torch.export.export(Solved(), (torch.ones(3, 6),), dynamic_shapes=sizes)
+    path = str(tmp_path / "solved.pt2")
+    archive.save({"forward": exported}, path)
     with pytest.raises(DelegatecError) as caught:
-        lower({"forward": exported}, "vulkan")
+        lower(archive.load(path).methods, "vulkan")
     assert [problem.code for problem in caught.value.diagnostics] == ["DC205"]
