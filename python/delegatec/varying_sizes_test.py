@@ -68,7 +68,7 @@ def test_numbers_from_a_size_that_becomes_static(tmp_path: Path) -> None:
     path = str(tmp_path / "padded.pt2")
     archive.save({"forward": exported}, path)
     program = to_edge(archive.load(path).methods["forward"])
-    padded, _ = program.output_node().args[0]
+    padded = program.user_outputs()[0]
     assert padded.args[1] == [0, 2]
 
 
@@ -76,7 +76,8 @@ class Solved(nn.Module):
     """Calls a function whose decomposition in torch needs sizes as numbers."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.linalg.solve_triangular(torch.eye(x.shape[0]), x, upper=True)
+        solved: Tensor = torch.linalg.solve_triangular(torch.eye(x.shape[0]), x, upper=True)
+        return solved
 
 
 def test_a_decomposition_for_one_size_only(tmp_path: Path) -> None:

@@ -270,6 +270,13 @@ ARGUMENTS: Final[tuple[Mistake, ...]] = (
         arguments="Net(), (torch.ones(2, 3),), dynamic_shapes=([Dim('b', max=4)],)",
     ),
     export(
+        "squeezes a dimension that has size 1 in some calls only",
+        "DC205",
+        "start the range of the size in dynamic_shapes at 2",
+        forward="return x.squeeze()",
+        arguments="Net(), (torch.ones(2, 3),), dynamic_shapes=({0: Dim('b', max=4)},)",
+    ),
+    export(
         "excludes the example from a range",
         "DC113",
         "the range 5 to 8",

@@ -11,7 +11,6 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx import GraphModule
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_items, check_types, wrong_argument

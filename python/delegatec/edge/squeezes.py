@@ -38,8 +38,8 @@ def squeeze_problems(nodes: Iterable[Node], ranges: Mapping[Any, Any]) -> Iterat
             if isinstance(size, torch.SymInt) and _may_be_one(size, ranges):
                 yield Diagnostic(
                     code="DC205",
-                    message=f"{node.target} drops dimension {dim} of its operand in calls where its size is 1,"
-                    f" and keeps it in others: its size is {_words(size, ranges)}",
+                    message=f"{node.target} drops dimension {dim} of its operand if its size is 1, and keeps"
+                    f" it otherwise; the size is {_words(size, ranges)}",
                     location=location_of(node.meta.get("stack_trace")),
                     node=node.name,
                     expected="a result of one rank",
