@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
+import pickle
 import select
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +45,47 @@ def results(
             yield batch[0], result
             batch = batch[1:]
             done += 1
+
+
+def last_of(values: Iterator[_Job], seconds: int) -> list[_Job]:
+    """Iterates in a child process, which a crash may end.
+
+    Args:
+        values: what to iterate over; values can be pickled.
+        seconds: after which the process is ended.
+
+    Returns:
+        The last value, or nothing.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        faulthandler.disable()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(seconds)
+        _be_silent()
+        try:
+            with os.fdopen(writing, "wb") as file:
+                for value in values:
+                    pickle.dump(value, file)
+                    file.flush()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    last: list[_Job] = []
+    with os.fdopen(reading, "rb") as file:
+        with contextlib.suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                last = [pickle.load(file)]
+    os.waitpid(child, 0)
+    return last
+
+
+def _be_silent() -> None:
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
 
 
 def _batch(
@@ -90,9 +133,7 @@ def _work(
     jobs: Sequence[_Job], program: Callable[[_Job], Program], targets: Sequence[str], writing: int
 ) -> None:
     faulthandler.disable()
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
+    _be_silent()
 
     def send(message: object) -> None:
         os.write(writing, json.dumps(message).encode() + b"\n")

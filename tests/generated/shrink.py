@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -14,13 +15,15 @@ from torch import Tensor
 
 from tests.generated.examples import tensor_of
 from tests.generated.expected import EAGER_ERRORS
-from tests.generated.outcomes import CRASH, HANG, Outcome
-from tests.generated.processes import results
+from tests.generated.outcomes import CRASH, HANG, Outcome, outcomes
+from tests.generated.processes import last_of, results
 from tests.generated.program import FORWARD, Input, Node, Program, live, module
 from tests.generated.targets import TARGETS
 
 _SECONDS: Final = 60.0
 _SECONDS_PER_PROGRAM: Final = 60.0
+# Seconds after the deadline in which the last candidate may end.
+_GRACE: Final = 30
 
 
 def shrunk(program: Program, outcome: Outcome, seconds: float = _SECONDS) -> Program:
@@ -31,17 +34,25 @@ def shrunk(program: Program, outcome: Outcome, seconds: float = _SECONDS) -> Pro
         outcome: its failure.
         seconds: how long to search.
     """
+    is_end = outcome.kind in (CRASH, HANG)
+
+    def found(candidate: Program) -> list[Outcome]:
+        if not is_end:
+            return outcomes(candidate, (outcome.target,))
+        # It ends a process, of which the program is the first.
+        ((_, result),) = results([candidate], lambda each: each, TARGETS, _SECONDS_PER_PROGRAM)
+        return result
 
     def fails(candidate: Program) -> bool:
-        targets = TARGETS if outcome.kind in (CRASH, HANG) else (outcome.target,)
-        _, found = next(iter(results([candidate], lambda each: each, targets, _SECONDS_PER_PROGRAM)))
-        return any(each.kind == outcome.kind for each in found)
+        return any(each.kind == outcome.kind for each in found(candidate))
 
-    return minimized(program, fails, time.monotonic() + seconds)
+    smaller = minimized(program, fails, time.monotonic() + seconds)
+    found_last = deque(smaller, maxlen=1) if is_end else last_of(smaller, int(seconds) + _GRACE)
+    return found_last[0] if found_last else program
 
 
-def minimized(program: Program, fails: Callable[[Program], bool], deadline: float) -> Program:
-    """Returns a smaller program for which `fails` holds, of those found before a deadline.
+def minimized(program: Program, fails: Callable[[Program], bool], deadline: float) -> Iterator[Program]:
+    """Yields smaller and smaller programs for which `fails` holds, until a deadline.
 
     Each step is tried until it does not make the program smaller any more, and then the steps again.
     """
@@ -51,11 +62,11 @@ def minimized(program: Program, fails: Callable[[Program], bool], deadline: floa
         for step in (_features, _outputs, _rows, _inputs):
             for candidate in step(program):
                 if time.monotonic() > deadline:
-                    return program
+                    return
                 if fails(candidate):
+                    yield candidate
                     program, changed = candidate, True
                     break
-    return program
 
 
 def _features(program: Program) -> Iterator[Program]:

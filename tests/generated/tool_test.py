@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -13,14 +14,14 @@ from tests.generated.examples import DIMS, Call
 from tests.generated.expected import difference, expected
 from tests.generated.generate import generate
 from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome
-from tests.generated.processes import results
+from tests.generated.processes import last_of, results
 from tests.generated.profiles import LAYERS
 from tests.generated.program import Input, Node, Program
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
 from tests.generated.rows_layers import WEIGHTED
 from tests.generated.rows_memory import VIEWS
-from tests.generated.shrink import minimized
+from tests.generated.shrink import minimized, shrunk
 from tests.generated.targets import PORTABLE
 from tests.generated.values import make
 
@@ -115,11 +116,27 @@ def test_a_failure_is_minimized() -> None:
     def fails(candidate: Program) -> bool:
         return any("relu" in node.text() for node in candidate.nodes)
 
-    small = minimized(program, fails, time.monotonic() + 60)
+    *_, small = minimized(program, fails, time.monotonic() + 60)
     assert [node.template for node in small.nodes] == ["{t}.relu()"]
     assert [each.shape for each in small.inputs] == [(1, 1)]
     text = failure_file(small, Outcome(PORTABLE, "wrong", "text"), 3)
     exec(compile(text, "failure.py", "exec"), {})
+
+
+def test_candidates_are_tried_in_another_process() -> None:
+    program = _program("{t}.exp()", "{t} + 1", "{t}.relu()")
+    small = shrunk(program, Outcome(PORTABLE, RIGHT), 60)
+    assert len(small.nodes) == 1
+    assert shrunk(program, Outcome(PORTABLE, "wrong"), 60) == program
+
+
+def test_a_crash_ends_a_search() -> None:
+    def values() -> Iterator[int]:
+        yield from (1, 2)
+        os.abort()
+
+    assert last_of(values(), 60) == [2]
+    assert last_of(iter(()), 60) == []
 
 
 @pytest.mark.parametrize(("job", "kind"), [("crash", CRASH), ("hang", HANG)])
