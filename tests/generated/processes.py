@@ -74,10 +74,9 @@ def last_of(values: Iterator[_Job], seconds: int) -> list[_Job]:
             os._exit(0)
     os.close(writing)
     last: list[_Job] = []
-    with os.fdopen(reading, "rb") as file:
-        with contextlib.suppress(EOFError, pickle.UnpicklingError):
-            while True:
-                last = [pickle.load(file)]
+    with os.fdopen(reading, "rb") as file, contextlib.suppress(EOFError, pickle.UnpicklingError):
+        while True:
+            last = [pickle.load(file)]  # noqa: S301 - from our own process
     os.waitpid(child, 0)
     return last
 
