@@ -55,7 +55,7 @@ class Expected:
         fits_float16: whether intermediate results, and their squares, are numbers of float16.
         is_finite: whether neither results nor intermediate ones contain NaN or an infinity.
         fits_int32: whether all integers are numbers of int32.
-        pools_finite: whether no max pool is minus infinity.
+        maxima_finite: whether no max pool is minus infinity, and no softmax NaN.
         squares_fit: whether the sums of squares in standard deviations are numbers of float32.
         groups_finite: whether the operands of convolutions with groups are finite.
         sums_fit: whether sums of a hundred integers are numbers of int32.
@@ -65,7 +65,7 @@ class Expected:
     fits_float16: bool
     is_finite: bool
     fits_int32: bool
-    pools_finite: bool
+    maxima_finite: bool
     squares_fit: bool
     groups_finite: bool
     sums_fit: bool
@@ -115,7 +115,7 @@ def expected(
         all(mode.largest < 150 and mode.smallest > 1e-4 for mode in modes),
         all(mode.is_finite for mode in modes),
         all(mode.fits_int32 for mode in modes),
-        all(mode.pools_finite for mode in modes),
+        all(mode.maxima_finite for mode in modes),
         all(mode.squares_fit for mode in modes),
         all(mode.groups_finite for mode in modes),
         all(mode.sums_fit for mode in modes),

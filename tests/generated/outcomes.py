@@ -116,7 +116,7 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         fits = not lowering.least or wanted.fits_float16
         compare = fits and (lowering.keeps_nonfinite or wanted.is_finite)
         compare = compare and (lowering.keeps_int64 or wanted.fits_int32)
-        compare = compare and (lowering.pools_infinity or wanted.pools_finite) and wanted.squares_fit
+        compare = compare and (lowering.keeps_infinite_maxima or wanted.maxima_finite) and wanted.squares_fit
         compare = compare and (lowering.keeps_groups or wanted.groups_finite)
         found.append(_outcome(target, path, calls, _Exact(wanted, compare), wanted.sums_fit))
     return found

@@ -78,7 +78,7 @@ class RandomRounding(TorchDispatchMode):
         self.smallest = 1.0
         self.is_finite = True  # whether all results of kernels are
         self.fits_int32 = True  # likewise
-        self.pools_finite = True  # whether no max pool is minus infinity
+        self.maxima_finite = True  # whether no max pool is minus infinity, and no softmax NaN
         self.groups_finite = True  # whether the operands of convolutions with groups are finite
         self.sums_fit = True  # whether sums of a hundred integers are numbers of int32
         self.squares_fit = True  # whether the squares in deviations are numbers of float32
@@ -100,7 +100,7 @@ class RandomRounding(TorchDispatchMode):
         self.is_finite &= is_finite([args, result])
         self.fits_int32 = self.fits_int32 and fits_int32([args, result])
         if "max_pool" in name:
-            self.pools_finite &= not any(
+            self.maxima_finite &= not any(
                 bool((each == -math.inf).any()) for each in pytree.tree_leaves(result)
             )
         if name == "convolution" and args[8] > 1:
@@ -109,6 +109,8 @@ class RandomRounding(TorchDispatchMode):
         if name in _ROOTS:
             finite = args[0][args[0].isfinite()].double()
             self.squares_fit &= float(finite.square().sum()) < torch.finfo(torch.float32).max
+        if name in ("_softmax", "_log_softmax"):
+            self.maxima_finite &= not bool(result.isnan().any())
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
             result = self._far_powers(result, *args)
         if "matrix_exp" in name:

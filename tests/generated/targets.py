@@ -40,7 +40,8 @@ class Target(NamedTuple):
         least: relative error of each operation, if it is more than that of the dtypes.
         base: the target that it differs from in `options` only: without a delegate there, it is the same.
         keeps_nonfinite: whether its kernels compute NaN and infinities as torch does.
-        pools_infinity: whether a max pool of minus infinity only is minus infinity, not the lowest float32.
+        keeps_infinite_maxima: whether a max pool of minus infinity only is minus infinity, not the lowest
+            float32, and a softmax of such a row NaN, not 0.
         keeps_groups: whether an infinity in one group of a convolution stays in this group.
         keeps_int64: whether its delegates receive int64; others receive int32, without a check of the range.
         quantization: of the program before, a key of `QUANTIZATIONS`.
@@ -51,13 +52,13 @@ class Target(NamedTuple):
     least: float = 0.0
     base: str = ""
     keeps_nonfinite: bool = True
-    pools_infinity: bool = True
+    keeps_infinite_maxima: bool = True
     keeps_groups: bool = True
     keeps_int64: bool = True
     quantization: str = ""
 
 
-_VULKAN: Final = partial(Target, "vulkan", pools_infinity=False, keeps_groups=False, keeps_int64=False)
+_VULKAN: Final = partial(Target, "vulkan", keeps_infinite_maxima=False, keeps_groups=False, keeps_int64=False)
 
 PLAIN: Final = {
     PORTABLE: Target(),

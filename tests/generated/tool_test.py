@@ -98,8 +98,11 @@ def test_values_that_delegates_do_not_have_are_noted() -> None:
     assert not expected(places, {}, [CALL]).fits_int32
     assert expected(_program("{t}.long()"), {}, [CALL]).fits_int32
     pools = _program("torch.where({t} > 99, {t}, -math.inf)", "F.max_pool2d({t}[None], 2)", "{t}.exp()")
-    assert not expected(pools, {}, [CALL]).pools_finite
-    assert expected(_program("F.max_pool2d({t}[None], 2)"), {}, [CALL]).pools_finite
+    assert not expected(pools, {}, [CALL]).maxima_finite
+    assert expected(_program("F.max_pool2d({t}[None], 2)"), {}, [CALL]).maxima_finite
+    masked = _program("torch.where({t} < 0, {t}, -math.inf).amin(1, True)", "torch.softmax({t}, 1)")
+    assert not expected(masked, {}, [CALL]).maxima_finite
+    assert expected(_program("torch.softmax({t}, 1)"), {}, [CALL]).maxima_finite
     assert not expected(_program("({t} * 1e7).int()"), {}, [CALL]).sums_fit
     assert expected(_program("{t}.int()"), {}, [CALL]).sums_fit
     groups = "F.conv1d({t}[None], torch.ones({t}.shape[0], 1, 1), groups={t}.shape[0])"
