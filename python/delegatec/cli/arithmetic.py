@@ -15,6 +15,7 @@ _PINS: Final = {
     "MKL_CBWR": "COMPATIBLE",
     # numpy's
     "OPENBLAS_CORETYPE": "Haswell",
+    "OPENBLAS_NUM_THREADS": "1",
 }
 # The file names its CPUs one after the other; the flags of the first are in this many bytes.
 _FIRST_CPU: Final = 8192

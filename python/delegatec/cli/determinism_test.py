@@ -67,7 +67,7 @@ class Net(torch.nn.Module):
 
 def build():
     batch = torch.export.Dim("batch", min=1, max=4)
-    ids = torch.randint(0, 100, (2, 7))
+    ids = torch.randint(0, 100, (2, 70))  # enough rows for the products of large layers
     inputs = (ids, {"scale": torch.tensor(2.0)})
     return delegatec.Model(Net(), inputs, dynamic_shapes=({0: batch}, {"scale": None}))
 """

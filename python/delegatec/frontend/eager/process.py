@@ -18,6 +18,8 @@ from typing import Any, Final, NoReturn
 
 import torch
 
+from delegatec.frontend.eager.equal_products import use_openblas
+
 # Seconds after which a task is ended, such as one that waits for a thread, which a copy of a process lacks.
 _LONGEST: Final = 900
 _DONE: Final = b"\1"
@@ -110,6 +112,7 @@ def _serve(subject: Any, exchange: Any, requests: int, answers: int, others: tup
             os.close(end)
         _be_silent()
         torch.set_num_threads(1)  # a copy of a process lacks the threads of a pool
+        use_openblas()
         while os.read(requests, 1):
             child = os.fork()
             if child == 0:
