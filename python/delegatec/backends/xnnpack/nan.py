@@ -59,7 +59,9 @@ def decides(node: Node, is_body: bool) -> bool:
 
 def _is_truth(node: Node) -> bool:
     val = node.meta.get("val")
-    return isinstance(val, torch.Tensor) and val.dtype == torch.bool and all(size == 1 for size in val.shape)
+    if not isinstance(val, torch.Tensor) or val.dtype != torch.bool:
+        return False
+    return all(isinstance(size, int) and size == 1 for size in val.shape)
 
 
 def _is_test(node: Node) -> bool:
