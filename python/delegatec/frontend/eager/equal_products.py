@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of float32 matrices by OpenBLAS, in the process that calls the user's module.
 
-Golden samples are bytes of an output: they need the same bits on every CPU. MKL's mode for that uses SSE2 only;
-numpy's OpenBLAS, with kernels for AVX2, is 2.6 times faster for the layers of ViT-base.
+Golden samples are bytes of an output: they need the same bits on every CPU. MKL's mode for that uses SSE2
+only; numpy's OpenBLAS, with kernels for AVX2, is 2.6 times faster for the layers of ViT-base.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ def use_openblas() -> None:
     """Replaces torch's kernels for products of matrices, in this process, if the environment has the pins."""
     if _LIBRARIES or any(os.environ.get(name) != value for name, value in _PINS.items()):
         return
-    library = torch.library.Library("aten", "IMPL")  # noqa: TOR901 - it lasts as long as the process
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     library.impl("addmm", _addmm, "CPU")
     library.impl("mm", _mm, "CPU")
     _LIBRARIES.append(library)
 
 
-def _addmm(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def _addmm(
+    x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Any:
     if beta == alpha == 1 and x.dtype == torch.float32 and _is_large(first, second):
         return x + _product(first, second)
     return aten.addmm.out(x, first, second, beta=beta, alpha=alpha, out=x.new_empty(0))

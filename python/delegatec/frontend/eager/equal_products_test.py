@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products by OpenBLAS are those of torch, and only in a process of their own."""
+"""Products by OpenBLAS are those of torch, and only in another process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ PRODUCTS = {
     "without bias": lambda: nn.Linear(96, 128, bias=False)(torch.randn(150, 96)),
     "columns": lambda: torch.randn(96, 150).t() @ torch.randn(128, 96).t(),
     "small": lambda: nn.Linear(4, 5)(torch.randn(3, 4)),
-    "scaled": lambda: torch.addmm(torch.ones(()), torch.randn(150, 96), torch.randn(96, 128), beta=2, alpha=3),
+    "scaled": lambda: torch.addmm(
+        torch.ones(()), torch.randn(150, 96), torch.randn(96, 128), beta=2, alpha=3
+    ),
     "added integers": lambda: torch.addmm(
         torch.ones(3, 2, dtype=torch.int64), torch.arange(6).view(3, 2), torch.ones(2, 2, dtype=torch.int64)
     ),
