@@ -85,6 +85,9 @@ def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
 def magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
     """Returns quotient and remainder of |x| and |y|, in two steps; exact for quotients below _EXACT^2."""
     x, y = x.abs(), y.abs() if isinstance(y, Value) else abs(y)
+    if not isinstance(y, Value) and math.isinf(y):
+        rest = x.isinf().where(math.nan, x)
+        return rest * 0.0, rest
     multiple = y * _EXACT
     if not isinstance(multiple, Value) and multiple > _LARGEST:
         return _step(x, y)
@@ -158,7 +161,7 @@ def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -
         if not dtype.is_floating_point:
             return integers(x, value_of(builder, second, dtype)).node
         number = 0.0 if isinstance(second, Node) else _rounded_to(second, dtype)
-        is_divisor = number and math.isfinite(number)
+        is_divisor = number and not math.isnan(number)
         return floats(x, number if is_divisor else value_of(builder, second, dtype)).node
 
     return rule

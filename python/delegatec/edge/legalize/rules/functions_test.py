@@ -105,6 +105,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X, _noise(3, 1), 2),
         (X.double(), X.double(), -1, 2.0),
         (X.half(), torch.tensor(0.5)),
+        ((X * 500).half(), (X.flip(1) * 500).half(), 0),
         (X, X * 0),
     ],
     aten.upsample_bicubic2d.vec: [

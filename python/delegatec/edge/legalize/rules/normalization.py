@@ -185,8 +185,12 @@ def _vector_norm(b: Builder, node: Node) -> Node | None:
         return None
     x = a["self"]
     dims = list(range(len(shape_of(x)))) if a["dim"] is None else list(a["dim"])
-    total = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, x, x), dims, a["keepdim"])
-    return b.call(aten.sqrt.default, total)
+    # The square of a norm may exceed float16 where the norm does not.
+    is_narrow = dtype_of(x).itemsize == 2
+    wide = b.call(aten._to_copy.default, x, dtype=torch.float32) if is_narrow else x
+    total = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, wide, wide), dims, a["keepdim"])
+    norm = b.call(aten.sqrt.default, total)
+    return b.call(aten._to_copy.default, norm, dtype=dtype_of(x)) if is_narrow else norm
 
 
 RULES: RuleTable = {

@@ -78,7 +78,7 @@ BOOLS = (torch.tensor([True, False, True, False]), torch.tensor([True, True, Fal
 _ROUNDED = [(WHOLE,), (NARROW,)]
 _SHIFTED = [(BITS, SHIFTS), (WHOLE, WHOLE % 64), (NARROW, NARROW % 8)]
 _QUOTIENTS = [PAIRS, (WHOLE, BY), (NARROW, torch.tensor([7, -2, 3], dtype=torch.int8))]
-_DIVISORS = (0.1, -0.3, 0.25, 0.0, INF, 3e38)
+_DIVISORS = (0.1, -0.3, 0.25, 0.0, INF, -INF, 3e38)
 
 # operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {

@@ -185,7 +185,9 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (IMAGE, None, None, 2, 4, 48, 4, 1e-2),
         (X, _noise(3), None, 2, 3, 4, 1, 1e-5),
     ],
-    aten.linalg_vector_norm.default: [(X,), (X, 2, [1]), (X, 2.0, [0, -1], True)],
+    aten.linalg_vector_norm.default: [
+        *((X,), (X, 2, [1]), (X, 2.0, [0, -1], True), ((X * 1000).half(), 2, [1]), (X.bfloat16(),)),
+    ],
     aten.log_softmax.int: [(X, 1), (X.half(), -1, torch.float32)],
     aten.softmax.int: [(X, 0), (X, -1, torch.float64)],
     aten.var.correction: [(X,), (X, [1], {"correction": 0}), (X + 99, [0, -1], {"keepdim": True})],
