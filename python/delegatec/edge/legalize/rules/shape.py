@@ -93,9 +93,10 @@ def _pad(b: Builder, node: Node) -> Node | None:
         return None if any(min(pair) < 0 < max(pair) for pair in pairs) else _around(b, a["self"], pairs)
     if a["mode"] != "constant":
         return None
-    return b.call(
-        aten.constant_pad_nd.default, a["self"], list(a["pad"]), a["value"] or 0.0, val=node.meta["val"]
-    )
+    value = a["value"] or 0.0
+    if dtype_of(node) == torch.bool:
+        value = float(value != 0)  # delegates take truth values for numbers
+    return b.call(aten.constant_pad_nd.default, a["self"], list(a["pad"]), value, val=node.meta["val"])
 
 
 def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:

@@ -58,6 +58,7 @@ CASES: Final[dict[str, Case]] = {
     },
     "infinite": Case(torch.isinf, (_LEFT,)),
     "logic": Case(_logic, (_MASK, _OTHER)),
+    "padded": Case(lambda x, y: torch.nn.functional.pad(x & y, (1, 2), value=-0.5), (_MASK, _OTHER)),
     "reductions": Case(_reductions, (_MASK,)),
     "choices": Case(_choices, (_MASK, X, Y)),
     "infinite-choices": Case(
