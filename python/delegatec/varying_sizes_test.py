@@ -88,3 +88,42 @@ def test_a_decomposition_for_one_size_only(tmp_path: Path) -> None:
     with pytest.raises(DelegatecError) as caught:
         lower(archive.load(path).methods, "vulkan")
     assert [problem.code for problem in caught.value.diagnostics] == ["DC205"]
+
+
+class Grouped(nn.Module):
+    """Convolves each channel, the number of which varies."""
+
+    def forward(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        transposed = f.conv_transpose2d(x, weight, groups=x.shape[1])
+        return transposed, f.conv2d(x, weight, groups=x.shape[1])
+
+
+@pytest.mark.parametrize("backend", ["mps", "vulkan", "xnnpack", "tosa"])
+def test_a_number_of_groups_that_varies(backend: str) -> None:
+    channels = Dim.DYNAMIC(min=2, max=8)
+    calls = [(torch.randn(2, count, 5, 5), torch.randn(count, 1, 2, 2)) for count in (4, 2, 8)]
+    exported = torch.export.export(Grouped(), calls[0], dynamic_shapes=({1: channels}, {0: channels}))
+    file = io.BytesIO()
+    write_program(lower({"forward": exported}, backend).emitted, file)
+    program = parse_program(file.getvalue())
+    run = Interpreter(program.method("forward"), builtin_backends(), named_data=program.named_bytes()).run
+    for call in calls:
+        for found, wanted in zip(run([*call]), Grouped()(*call), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_variance_of_one_row() -> None:
+    """The number of rows less one is zero: the runtime divides by it."""
+
+    class Variance(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x.T).var(1)
+
+    sizes = ({0: Dim("rows", min=1, max=4)},)
+    exported = torch.export.export(Variance(), (torch.ones(3, 2),), dynamic_shapes=sizes)
+    file = io.BytesIO()
+    write_program(lower({"forward": exported}, "vulkan").emitted, file)
+    (found,) = Interpreter(parse_program(file.getvalue()).method("forward"), builtin_backends()).run(
+        [torch.ones(1, 2)]
+    )
+    assert found.isnan().all()

@@ -19,6 +19,13 @@ def _remainder(dividend: int, divisor: int) -> int:
     return -rest if dividend < 0 else rest
 
 
+def _quotient(dividend: float, divisor: float) -> float:
+    """Divides as C does, also by zero."""
+    if divisor:
+        return dividend / divisor
+    return math.copysign(math.inf, dividend) if dividend else math.nan
+
+
 # The last argument of each is the result.
 _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "add.Scalar": operator.add,
@@ -26,7 +33,7 @@ _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "mul.Scalar": operator.mul,
     "floordiv.Scalar": operator.floordiv,
     "floordiv.int": operator.floordiv,
-    "truediv.Scalar": operator.truediv,
+    "truediv.Scalar": _quotient,
     "mod.Scalar": _remainder,
     "mod.int": _remainder,
     "neg.Scalar": operator.neg,

@@ -57,13 +57,15 @@ def _transposed(node: Node, _: object) -> str | None:
         return "transposed in one dimension"
     if set(bound["dilation"]) != {1}:
         return f"transposed with dilation {list(bound['dilation'])}"
-    return f"transposed with {bound['groups']} groups" if bound["groups"] > 1 else None
+    return f"transposed with {bound['groups']} groups" if bound["groups"] != 1 else None
 
 
 def _groups(node: Node, _: object) -> str | None:
     bound = bind(node)
     outputs, inputs = shape_of(bound["weight"])[:2]
     groups = bound["groups"]
+    if not isinstance(groups, int):
+        return "a number of groups that varies"
     if bound["transposed"] or len(shape_of(bound["input"])) == 3:
         return None
     if outputs == groups and inputs == 1:  # also a single channel: the runtime compares these sizes

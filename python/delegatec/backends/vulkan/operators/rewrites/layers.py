@@ -127,7 +127,7 @@ def _merged_groups(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
     weight = builder.facts.constant(bound["weight"])
     groups = bound["groups"]
-    if weight is None or groups == 1 or bound["transposed"]:
+    if weight is None or groups == 1 or not isinstance(groups, int) or bound["transposed"]:
         return None
     found = merge_groups(weight.detach(), groups)
     if found is None:
