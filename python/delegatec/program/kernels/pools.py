@@ -8,6 +8,7 @@ Slices are faster, too: in the stock runtime of ExecuTorch 1.4.1 the kernel take
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
@@ -18,12 +19,14 @@ from delegatec.edge.arguments import bind, read_results
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 from delegatec.edge.legalize.rules.windows import Windows, windows_of
-from delegatec.edge.legalize.value import Value
+from delegatec.edge.legalize.value import Value, arange
 
 aten = torch.ops.aten
 
 # The kernel computes larger windows.
 _MAX_SLICES: Final = 16
+# Positions below are numbers of float32.
+_EXACT: Final = 2**24
 
 
 def _max_pool2d(b: Builder, node: Node) -> list[Node | None] | None:
@@ -36,18 +39,30 @@ def _max_pool2d(b: Builder, node: Node) -> list[Node | None] | None:
     )
     if not is_small and not x.dtype.is_floating_point:
         return None
-    if 0 not in results:
-        return [None, _pooled(b, node, x)[1]]
     indices = None
     if not is_small or 1 in results:
         values, indices = _pooled(b, node, x)
+    if is_small and indices is not None and x.dtype.is_floating_point:
+        indices = _with_positions_of_nan(Value(b, indices), x, axes).node
+    if 0 not in results:
+        return [None, indices]
     if is_small:
-        rows = _maxima(x, x.rank - 2, axes[0])
-        values = _maxima(rows, x.rank - 1, axes[1])
+        values = _planes(x, axes)
     else:
         is_nan = Value(b, b.call(aten.isnan.default, x.node)).to(x.dtype)
         values = _pooled(b, node, is_nan)[0].gt(0).where(torch.nan, values)
     return [values.node, indices]
+
+
+def _with_positions_of_nan(indices: Value, x: Value, axes: Sequence[Windows]) -> Value:
+    """Replaces the indices of windows with NaN by that of the last one, as eager mode has."""
+    rows, columns = x.shape[-2:]
+    if rows * columns >= _EXACT:
+        return indices
+    position = arange(x.builder, rows * columns, torch.float32, start=1).view(rows, columns)
+    is_nan = Value(x.builder, x.builder.call(aten.isnan.default, x.node))
+    last = _planes(is_nan.where(position, 0.0), axes)
+    return last.gt(0.0).where((last - 1.0).to(torch.int64), indices)
 
 
 def _pooled(b: Builder, node: Node, x: Value) -> tuple[Value, Node]:
@@ -55,6 +70,11 @@ def _pooled(b: Builder, node: Node, x: Value) -> tuple[Value, Node]:
     pool = b.call(aten.max_pool2d_with_indices.default, x.node, *node.args[1:], val=node.meta["val"])
     values, indices = (b.call(operator.getitem, pool, i, val=val) for i, val in enumerate(node.meta["val"]))
     return Value(b, values), indices
+
+
+def _planes(x: Value, axes: Sequence[Windows]) -> Value:
+    """Returns the maxima of windows along the last two dimensions."""
+    return _maxima(_maxima(x, x.rank - 2, axes[0]), x.rank - 1, axes[1])
 
 
 def _maxima(x: Value, dim: int, axis: Windows) -> Value:

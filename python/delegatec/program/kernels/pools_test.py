@@ -65,6 +65,15 @@ def test_positions_are_those_of_the_kernel() -> None:
     assert_computes(program, F.max_pool2d(x, 2, return_indices=True), x)
 
 
+@pytest.mark.parametrize("name", POOLS)
+def test_positions_of_nan(name: str) -> None:
+    sizes, arguments = POOLS[name]
+    x = _images(*sizes)
+    program = _legal(lambda x: F.max_pool2d(x, *arguments, return_indices=True)[1], x)
+    assert aten.isnan.default in called(program)
+    assert_computes(program, F.max_pool2d(x, *arguments, return_indices=True)[1], x)
+
+
 @pytest.mark.parametrize(
     ("sizes", "window", "dynamic"),
     [((1, 1, 40, 40), 20, {}), ((1, 2, 8, 8), 2, {2: Dim("rows", min=4, max=9)})],

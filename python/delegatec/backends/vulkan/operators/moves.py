@@ -119,6 +119,8 @@ def _index_problem(node: Node) -> str | None:
 
 
 def _slice_problem(node: Node) -> str | None:
+    if isinstance(bind(node)["step"], Node):
+        return "the step varies"
     (start, end), size = sliced(node), bind(node)["self"].meta["val"].shape[bind(node)["dim"]]
     is_known = is_computable(start) and is_computable(end)
     if is_known and never_negative(start) and never_negative(size - end):
