@@ -101,7 +101,7 @@ class RandomRounding(TorchDispatchMode):
         self.fits_int32 = self.fits_int32 and fits_int32([args, result])
         if "max_pool" in name:
             self.maxima_finite &= not any(
-                bool((each == -math.inf).any()) for each in pytree.tree_leaves(result)
+                bool(((each == -math.inf) | each.isnan()).any()) for each in pytree.tree_leaves(result)
             )
         if name == "convolution" and args[8] > 1:
             self.groups_finite &= is_finite([args])

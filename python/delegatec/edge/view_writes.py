@@ -128,6 +128,8 @@ def _is_simple(builder: Builder, node: Node, roots: Mapping[Node, Node]) -> bool
 def _is_invertible(view: Node, whole: Node) -> bool:
     if not isinstance(view.target, OpOverload) or view.target._opname not in _INVERSES:
         return False
+    if view.meta["val"].dtype != whole.meta["val"].dtype:  # the bits as another dtype
+        return False
     is_static = all(type(size) is int for size in whole.meta["val"].shape)
     return is_static or _INVERSES[view.target._opname] is not _reshaped
 

@@ -125,6 +125,18 @@ def test_sizes_may_vary() -> None:
         assert_computes(program, function(x), x)
 
 
+def test_writes_to_the_bits_as_another_dtype() -> None:
+    """Torch makes them functional: the inverse of such a view has its dtype."""
+
+    def function(x: Tensor) -> Any:
+        bits = x.clone()
+        bits.view(torch.int32)[:, 1] = 7
+        bits.view(torch.int16)[1, 0].neg_()
+        return bits
+
+    assert_computes(edge(function, X), function(X), X)
+
+
 def _input(x: Tensor) -> Any:
     x[0] = 1
     return x * 2
