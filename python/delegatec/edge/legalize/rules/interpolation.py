@@ -89,7 +89,8 @@ def _cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) ->
     # a vector of one element is broadcast before its norm is computed
     x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))  # type: ignore[no-untyped-call]
     norms = [torch.linalg.vector_norm(each, 2, [dim], keepdim=True).clamp(min=eps) for each in (x, y)]
-    return ((x / norms[0]) * (y / norms[1])).sum(dim)
+    similarity: Tensor = ((x / norms[0]) * (y / norms[1])).sum(dim)
+    return similarity
 
 
 FUNCTIONS: FunctionTable = {
