@@ -144,9 +144,10 @@ def _position(value: Any) -> object:
         return hash(value.getstate())
     if isinstance(value, torch.Generator):
         return digest(value.get_state())
-    if isinstance(value, (numpy.random.Generator, numpy.random.RandomState)):
-        bits = value.bit_generator if isinstance(value, numpy.random.Generator) else value._bit_generator
-        return repr(bits.state)
+    if isinstance(value, numpy.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, numpy.random.RandomState):
+        return repr(value.get_state(legacy=False))
     if isinstance(value, GeneratorType):
         return value.gi_frame and (value.gi_frame.f_lasti, repr(value.gi_frame.f_locals))
     if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):
