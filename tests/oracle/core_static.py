@@ -90,6 +90,14 @@ STATIC = {
     "group_norm": of_module(lambda: nn.GroupNorm(3, 3), IMAGE),
     "layer_norm": of_module(lambda: nn.LayerNorm((3, 4), elementwise_affine=False), X),
     "rms_norm": of_module(lambda: nn.RMSNorm(4), X),
+    "norms_of_halves": of_function(
+        lambda x: (torch.linalg.vector_norm(x), F.normalize(x), F.cosine_similarity(x[0], x[1], dim=0)),
+        (noise(2, 300, 4) * 60).half(),
+    ),
+    "indices_of_nan": of_function(
+        lambda x: F.max_pool2d(x, 2, return_indices=True),
+        IMAGE.masked_fill(noise(1, 3, 8, 8, seed=1) > 0.3, torch.nan),
+    ),
     "norms_far_from_zero": of_function(functions.normalize, noise(3, 4, 40) + 10),
     "weight_norm": of_module(lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)), X),
     "softmaxes": of_function(

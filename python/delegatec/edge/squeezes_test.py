@@ -7,24 +7,16 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch.export import Dim, export
+from torch.export import Dim
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 from delegatec.edge.exported_checks import exported_problems
+from delegatec.edge.testing import export
 
 X = torch.ones(3, 1, 4)
 UP_TO_8 = Dim("rows", max=8)
 FROM_2 = Dim("rows", min=2, max=8)
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +37,7 @@ class Function(torch.nn.Module):
     ],
 )
 def test_a_size_that_may_be_1_is_an_error(function: Callable[[torch.Tensor], torch.Tensor], dim: int) -> None:
-    exported = export(Function(function), (X,), dynamic_shapes=({0: UP_TO_8},))
+    exported = export(function, X, dynamic_shapes=({0: UP_TO_8},))
     problems = exported_problems(exported)
     assert [problem.code for problem in problems] == ["DC205"]
     assert f"drops dimension {dim} of its operand" in problems[0].message
@@ -66,6 +58,6 @@ def test_a_size_that_may_be_1_is_an_error(function: Callable[[torch.Tensor], tor
     ],
 )
 def test_other_sizes_are_right(function: Callable[[torch.Tensor], torch.Tensor], rows: Dim) -> None:
-    exported = export(Function(function), (X,), dynamic_shapes=({0: rows},))
+    exported = export(function, X, dynamic_shapes=({0: rows},))
     assert not exported_problems(exported)
     to_edge(exported)

@@ -143,15 +143,13 @@ def _second_channel(builder: Builder, node: Node) -> Node | None:
     weight = builder.facts.constant(bound["weight"])
     if weight is None or weight.dim() != 4 or weight.shape[:2] != (1, 1) or bound["transposed"]:
         return None
-    wide = {
-        **bound,
-        "weight": builder.derived(bound["weight"], torch.cat([weight, torch.zeros_like(weight)])),
-    }
-    if bound["bias"] is not None:
-        bias = builder.facts.constant(bound["bias"])
-        if bias is None:
+    wide = dict(bound)
+    for name in ("weight", "bias") if bound["bias"] is not None else ("weight",):
+        value = builder.facts.constant(bound[name])
+        if value is None:
             return None
-        wide["bias"] = builder.derived(bound["bias"], torch.cat([bias, torch.zeros_like(bias)]))
+        value = value.detach()
+        wide[name] = builder.derived(bound[name], torch.cat([value, torch.zeros_like(value)]))
     both = Value(builder, builder.call(aten.convolution.default, *wide.values()))
     return both.slice(1, 0, 1).node
 
