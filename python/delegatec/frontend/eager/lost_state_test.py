@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.frontend.eager.state import bits
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 
@@ -235,13 +236,14 @@ def test_state(change: Callable[[Any, torch.Tensor], Any], name: str) -> None:
     assert problem.startswith(f"DC124: forward() changes {name!r}, on which later calls depend"), problem
 
 
-def test_state_that_a_position_determines() -> None:
+@pytest.mark.parametrize("position", [7, -7])
+def test_state_that_a_position_determines(position: int) -> None:
     def first_position(self: Any, x: torch.Tensor) -> torch.Tensor:
         if self.lazy is None:
             self.lazy = x * 2
         return x + self.lazy
 
-    (problem,) = problems(Stateful(first_position), torch.tensor([7]))
+    (problem,) = problems(Stateful(first_position), torch.tensor([position]))
     assert problem.startswith("DC124: forward() changes 'lazy', on which later calls depend"), problem
 
 
@@ -284,3 +286,8 @@ def test_initial_state_is_that_before_the_export() -> None:
     (program,) = export(Model(Stateful(written_in_place), (torch.ones(2),))).values()
     state = [value for name, value in program.constants.items() if "scale" not in name]
     assert state and all(torch.equal(value, torch.zeros(2)) for value in state)
+
+
+def test_bits_of_one_element_with_strides() -> None:
+    (number,) = torch.arange(4.0).view(2, 2)[1:, 1].split(1)
+    assert torch.equal(bits(number.as_strided((1,), (2,))), bits(torch.tensor([3.0])))
