@@ -31,14 +31,14 @@ _EXACT_NAMES: Final = (
 )
 # Sums of numbers with few digits are exact in any order.
 _PLAIN_SUMS_NAMES: Final = (
-    "sum mean prod nansum cumsum cumprod mm bmm addmm addmv addr addbmm baddbmm dot mv convolution"
+    "sum prod nansum cumsum cumprod mm bmm addmm addmv addr addbmm baddbmm dot mv convolution"
     " linear vdot scatter_add index_add einsum index_put avg_pool2d avg_pool3d avg_pool1d col2im"
     " remainder fmod floor_divide div lerp addcmul addcdiv _embedding_bag _embedding_bag_forward_only"
     " scatter_reduce"
 )
 # Results of these depend on the order of their terms, so that their operands are perturbed, too.
 _SUMS_NAMES: Final = (
-    "var var_mean std std_mean norm linalg_vector_norm logsumexp _softmax _log_softmax"
+    "mean var var_mean std std_mean norm linalg_vector_norm logsumexp _softmax _log_softmax"
     " native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit_no_training"
     " _adaptive_avg_pool2d adaptive_avg_pool1d upsample_bilinear2d upsample_bicubic2d upsample_linear1d"
     " upsample_trilinear3d _cdist_forward _euclidean_dist logcumsumexp _trilinear _fft_r2c _fft_c2c"
@@ -52,6 +52,8 @@ EXACT: Final = frozenset(_EXACT_NAMES.split())
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
 # Eager mode sums their squares in float64: results are numbers of float32 where the squares are not.
 _ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
+# Kernels multiply each term by alpha, or their sum: with an infinite one, NaN or an infinity.
+_SCALED_SUMS: Final = frozenset({"addmm", "addmv", "addr", "addbmm", "baddbmm"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
 # The series of eager mode has an error of that size, also in float64.
 _MATRIX_EXP: Final = 1e-11
@@ -72,6 +74,7 @@ class RandomRounding(TorchDispatchMode):
         self._random = torch.Generator().manual_seed(seed)
         # The first two runs round everything up, or down: a comparison of equal numbers has both results.
         self._direction = {0: 1.0, 1: -1.0}.get(seed)
+        self._scales_sums = seed % 2 == 1
         self._least = least
         self.largest = 0.0
         self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
@@ -111,6 +114,8 @@ class RandomRounding(TorchDispatchMode):
             self.squares_fit &= float(finite.square().sum()) < torch.finfo(torch.float32).max
         if name in ("_softmax", "_log_softmax"):
             self.maxima_finite &= not bool(result.isnan().any())
+        if name in _SCALED_SUMS and self._scales_sums and not math.isfinite(kwargs.get("alpha", 1)):
+            result = func(*args, beta=0) * kwargs["alpha"] + kwargs.get("beta", 1) * args[0]
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
             result = self._far_powers(result, *args)
         if "matrix_exp" in name:

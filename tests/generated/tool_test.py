@@ -92,6 +92,21 @@ def test_an_ill_conditioned_result_has_a_wide_tolerance() -> None:
     assert difference((make(X).exp().double() * 1e3).float(), value) == ""
 
 
+def test_an_infinite_factor_of_a_product_multiplies_terms_or_sums() -> None:
+    program = _program("torch.addmm({t}, {t}, torch.ones(4, 4), alpha=-math.inf)")
+    value = expected(program, {}, [CALL]).calls[0][0]
+    x = make(X)
+    assert difference(x + (x @ torch.ones(4, 4)) * -torch.inf, value) == ""
+    finite = expected(_program("torch.addmm({t}, {t}, torch.ones(4, 4), alpha=2)"), {}, [CALL]).calls[0][0]
+    assert difference(x, finite) != ""
+
+
+def test_a_mean_of_zero_is_zero_but_for_rounding() -> None:
+    program = _program("({t} * 0 + torch.tensor([1.0, 2.0, 0.0, -3.0])).mean(1).bool()")
+    value = expected(program, {}, [CALL]).calls[0][0]
+    assert difference(torch.ones(3, dtype=torch.bool), value) == ""
+
+
 def test_values_that_delegates_do_not_have_are_noted() -> None:
     """Integers beyond int32, and max pools of minus infinity only, also between inputs and results."""
     places = _program("{t}.long()", "({t} << 40)", "({t} >> 40)")
