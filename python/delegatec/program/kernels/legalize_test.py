@@ -41,6 +41,11 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "cumsum_of_no_dimension": (lambda x: x.cumsum(0), torch.tensor(2), None),
     "linear_of_a_vector": (lambda x: torch.nn.functional.linear(x, x[None]), X[0], "unsqueeze"),
     "negative_pad": (lambda x: torch.nn.functional.pad(x, (-1, 2, 1, -2), value=3.0), X, "slice"),
+    "pad_with_a_number_beyond_the_dtype": (
+        lambda x: torch.nn.functional.pad(x, (1, 0), value=-1),
+        torch.tensor([1, 8], dtype=torch.uint8),
+        None,
+    ),
     "narrow": (lambda x: aten.narrow_copy.default(x, -1, -2, 2), X, "slice"),
     "roll_of_all": (lambda x: x.roll(5), X, "view"),
     "wrapped_number": (lambda x: torch.clamp(x, -1, 2), torch.tensor([0, 7], dtype=torch.uint8), None),

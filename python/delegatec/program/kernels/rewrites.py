@@ -96,10 +96,12 @@ def _wrapped_numbers(*names: str) -> Rule:
 def _wrap(number: Any, to: torch.dtype) -> Any:
     if to.is_floating_point:
         return float(torch.tensor(number, dtype=to)) if isinstance(number, float) else number
-    info = torch.iinfo(to)
-    if not isinstance(number, int) or isinstance(number, bool) or info.min <= number <= info.max:
+    if to is torch.bool or type(number) not in (int, float) or not math.isfinite(number):
         return number
-    return (number - info.min) % (info.max - info.min + 1) + info.min
+    info = torch.iinfo(to)
+    if info.min <= number <= info.max:
+        return number
+    return (int(number) - info.min) % (info.max - info.min + 1) + info.min
 
 
 # A difference of bytes is a sum with -1.
@@ -234,10 +236,11 @@ def _linear(b: Builder, node: Node) -> Any:
 
 
 def _pad(b: Builder, node: Node) -> Node | None:
-    """The kernel rejects negative amounts, which crop."""
+    """The kernel rejects negative amounts, which crop, and integers that the dtype does not hold."""
     a = bind(node)
-    x, amounts = a["self"], a["pad"]
-    if not any(isinstance(amount, int) and amount < 0 for amount in amounts):
+    x, amounts, value = a["self"], a["pad"], _wrap(a["value"], dtype_of(node))
+    is_held = value == a["value"] or a["value"] != a["value"]
+    if is_held and not any(isinstance(amount, int) and amount < 0 for amount in amounts):
         return None
     for i in range(len(amounts) // 2):
         before, after = (max(-amount, 0) for amount in amounts[2 * i : 2 * i + 2])
@@ -245,7 +248,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
             dim = len(shape_of(x)) - 1 - i
             x = b.call(aten.slice.Tensor, x, dim, before, shape_of(x)[dim] - after)
     kept = [max(amount, 0) for amount in amounts]
-    return b.call(aten.constant_pad_nd.default, x, kept, a["value"], val=node.meta["val"])
+    return b.call(aten.constant_pad_nd.default, x, kept, value, val=node.meta["val"])
 
 
 def _hardtanh(b: Builder, node: Node) -> Node | None:
