@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "linear_of_a_vector": (lambda x: torch.nn.functional.linear(x, x[None]), X[0], "unsqueeze"),
     "negative_pad": (lambda x: torch.nn.functional.pad(x, (-1, 2, 1, -2), value=3.0), X, "slice"),
     "pad_with_a_number_beyond_the_dtype": (
-        lambda x: torch.nn.functional.pad(x, (1, 0), value=-1),
+        lambda x: (torch.nn.functional.pad(x, (-1, 0), value=-1), aten.constant_pad_nd(x, [1, 0], -1)),
         torch.tensor([1, 8], dtype=torch.uint8),
         None,
     ),
