@@ -26,8 +26,8 @@ from delegatec.edge.symbols import size_nodes
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
 _DOC: Final = (
-    "Unless it is of 1 x 1, a convolution has weights of int8, one scale per channel of the result and no "
-    "zero points, and is between values that are quantized to int8 of the full range"
+    "int8 convolution weights need int8 activations of the full range (1 x 1 excepted), one scale per output "
+    "channel, and zero point 0"
 )
 _HELP: Final = "quantize activations to int8, too, or do not quantize the convolution"
 
@@ -66,10 +66,10 @@ class VulkanLegality(Legality[Settings]):
         if is_pointwise(node) and weight.tensor.dtype == torch.int8:
             return None  # a product with a matrix
         layer = layer_of(node, self._constant)
-        reason = "of floating point" if layer is None else unsupported(layer)
+        reason = "and float activations" if layer is None else unsupported(layer)
         if reason is None:
             return None
-        return Rejection(node, "quantized", f"a convolution with a quantized weight, {reason}. {_DOC}", _HELP)
+        return Rejection(node, "quantized", f"a convolution with a quantized weight {reason}. {_DOC}", _HELP)
 
 
 class VulkanPartitioner(TablePartitioner[Settings]):

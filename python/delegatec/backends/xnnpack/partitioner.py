@@ -35,11 +35,11 @@ _HELP = (
     "int4, which may have groups of a multiple of 32 inputs"
 )
 
-_INDICES = "it computes whole numbers from whole numbers, which are computed outside of the delegate"
+_INDICES = "integer index arithmetic stays on the CPU: XNNPACK computes in floating point only"
 
 _DECIDES = "it computes a condition, and comparisons in the delegate depend on the CPU for NaN"
 
-_WIDE = "levels of more than 8 bits are not quantized and dequantized in the same delegate"
+_WIDE = "values of more than 8 bits must be quantized and dequantized in the same delegate"
 
 
 class XnnpackLegality(Legality[Settings]):
@@ -118,15 +118,17 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                 if not members.issuperset(others):
                     found[node] = Rejection(node, "boundary", _WIDE)
             elif node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
-                found[node] = Rejection(node, "boundary", "its levels have several scales")
+                found[node] = Rejection(node, "boundary", "its users dequantize it with different scales")
             elif is_of_bytes(node) and not reads_one_scale(node):
-                message = "its operand is also levels of another scale"
+                message = "its operand is also quantized with another scale"
                 found[node] = Rejection(node, "boundary", message)
         for node in nodes:
             # Alone, its numbers would be stored as float32 to be returned as they are.
             is_constant = node.target is DEQUANTIZE and bind(node)["input"].name in constants
             if is_constant and members.isdisjoint(node.users):
-                found[node] = Rejection(node, "boundary", "no call of the delegate reads the numbers")
+                found[node] = Rejection(
+                    node, "boundary", "its dequantized value has no user in this delegate"
+                )
         return list(found.values())
 
 

@@ -233,7 +233,7 @@ def _nan_limit(node: Node, _: object) -> str | None:
 _DEFINED: Final = KnownConstraint(
     "argument", "POW is defined for positive finite bases and finite exponents.", _unpredictable
 )
-_LIMITS: Final[Constraint] = Constraint("argument", "Limits are numbers.", _nan_limit)
+_LIMITS: Final[Constraint] = Constraint("argument", "Limits are constants, not tensors.", _nan_limit)
 
 ROWS: Final = (
     *(operator_row(name, _function(operation), VALUES) for name, operation in _FUNCTIONS.items()),

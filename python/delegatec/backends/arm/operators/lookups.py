@@ -271,18 +271,22 @@ def _partial(node: Node, _: object) -> str | None:
     return f"an index of shape {list(wanted)} for an operand of shape {list(shape)}"
 
 
-_SINGLE: Final = argument("indices", _is_single, "One index, of integers: others are positions in a view.")
+_SINGLE: Final = argument("indices", _is_single, "There is one index, of integers.")
 _IN_RANGE: Final = constraint.Constraint(
     "index", "Indices are not negative: GATHER and SCATTER have no others.", _may_be_negative
 )
 _UNIQUE: Final = constraint.Constraint(
-    "index", "One value has constant positions: others may be repeated, unlike those of SCATTER.", _repeats
+    "index",
+    "Several values have constant indices: others may repeat, which SCATTER does not define.",
+    _repeats,
 )
 _WHOLE: Final[Constraint] = constraint.Constraint(
-    "argument", "The index covers all other dimensions: others are positions in a view.", _partial
+    "argument", "The index covers all other dimensions.", _partial
 )
 _UNIQUE_IN_LINES: Final = constraint.Constraint("index", _UNIQUE.doc, _repeats_in_lines)
-_REPLACES: Final = argument("accumulate", lambda value: not value, "It replaces: SCATTER does not add.")
+_REPLACES: Final = argument(
+    "accumulate", lambda value: not value, "Values replace elements: SCATTER does not add."
+)
 
 ROWS: Final = (
     operator_row("index_select", _index_select, ALL),

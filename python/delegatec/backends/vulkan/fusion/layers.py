@@ -146,13 +146,13 @@ def unsupported(layer: Layer) -> str | None:
     channels = 1 if bound["transposed"] else 0
     blocks = [width for dim, width in enumerate(layer.weight.block) if dim != channels]
     if len(shape_of(layer.node)) != 4:
-        return "of sequences"
+        return "over a sequence"
     if shape_of(layer.node)[0] > MOST_IMAGES:
-        return f"of {shape_of(layer.node)[0]} images"
+        return f"and a batch of {shape_of(layer.node)[0]} images"
     if blocks != [size for dim, size in enumerate(shape) if dim != channels]:
-        return "with a weight that has several scales per channel of the result"
+        return "and several scales per output channel"
     if bound["transposed"] and (set(bound["dilation"]) != {1} or groups > 1):
-        return "transposed, with dilation or groups"
+        return "that is transposed, with dilation or groups"
     if groups > 1 and not is_depthwise(shape, groups) and not _has_blocks(shape, groups):
         levels = shape[0] * groups * shape[1]
         return f"in {groups} groups" if levels * shape[2] * shape[3] > MOST_MERGED else None

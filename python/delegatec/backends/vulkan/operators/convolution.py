@@ -102,10 +102,8 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         FLOATS,
         same_dtypes("the runtime does not promote."),
         rank_of("input", (3, 4), "the runtime convolves images and sequences."),
-        Constraint("batch", "One image: the shaders ignore the others.", _batch),
-        Constraint(
-            "argument", "Transposed convolutions are of images, without dilation and groups.", _transposed
-        ),
+        Constraint("batch", "The batch has one image: the shaders ignore others.", _batch),
+        Constraint("argument", "Transposed convolutions are 2-d, without dilation and groups.", _transposed),
         Constraint(
             "argument",
             "Groups are channels with kernels of 3 x 3 or 5 x 5, or have multiples of four channels: other "

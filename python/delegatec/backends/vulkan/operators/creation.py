@@ -145,7 +145,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "arange.start_step",
         tied(),
         NUMBERS,
-        Constraint("argument", "It counts from zero.", _other_start),
+        Constraint("argument", "The start is zero.", _other_start),
         result_dtypes(NUMBERS, "the runtime has shaders for these."),
         lower=_arange,
         computes=False,

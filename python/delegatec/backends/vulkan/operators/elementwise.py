@@ -70,10 +70,10 @@ def _no_promotion(node: Node, _: object) -> str | None:
     return f"{dtype_of(operands[0])} and the number {second}"
 
 
-_NUMBER: Final = Constraint("dtype", "A number does not change the dtype of the result.", _no_promotion)
+_NUMBER: Final = Constraint("dtype", "A scalar operand does not promote the tensor.", _no_promotion)
 _HAS_DIMENSION: Final = Constraint(
     "rank",
-    "The result has a dimension: the runtime cannot build others.",
+    "The result has a dimension: the runtime cannot build a tensor without dimensions.",
     lambda node, _: None if node.meta["val"].dim() else "rank 0",
 )
 _ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is a float32 in the runtime.")
@@ -102,7 +102,9 @@ _ORDERED: Final = Constraint(
     _reversed_bounds,
 )
 _SMALL_BOUNDS: Final = Constraint("argument", "Bounds of integers are float32 in the runtime.", _large_bounds)
-_FLOAT_RESULT: Final = result_dtypes(FLOATS, "the runtime computes it in floats only.", "convert to float32")
+_FLOAT_RESULT: Final = result_dtypes(
+    FLOATS, "the runtime computes it in floating point only.", "convert to float32"
+)
 
 
 def _signed_base(node: Node, _: object) -> str | None:
@@ -197,7 +199,7 @@ def _rows() -> Iterator[OperatorRow]:
         tied(),
         FLOATS | BOOLS,
         _FOUR,
-        result_dtypes(FLOATS, "the runtime selects floats only."),
+        result_dtypes(FLOATS, "the runtime selects floating point only."),
         Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
         _FULL_RANK,
         resizes=(),

@@ -140,8 +140,10 @@ def _movement(
     return operator_row(name, groups, dtypes, *constraints, lower=lower, computes=False, resizes=resizes)
 
 
-_SELECTED: Final = resizing("The index is in range, and such a size.", _index_problem)
-_SLICED: Final = resizing("Both ends are in range, and such sizes.", _slice_problem)
+_SELECTED: Final = resizing("The index is in range, and a sum, product or quotient of sizes.", _index_problem)
+_SLICED: Final = resizing(
+    "Start and end are in range, and sums, products or quotients of sizes.", _slice_problem
+)
 _PADDED: Final = resizing(
     "Padding is constant.",
     lambda node: "the padding varies" if any(isinstance(each, Node) for each in bind(node)["pad"]) else None,

@@ -76,7 +76,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             _memory,
             FLOATS,
             HAS_AXIS,
-            result_dtypes(FLOATS, "the runtime reduces floats only."),
+            result_dtypes(FLOATS, "the runtime reduces floating point only."),
             OWN_DTYPE,
             Constraint("argument", "At most two dimensions are reduced.", _many),
             lower=_reduce,

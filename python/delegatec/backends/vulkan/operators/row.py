@@ -122,7 +122,7 @@ def _computed_number(node: Node, _: object) -> str | None:
 
 
 KNOWN_NUMBERS: Final = Constraint(
-    "argument", "Numbers are known: the runtime reads those that it computes as sizes only.", _computed_number
+    "argument", "Scalars are constants: the runtime accepts computed ones as sizes only.", _computed_number
 )
 
 

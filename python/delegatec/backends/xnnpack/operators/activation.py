@@ -79,7 +79,7 @@ def _nan_bound(node: Node, _: object) -> str | None:
     return "a bound is NaN" if any(isinstance(each, float) and math.isnan(each) for each in bounds) else None
 
 
-_BOUNDS: Final = Constraint("argument", "Bounds are numbers: the runtime refuses NaN.", _nan_bound)
+_BOUNDS: Final = Constraint("argument", "Bounds are not NaN: the runtime rejects NaN.", _nan_bound)
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("relu", _relu),

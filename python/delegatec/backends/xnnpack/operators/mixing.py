@@ -61,13 +61,15 @@ def _varying_sizes(node: Node, _: object) -> str | None:
     return f"the sizes {[str(size) for size in sizes]}" if len(varying) > 1 else None
 
 
-_KNOWN: Final = KnownConstraint("constant", "Places are constants: XNNPACK has no lookups.", _computed_places)
+_KNOWN: Final = KnownConstraint("constant", "Indices are constants: XNNPACK has no gather.", _computed_places)
 _NEAR: Final = KnownConstraint(
     "constant",
-    "Places are a few ranges, or their number times the size is at most 2^20: a product selects them.",
+    "Constant indices form at most 24 ranges, or count x size <= 2^20: a one-hot product selects them.",
     _far_apart,
 )
-_DTYPE: Final = Constraint("dtype", "self is float16, float32 or bool: XNNPACK has no others.", _other_dtype)
+_DTYPE: Final = Constraint(
+    "dtype", "self is float16, float32 or bool: XNNPACK supports no other dtypes.", _other_dtype
+)
 _ONE_UNKNOWN: Final = Constraint(
     "dynamic-shape", "The size of the dimension is static, and at most one other varies.", _varying_sizes
 )

@@ -123,20 +123,20 @@ def _moving_range(node: Node, _: object) -> str | None:
 
 _ONE_UNKNOWN: Final = Constraint(
     "dynamic-shape",
-    "At most one size varies, or those that vary stay apart from others: the runtime infers one.",
+    "A reshape changes at most one dynamic dimension: the runtime infers one.",
     _unknown_sizes,
 )
 _FIXED_RANGE: Final = Constraint(
     "dynamic-shape", "The size of the dimension is static, or it is taken as a whole.", _moving_range
 )
 _COPIES: Final = Constraint(
-    "dynamic-shape", "A number of copies that varies is a size of a tensor, not computed.", _unknown_copies
+    "dynamic-shape", "A dynamic number of copies is the size of a tensor.", _unknown_copies
 )
-_STEP: Final = argument("step", lambda value: value == 1, "Neighbors are taken: XNNPACK has no step.")
+_STEP: Final = argument("step", lambda value: value == 1, "The step is 1: XNNPACK has no strided slice.")
 _GROWS: Final = argument(
     "pad",
     lambda pads: all(isinstance(each, int) and each >= 0 for each in pads),
-    "No padding is negative or varies.",
+    "Padding is constant and not negative.",
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (

@@ -158,13 +158,13 @@ def _other_windows(node: Node, _: object) -> str | None:
 POSITIONS: Final = (
     Constraint(
         "dynamic-shape",
-        "Where positions are used, those elements are of static sizes, and at most one other size varies.",
+        "Where indices are used, the reduced dimensions are static, and at most one other size is dynamic.",
         _varying_sizes,
         "make the size a constant of the model",
     ),
     Constraint(
         "argument",
-        "Positions are of two or more elements, and of fewer than 2^24, which float32 can count.",
+        "The dimension has 2 to 2^24 - 1 elements: indices are computed in float32.",
         _other_length,
     ),
 )
@@ -172,7 +172,7 @@ _NOTE: Final = "a pooling; NaN is not found"
 
 _SIDE_BY_SIDE: Final = Constraint(
     "argument",
-    "Positions are used, and windows lie side by side in a batch of static sizes: the runtime has no others.",
+    "Indices are used, windows do not overlap, and sizes are static: the runtime has no other form.",
     _other_windows,
 )
 

@@ -63,7 +63,7 @@ _SCALE: Final = Constraint(
 )
 _LEVELS: Final = constraint.Constraint[Facts](
     "levels",
-    "The levels are a constant.",
+    "The quantized values are a constant.",
     lambda node, facts: None if quantized_constant(node, facts.constant) else "levels that are computed",
 )
 

@@ -44,7 +44,7 @@ def _columns(node: Node, _: object) -> str | None:
 
 
 _LAST: Final = Constraint[object](
-    "argument", "The dimension is the last one: XNNPACK has no other.", _columns
+    "argument", "The dimension is the last one: XNNPACK has no softmax along others.", _columns
 )
 
 

@@ -74,7 +74,7 @@ def _nan_bounds(node: Node, _: object) -> str | None:
 
 _NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not order bools.", "convert to int32")
 _NO_NAN: Final = Constraint(
-    "argument", "No bound is NaN: what HardTanh makes of it is not documented.", _nan_bounds
+    "argument", "Bounds are not NaN: HardTanh does not document its result.", _nan_bounds
 )
 
 ROWS: Final = (

@@ -51,7 +51,9 @@ _FLOAT_FUNCTIONS: Final = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2"),
     *("log", "log10", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 )
-_FLOAT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph computes it in floats only.", "convert to float32")
+_FLOAT_RESULT: Final = result_dtypes(
+    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
+)
 _NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph does not compute bools.", "convert to int32")
 # pytorch/pytorch pull request 86615
 _EXACT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph's is inexact for integers, or lacks int64.")

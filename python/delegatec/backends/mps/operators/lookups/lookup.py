@@ -165,7 +165,7 @@ REPLACEMENTS: Final = (
             _ONE,
             Constraint(
                 "argument",
-                "It writes slices with the rank and dtype of the operand, at positions of rank 1.",
+                "Values have the rank and dtype of the operand, and the index has rank 1.",
                 _indexed_slices,
             ),
         ),

@@ -85,7 +85,7 @@ def _lower(name: str) -> Lower:
 _CONSTRAINTS: Final = (
     rank_at_most(4, "blocks are of four dimensions."),
     Constraint(
-        "levels", "Levels are int8 or uint8, of the full range; those of uint8 are only dequantized.", _range
+        "levels", "Quantized values are int8 or uint8 of the full range; uint8 is only dequantized.", _range
     ),
     Constraint("dtype", "The values are float32.", _float32),
     Constraint("argument", "The scale has an inverse in float32.", _scale),

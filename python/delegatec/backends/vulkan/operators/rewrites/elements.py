@@ -193,8 +193,8 @@ _FEW_DIMENSIONS: Final = (
         "where.self",
     ),
 )
-_FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floats."),)
-_FLOAT_RESULT: Final = (result_dtypes(FLOATS, "it is computed in floats."),)
+_FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floating point."),)
+_FLOAT_RESULT: Final = (result_dtypes(FLOATS, "it is computed in floating point."),)
 
 _BINARY: Final = tuple(
     overload(f"{name}.{kind}")

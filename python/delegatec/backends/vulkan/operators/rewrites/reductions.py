@@ -132,7 +132,7 @@ _EXTREMA: Final[dict[Any, Any]] = {
     aten.max.dim: (aten.amax.default, aten.argmax.default),
     aten.min.dim: (aten.amin.default, aten.argmin.default),
 }
-_FLOATS: Final = (operand_dtypes(FLOATS, "the runtime reduces floats."),)
+_FLOATS: Final = (operand_dtypes(FLOATS, "the runtime reduces floating point only."),)
 
 REWRITES: Final = (
     *(Rewrite(target, _kept, _FLOATS) for target in (aten.mean.dim, aten.sum.dim_IntList)),
