@@ -135,8 +135,8 @@ def _dilated(layer: Any, x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda layer, x: functional.conv2d(x, _weight(layer)), "of floating point"),
-        (lambda layer, x: functional.conv2d(dq(q(x)), _weight(layer)), "of floating point"),
+        (lambda layer, x: functional.conv2d(x, _weight(layer)), "float activations"),
+        (lambda layer, x: functional.conv2d(dq(q(x)), _weight(layer)), "float activations"),
         (lambda layer, x: dq(q(functional.conv2d(dq(q(x)), _weight(layer, 1)))), "several scales"),
         (
             lambda layer, x: dq(q(functional.conv_transpose2d(dq(q(x)), _weight(layer, 1), dilation=2))),
