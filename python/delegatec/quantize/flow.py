@@ -74,19 +74,22 @@ def quantize_model(
         if settings.is_static
         else _layered(methods, settings, state, announce)
     )
-    result = QuantizedModel()
     tensors = SharedTensors(state)
-    for graph, (method, program) in zip(graphs, methods.items(), strict=True):
+    made: dict[str, ExportedProgram] = {}
+    inputs: dict[str, dict[str, Levels]] = {}
+    outputs: dict[str, dict[int, Levels]] = {}
+    for method, graph in graphs:
+        program = methods[method]
         example = _example(program)
         if settings.quantize_io:
-            result.inputs[method], result.outputs[method] = quantize_boundary(graph, method)
-            example = _quantized_example(program, result.inputs[method])
+            inputs[method], outputs[method] = quantize_boundary(graph, method)
+            example = _quantized_example(program, inputs[method])
         tensors.share(graph)
         announce(f"tracing {method}")
         model = Model(graph, example[0], example[1], dynamic_shapes(program))
         # `quantize.accuracy` compares with the model in float.
-        (result.methods[method],) = export(model, samples=0).values()
-    return result
+        (made[method],) = export(model, samples=0).values()
+    return QuantizedModel({method: made[method] for method in methods}, inputs, outputs)
 
 
 def _layered(
@@ -94,15 +97,15 @@ def _layered(
     settings: Settings,
     state: Collection[str],
     announce: Callable[[str], None],
-) -> Iterator[GraphModule]:
-    """Yields a module for each method, whose layers have quantized weights; it needs no samples."""
+) -> Iterator[tuple[str, GraphModule]]:
+    """Yields each method and a module for it, whose layers have quantized weights; it needs no samples."""
     announce("folding constants")
     graphs = graphs_of(methods, state)
     check_model(methods, {}, settings, layer_problems(graphs, settings, state))
     for method, graph in graphs.items():
         announce(f"quantizing the weights of {method}")
         quantize_layers(graph, settings, state)
-        yield graph
+        yield method, graph
 
 
 def _observed(
@@ -111,8 +114,8 @@ def _observed(
     settings: Settings,
     state: Collection[str],
     announce: Callable[[str], None],
-) -> Iterator[GraphModule]:
-    """Yields a module for each method, whose activations have the ranges of samples."""
+) -> Iterator[tuple[str, GraphModule]]:
+    """Yields each method and a module for it, whose activations have the ranges of samples."""
     decomposed = {}
     for method, program in methods.items():
         announce(f"decomposing {method}")
@@ -120,8 +123,32 @@ def _observed(
             decomposed[method] = decompose(program, settings.float_operators)
     check_model(methods, decomposed, settings)
     observed = ObservedState(state)
-    for method in methods:
-        yield _quantize(decomposed.pop(method), samples[method], settings, state, observed, method, announce)
+    for method in _in_order_of_state(methods):
+        program = decomposed.pop(method)
+        graph = _quantize(program, samples[method], settings, state, observed, method, announce)
+        yield method, graph
+
+
+def _in_order_of_state(methods: Mapping[str, ExportedProgram]) -> list[str]:
+    """Returns the methods in the order in which they are observed.
+
+    It is the order of the model, but a method that only reads state follows the first one that writes to it:
+    the range of what it computes comes from values of real use, not from the initial ones.
+    """
+    written = {method: written_state([program]) for method, program in methods.items()}
+    state = frozenset().union(*written.values())
+    order, waiting, known = list[str](), list(methods), set[str]()
+    while waiting:
+        for method in waiting:
+            read = state & {*methods[method].graph_signature.inputs_to_buffers.values()}
+            if written[method] or not read or read & known:
+                break
+        else:
+            method = waiting[0]
+        waiting.remove(method)
+        order.append(method)
+        known |= written[method]
+    return order
 
 
 def _quantize(

@@ -158,6 +158,43 @@ def test_methods_share_their_state_and_no_other(name: str, tmp_path: Path) -> No
         assert signal_to_noise(exact, found) > least, method
 
 
+class Window(nn.Module):
+    """Scores of a window of samples, to which another method appends."""
+
+    window: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("window", torch.zeros(6, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layer(self.window) @ x.T
+        return result
+
+    def append(self, x: Tensor) -> Tensor:
+        self.window.copy_(torch.cat([self.window[1:], 10 * x]))
+        result: Tensor = self.layer(x)
+        return result
+
+
+def test_a_method_that_reads_state_is_observed_after_one_that_writes_it(tmp_path: Path) -> None:
+    rows: list[Sample] = [((row[None],), {}) for row in _ROWS]
+    x = _ROWS[:1]
+    methods = _loaded(Model(Window(), (x,), methods={"append": Method("append", (x,))}), tmp_path)
+    quantized = quantize_model(methods, {"forward": rows, "append": rows}, Settings())
+    assert list(quantized.methods) == ["forward", "append"]
+    programs = _stored(quantized, tmp_path)
+    run = {method: program.module(check_guards=False) for method, program in programs.items()}
+    module = Window()
+    with torch.no_grad():
+        for row in _ROWS:
+            module.append(row[None])
+            run["append"](row[None])
+        assert signal_to_noise(module(x), run["forward"](x)) > 25
+
+
 def test_a_weight_that_calls_write_to(tmp_path: Path) -> None:
     class Decaying(nn.Module):
         """Two layers of equal weights; each call halves one of them, another method reads both."""
