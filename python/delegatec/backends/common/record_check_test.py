@@ -46,7 +46,9 @@ def _run(pytester: pytest.Pytester, more: str = "") -> pytest.RunResult:
     (pytester.path / "operators" / "record.json").write_text(_RECORD.format(more=more))
     (pytester.path / "operators" / "first_test.py").write_text(_TEST.format(state="open"))
     (pytester.path / "others" / "second_test.py").write_text(_TEST.format(state="closed"))
-    return pytester.runpytest_inprocess("operators", "others", "-p", "record_options", "-p", "no:cacheprovider")
+    return pytester.runpytest_inprocess(
+        "operators", "others", "-p", "record_options", "-p", "no:cacheprovider"
+    )
 
 
 def test_recording_ends_with_the_tests_of_the_table(pytester: pytest.Pytester) -> None:
