@@ -13,7 +13,7 @@ from demo_backend.blob import read_blob
 from torch.export import export
 
 from delegatec.backends import builtin_backends
-from delegatec.delegation import HasDescription, HasNumInputs, PartitionView
+from delegatec.delegation import PartitionView
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.lowering import Lowered, lower
@@ -187,9 +187,8 @@ def test_an_option() -> None:
     assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["DC402"]
 
 
-def test_optional_parts() -> None:
-    assert isinstance(BACKEND, HasDescription)
-    assert isinstance(BACKEND.reference(blob_of(lowered(Layers("tan"))), []), HasNumInputs)
+def test_the_executor_knows_its_number_of_inputs() -> None:
+    assert BACKEND.reference(blob_of(lowered(Layers("tan"))), []).num_inputs == 1
 
 
 def test_the_description_has_an_instruction_a_line() -> None:

@@ -41,7 +41,7 @@ class ChosenBackend:
 
     def partitioner(self, rules: PartitionRules) -> Partitioner:
         """Returns its partitioner, under partition rules."""
-        partitioner = plugins.partitioner(self.backend, self.compile_specs)
+        partitioner = plugins.call(Backend.partitioner, self.backend, self.compile_specs)
         return partitioner if rules == PartitionRules() else RuledPartitioner(partitioner, rules)
 
 
@@ -212,4 +212,5 @@ def _options_of(
 
 def _choose(backend: Backend, options: Mapping[str, object]) -> ChosenBackend:
     settings = plugins.option_values(backend, options)
-    return ChosenBackend(backend, settings, plugins.compile_specs(backend, settings))
+    specs = plugins.call(Backend.compile_specs, backend, settings)
+    return ChosenBackend(backend, settings, tuple(specs))

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from delegatec.choice import PORTABLE as PORTABLE
 from delegatec.choice import choose_backends
 from delegatec.delegation import (
+    Backend,
     BackendRegistry,
     DelegationReport,
     OptionValue,
@@ -26,7 +27,7 @@ from delegatec.delegation import (
 from delegatec.delegation.partitioning.checks import query
 from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
 from delegatec.delegation.partitioning.rule_check import RuleCheck
-from delegatec.delegation.plugins import preserved_operators
+from delegatec.delegation.plugins import call
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
@@ -148,7 +149,7 @@ def lower(
         constant_methods=constant_methods,
     )
     preserved = {
-        name: [preserved_operators(chosen.backend) for chosen in several]
+        name: [call(Backend.preserved_operators, chosen.backend) for chosen in several]
         for name, several in choice.of_method.items()
     }
     every = {name: frozenset[OpOverload]().union(*sets) for name, sets in preserved.items()}

@@ -1,78 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of `ethos_u` that must fit each other, checked before anything is built.
 
-The tables repeat `accelerator.py` and `flags.py` of `python/delegatec/backends/arm/ethos_u`;
-//tests/rules:backends_test compares them.
+`delegatec.backends.arm.ethos_u` is the authority.
 """
 
+load(
+    ":compiler_tables.bzl",
+    "ETHOS_U_DEFAULTS",
+    "ETHOS_U_MEMORY_MODES",
+    "ETHOS_U_SYSTEMS",
+    "ETHOS_U_SYSTEMS_WITHOUT_DRAM",
+    "VELA_FLAGS",
+    "VELA_FLAGS_OF_THE_RULE",
+)
 load(":options.bzl", "did_you_mean", "fail_with")
-
-SYSTEMS = {
-    "u55": ["Ethos_U55_Deep_Embedded", "Ethos_U55_High_End_Embedded"],
-    "u65": ["Ethos_U65_Embedded", "Ethos_U65_Mid_End", "Ethos_U65_High_End", "Ethos_U65_Client_Server"],
-    "u85": [
-        "Ethos_U85_SYS_Flash_Low",
-        "Ethos_U85_SYS_Flash_High",
-        "Ethos_U85_SYS_DRAM_Low",
-        "Ethos_U85_SYS_DRAM_Mid",
-        "Ethos_U85_SYS_DRAM_High",
-    ],
-}
-
-MEMORY_MODES = [
-    "Sram_Only",
-    "Shared_Sram",
-    "Dedicated_Sram",
-    "Dedicated_Sram_256KB",
-    "Dedicated_Sram_384KB",
-    "Dedicated_Sram_512KB",
-]
-
-# Their second memory is flash.
-SYSTEMS_WITHOUT_DRAM = [
-    "Ethos_U55_Deep_Embedded",
-    "Ethos_U55_High_End_Embedded",
-    "Ethos_U65_Embedded",
-    "Ethos_U85_SYS_Flash_Low",
-    "Ethos_U85_SYS_Flash_High",
-]
-
-# Mark of a family -> the default system and memory mode.
-DEFAULTS = {
-    "u55": ("Ethos_U55_High_End_Embedded", "Shared_Sram"),
-    "u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
-    "u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
-}
-
-# Flag of Vela -> its values; none for a switch.
-FLAGS = {
-    "--arena-cache-size": ["INTEGER"],
-    "--cpu-tensor-alignment": ["16", "32", "64", "128", "256", "512", "1024", "2048", "4096"],
-    "--disable-buffering": [],
-    "--disable-cascading": [],
-    "--disable-chaining": [],
-    "--disable-fwd": [],
-    "--disable-ifm-reuse": [],
-    "--experimental-softmax-int16-neg-exp-range": ["NUMBER"],
-    "--force-symmetric-int-weights": [],
-    "--hillclimb-max-iterations": ["INTEGER"],
-    "--max-block-dependency": ["0", "1", "2", "3"],
-    "--optimise": ["Size", "Performance"],
-    "--recursion-limit": ["INTEGER"],
-    "--tensor-allocator": ["LinearAlloc", "Greedy", "HillClimb"],
-}
-
-# Flag -> what determines it.
-FLAGS_OF_THE_RULE = {
-    "--accelerator-config": "the option accelerator",
-    "--config": "the option config",
-    "--cop-format": "the runtime, which reads COP1",
-    "--memory-mode": "the option memory_mode",
-    "--output-dir": "the build",
-    "--output-format": "the runtime, which reads the raw format",
-    "--separate-io-regions": "the runtime, which reads COP1",
-    "--system-config": "the option system_config",
-}
 
 def check_ethos_u_options(label, options, defaults):
     """Fails unless Vela has the flags, and the system and the memory mode exist for the accelerator.
@@ -95,8 +36,8 @@ def check_ethos_u_options(label, options, defaults):
         return
     accelerator = options.get("accelerator") or defaults["accelerator"].default
     for name, valid in [
-        ("system_config", SYSTEMS[accelerator.split("-")[1]]),
-        ("memory_mode", MEMORY_MODES),
+        ("system_config", ETHOS_U_SYSTEMS[accelerator.split("-")[1]]),
+        ("memory_mode", ETHOS_U_MEMORY_MODES),
     ]:
         value = options.get(name)
         if value and value not in valid:
@@ -107,10 +48,10 @@ def check_ethos_u_options(label, options, defaults):
                 expected = " or ".join(valid),
                 help = did_you_mean(value, valid) or "a board's own names are those of its option \"config\"",
             )
-    system, mode = DEFAULTS[accelerator.split("-")[1]]
+    system, mode = ETHOS_U_DEFAULTS[accelerator.split("-")[1]]
     system = options.get("system_config") or system
     chosen = options.get("memory_mode") or mode
-    if system in SYSTEMS_WITHOUT_DRAM and chosen.startswith("Dedicated_Sram"):
+    if system in ETHOS_U_SYSTEMS_WITHOUT_DRAM and chosen.startswith("Dedicated_Sram"):
         fail_with(
             label,
             "DC402",
@@ -119,7 +60,7 @@ def check_ethos_u_options(label, options, defaults):
                 "" if options.get("memory_mode") else ", the default,",
                 system,
             ),
-            expected = " or ".join([each for each in MEMORY_MODES if not each.startswith("Dedicated_Sram")]),
+            expected = " or ".join([each for each in ETHOS_U_MEMORY_MODES if not each.startswith("Dedicated_Sram")]),
         )
 
 def _check_flags(label, text):
@@ -143,16 +84,16 @@ def _check_flags(label, text):
                 "DC402",
                 "option \"extra_flags\" cannot be \"%s\": %s" % (text, problem),
                 expected = expected,
-                help = did_you_mean(flag, FLAGS.keys()) if flag not in FLAGS else "",
+                help = did_you_mean(flag, VELA_FLAGS.keys()) if flag not in VELA_FLAGS else "",
             )
 
 def _flag_problem(flag, equals, value):
     """Returns what is wrong with a flag, if anything, and what is valid."""
-    if flag in FLAGS_OF_THE_RULE:
-        return "%s is determined by %s" % (flag, FLAGS_OF_THE_RULE[flag]), "flags that the rule does not set"
-    if flag not in FLAGS:
-        return "unknown flag \"%s\"" % flag, ", ".join(FLAGS)
-    values = FLAGS[flag]
+    if flag in VELA_FLAGS_OF_THE_RULE:
+        return "%s is determined by %s" % (flag, VELA_FLAGS_OF_THE_RULE[flag]), "flags that the rule does not set"
+    if flag not in VELA_FLAGS:
+        return "unknown flag \"%s\"" % flag, ", ".join(VELA_FLAGS)
+    values = VELA_FLAGS[flag]
     if not values:
         return ("%s has no value" % flag if equals else ""), flag
     if values == ["INTEGER"]:

@@ -4,43 +4,19 @@
 `delegatec.quantize.settings` is the authority.
 """
 
+load(":compiler_tables.bzl", "QUANTIZATION_CHOICES", "QUANTIZATION_NEEDS")
 load(":options.bzl", "did_you_mean", "problem")
 
-# Setting -> its values, the default first. //tests/rules:backends_test compares the tables.
-CHOICES = {
-    "activation": ["int8", "int16", "dynamic_int8", "float"],
-    "weight": ["int8", "int4", "float16"],
-    "weight_scales": ["channel", "tensor"],
-    "ranges": ["affine", "symmetric"],
-    "observer": ["histogram", "minmax"],
-    "inner": ["same", "int16"],
-}
-
-# Values of `activation` that need samples.
-STATIC = ["int8", "int16"]
-
-# A setting that is not empty, or one of its values, needs one of these values of another setting.
-NEEDS = [
-    ("group_size", "activation", ["dynamic_int8", "float"]),
-    ("group_size", "weight", ["int8", "int4"]),
-    ("group_size", "weight_scales", ["channel"]),
-    ("weight = float16", "activation", ["float"]),
-    ("weight_scales = tensor", "weight", ["int8", "int4"]),
-    ("ranges = symmetric", "activation", ["int8", "int16"]),
-    ("observer = minmax", "activation", ["int8", "int16"]),
-    ("inner = int16", "activation", ["int8", "int16"]),
-    ("quantize_io", "activation", ["int8", "int16"]),
-    ("calibration", "activation", ["int8", "int16"]),
-    ("calibration_entry", "activation", ["int8", "int16"]),
-]
-
 def with_settings(attributes):
-    """Returns attributes with those of the settings in `CHOICES`, without their check, in alphabetical order.
+    """Returns attributes with those of the settings, without their check, in alphabetical order.
 
     Args:
         attributes: dict of the rule's other attributes.
     """
-    settings = {name: attr.string(default = CHOICES[name][0], doc = _DOCS[name]) for name in CHOICES}
+    settings = {
+        name: attr.string(default = choices[0], doc = _DOCS[name])
+        for name, choices in QUANTIZATION_CHOICES.items()
+    }
     found = dict(attributes, **settings)
     return {name: found[name] for name in sorted(found)}
 
@@ -54,7 +30,7 @@ def setting_problems(attributes):
         A `problem` for each unknown value, and each that does not fit another one.
     """
     problems = []
-    for name, choices in CHOICES.items():
+    for name, choices in QUANTIZATION_CHOICES.items():
         value = getattr(attributes, name)
         if value not in choices:
             problems.append(problem(
@@ -75,11 +51,11 @@ def setting_problems(attributes):
             "group_size = %d is not a group of inputs" % attributes.group_size,
             expected = "2 or more inputs of linear layers, such as 32, or 0 for all inputs",
         ))
-    for setting, other, needed in NEEDS:
+    for setting, other, needed in QUANTIZATION_NEEDS:
         name, _, value = setting.partition(" = ")
         own, found = getattr(attributes, name), getattr(attributes, other)
         is_set = own == value if value else own > 0 if type(own) == "int" else bool(own)
-        if is_set and found in CHOICES[other] and found not in needed:
+        if is_set and found in QUANTIZATION_CHOICES[other] and found not in needed:
             shown = "%s = \"%s\"" % (name, value) if value else "%s = %d" % (name, own) if type(own) == "int" else name
             problems.append(problem(
                 "DC136",

@@ -2,12 +2,13 @@
 """`quantized_program`: quantizes an exported program, by samples of its inputs or without any."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
+load(":compiler_tables.bzl", "QUANTIZATION_CHOICES", "QUANTIZATION_STATIC")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with", "fail_with_all")
 load(":python_paths.bzl", "import_roots", "merged_python", "source_roots")
-load(":quantization.bzl", "CHOICES", "STATIC", "setting_problems", "with_settings")
+load(":quantization.bzl", "setting_problems", "with_settings")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _check_samples(ctx):
@@ -15,7 +16,7 @@ def _check_samples(ctx):
     attributes = ctx.attr
     if attributes.calibration_entry:
         check_entry(ctx, "calibration_entry", attributes.calibration_entry)
-    elif not attributes.calibration and attributes.activation in STATIC:
+    elif not attributes.calibration and attributes.activation in QUANTIZATION_STATIC:
         fail_with(
             ctx.label,
             "DC132",
@@ -54,7 +55,7 @@ def _quantized_program_impl(ctx):
         args.add(str(ctx.attr.seed), format = "--seed=%s")
         roots = source_roots(ctx) + roots
     args.add_all(roots, format_each = "--import-path=%s", uniquify = True)
-    for name in sorted(CHOICES):
+    for name in sorted(QUANTIZATION_CHOICES):
         args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
     if ctx.attr.group_size:
         args.add(ctx.attr.group_size, format = "--group-size=%s")

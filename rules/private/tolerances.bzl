@@ -4,10 +4,8 @@
 `delegatec.samples.tolerances` is the authority.
 """
 
+load(":compiler_tables.bzl", "TOLERANCE_DTYPES")
 load(":options.bzl", "did_you_mean", "problem")
-
-# Names of dtypes that a tolerance may be given for. //tests/rules:backends_test compares.
-DTYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8"]
 
 _NUMBER = "a number of at least 0, such as \"1e-3\""
 
@@ -48,12 +46,12 @@ def tolerance_problems(atol, rtol, seeds, tolerances, minimum_snr_db, exported):
             expected = "a program of a quantized_program without quantize_io, whose exported_program has samples, or no minimum_snr_db",
         ))
     for dtype, value in tolerances.items():
-        if dtype not in DTYPES:
+        if dtype not in TOLERANCE_DTYPES:
             problems.append(problem(
                 "DC514",
                 "tolerances names the dtype \"%s\"" % dtype,
-                expected = ", ".join(DTYPES),
-                help = did_you_mean(dtype, DTYPES),
+                expected = ", ".join(TOLERANCE_DTYPES),
+                help = did_you_mean(dtype, TOLERANCE_DTYPES),
             ))
         parts = value.split(",")
         if len(parts) > 2 or [part for part in parts if not _is_number(part)]:

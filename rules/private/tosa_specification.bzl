@@ -1,40 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Specifications of TOSA graphs, checked before anything is built.
 
-The tables repeat `python/delegatec/backends/arm/specification.py`; //tests/rules:backends_test compares them.
+`delegatec.backends.arm.specification` is the authority.
 """
 
+load(":compiler_tables.bzl", "TOSA_EXTENSIONS", "TOSA_LATER", "TOSA_MARKS", "TOSA_RENAMED")
 load(":options.bzl", "did_you_mean", "fail_with")
 
-# Extension -> the profile that it extends, if it is one.
-EXTENSIONS = {
-    "bf16": "fp",
-    "blockscale_ue5m3": "fp",
-    "cf": "",
-    "doubleround": "int",
-    "fft": "fp",
-    "fp8e4m3": "fp",
-    "fp8e5m2": "fp",
-    "inexactround": "int",
-    "int16": "int",
-    "int4": "int",
-    "int64": "",
-    "mxfp": "fp",
-    "mxfp_conv": "fp",
-    "random": "fp",
-    "shape": "",
-    "var": "",
-}
-
-# Extensions since version 1.1.
-LATER = ["blockscale_ue5m3", "int64", "mxfp", "mxfp_conv", "random", "shape"]
-
-MARKS = ["u55", "u65", "u85"]
-
-# Profiles of version 0.80 -> those of 1.0.
-RENAMED = {"bi": "INT", "mi": "INT+FP"}
-
-_WORDS = ["int", "fp", "8k"] + EXTENSIONS.keys() + MARKS + RENAMED.keys()
+_WORDS = ["int", "fp", "8k"] + TOSA_EXTENSIONS.keys() + TOSA_MARKS + TOSA_RENAMED.keys()
 
 def check_tosa_specification(label, text):
     """Fails unless a text is a specification of TOSA graphs.
@@ -53,7 +26,7 @@ def check_tosa_specification(label, text):
             "DC402",
             "option \"specification\" cannot be \"%s\": %s" % (text, "; ".join(problems)),
             expected = "TOSA-1.0 with profiles and extensions, such as TOSA-1.0+INT, TOSA-1.0+INT+FP or TOSA-1.0+INT+int16",
-            help = did_you_mean(unknown[0], EXTENSIONS.keys()) if unknown else "",
+            help = did_you_mean(unknown[0], TOSA_EXTENSIONS.keys()) if unknown else "",
         )
 
 def _version(head):
@@ -66,23 +39,23 @@ def _version(head):
 def _problems(version, words):
     """Returns what is wrong with the words after the version."""
     if version == "0.80":
-        renewed = [RENAMED.get(word, word.upper() if word in ("int", "fp") else word) for word in words]
+        renewed = [TOSA_RENAMED.get(word, word.upper() if word in ("int", "fp") else word) for word in words]
         return ["it is of version 0.80; write %s for graphs of 1.0" % "+".join(["TOSA-1.0"] + (renewed or ["INT"]))]
     problems = [] if version in ("1.0", "1.1") else ["version %s is not 1.0 or 1.1" % version]
     profiles = [each for each in ("int", "fp") if each in words]
-    problems += ["the profile %s is %s since version 1.0" % (word.upper(), RENAMED[word]) for word in words if word in RENAMED]
-    if not profiles and not [word for word in words if word in RENAMED]:
+    problems += ["the profile %s is %s since version 1.0" % (word.upper(), TOSA_RENAMED[word]) for word in words if word in TOSA_RENAMED]
+    if not profiles and not [word for word in words if word in TOSA_RENAMED]:
         problems.append("it has no profile, INT or FP")
     for word in words:
-        if word in EXTENSIONS:
-            needed = EXTENSIONS[word]
+        if word in TOSA_EXTENSIONS:
+            needed = TOSA_EXTENSIONS[word]
             if profiles and needed and needed not in profiles:
                 problems.append("%s extends the profile %s, which is absent" % (word, needed.upper()))
-            if word in LATER and version == "1.0":
+            if word in TOSA_LATER and version == "1.0":
                 problems.append("the extension %s needs version 1.1" % word)
         elif word not in _WORDS:
             problems.append("unknown extension \"%s\"" % word)
-    marks = [mark for mark in MARKS if mark in words]
+    marks = [mark for mark in TOSA_MARKS if mark in words]
     if len(marks) > 1:
         problems.append("it is for %s at once" % " and ".join(marks))
     if marks and "fp" in profiles:

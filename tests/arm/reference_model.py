@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
 from unittest.mock import patch
 
 import torch
@@ -23,7 +22,7 @@ from delegatec.delegation.registry import BackendRegistry
 from tests.arm.tosa_tools import UnpredictableError, check, run
 
 
-class ModelExecutor:
+class ModelExecutor(ReferenceExecutor):
     """Runs a graph in the reference model.
 
     Args:
@@ -34,7 +33,7 @@ class ModelExecutor:
         InvalidGraphError: with the messages of tosa-opt.
     """
 
-    converts_outputs: Final = True
+    converts_outputs = True
 
     def __init__(self, graph: bytes, specification: TosaSpecification) -> None:
         check(graph, specification)

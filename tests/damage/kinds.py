@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from delegatec.backends import builtin_backends
 from delegatec.cli.main import run_verb
-from delegatec.delegation import plugins
+from delegatec.delegation import Backend, plugins
 from delegatec.frontend import archive
 from delegatec.frontend.export import export, export_with_samples
 from delegatec.frontend.model import Model
@@ -189,7 +189,7 @@ def _blob_reader(delegate: Any, name: str) -> Reader:
     def read(path: str) -> None:
         backend = next(each for each in builtin_backends() if each.id == delegate.id)
         blob = memoryview(Path(path).read_bytes())
-        plugins.graph(backend, blob)
+        plugins.call(Backend.graph, backend, blob)
         executor = plugins.executor(backend, blob, delegate.compile_specs, program.named_bytes())
         executor([X])
 

@@ -22,7 +22,3 @@ def workspace(
     make_workspace(tmp_path)
     monkeypatch.chdir(tmp_path)
     return Workspace(tmp_path, capfd)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record-messages", action="store_true", help="write the messages of all mistakes")

@@ -261,7 +261,9 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         "no module named 'npu'",
         flags=("--backend=npu:BACKEND",),
     ),
-    lower("names a function as a plug-in", "DC403", "it lacks id", flags=("--backend=json:loads",)),
+    lower(
+        "names a function as a plug-in", "DC403", "which is not a backend", flags=("--backend=json:loads",)
+    ),
     lower(
         "blocks an unknown operator",
         "DC412",

@@ -40,7 +40,19 @@ MODULES: Final[tuple[Mistake, ...]] = (
         "leaves the attribute empty", "DC403", "'BACKEND' of module 'npu' is None", text="BACKEND = None\n"
     ),
     module("names a class", "DC403", "BACKEND()", text="class BACKEND: pass\n"),
-    module("forgets members", "DC403", "it lacks id, name", text="BACKEND = object()\n"),
+    module(
+        "forgets the base class", "DC403", "is a Npu, which is not", text="class Npu: pass\nBACKEND = Npu()\n"
+    ),
+    module(
+        "forgets a member",
+        "DC403",
+        "abstract class Npu",
+        "npu.py:5",
+        text="from delegatec.delegation import Backend\n"
+        "class Npu(Backend):\n"
+        "    partitioner = preprocess = print\n\n"
+        "BACKEND = Npu()\n",
+    ),
     plugin(
         "takes the name of another backend", "DC403", "'mps' is already registered", source="name = 'mps'"
     ),
@@ -66,19 +78,19 @@ MEMBERS: Final[tuple[Mistake, ...]] = (
     plugin(
         "returns specs as strings",
         "DC411",
-        "a tuple of str",
+        "a list of str",
         source="def compile_specs(self, options):\n    return ['fast']",
     ),
     plugin(
         "preserves operators by name",
         "DC411",
-        "a frozenset of str",
+        "a list of str",
         source="def preserved_operators(self):\n    return ['aten.silu']",
     ),
     plugin(
         "preserves one operator",
-        "DC410",
-        "preserved_operators",
+        "DC411",
+        "returned a OpOverload",
         source="def preserved_operators(self):\n    return torch.ops.aten.silu.default",
     ),
     plugin(

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from torch._ops import OpOverload
-
 from delegatec.delegation import (
+    Backend,
     CompileSpec,
     OptionSpec,
     PartitionView,
@@ -22,22 +21,18 @@ from demo_backend.preprocess import preprocess
 from demo_backend.reference import DemoExecutor
 
 
-class DemoBackend:
-    """See `delegatec.delegation.Backend`."""
+class DemoBackend(Backend):
+    """A backend for the demo's device."""
 
-    id: Final = "MappingDemoBackend"
-    name: Final = "mapping_demo"
-    options: Final[Mapping[str, OptionSpec]] = {
+    id = "MappingDemoBackend"
+    name = "mapping_demo"
+    options: Mapping[str, OptionSpec] = {
         "tan": OptionSpec(("split", "leave"), "split", "leave keeps every tan on the portable kernels"),
     }
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         """Returns the options that the program stores, and that `partitioner` and `preprocess` receive."""
         return [CompileSpec("tan", resolve_options(self.name, self.options, options)["tan"].encode())]
-
-    def preserved_operators(self) -> frozenset[OpOverload]:
-        """None: it supports convolution, relu and tan as they are in the edge program."""
-        return frozenset()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> DemoPartitioner:
         """Returns the partitioner, which selects the supported nodes."""
@@ -48,7 +43,7 @@ class DemoBackend:
         return preprocess(view)
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        """Returns a function that runs a blob on the host, from the blob alone."""
+        """Returns an executor that runs a blob on the host, from the blob alone."""
         return DemoExecutor(read_blob(blob))
 
     def describe(self, blob: memoryview) -> str:

@@ -9,12 +9,19 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.delegation import CompileSpec, DelegationSpec, Partitioning, Rejection, convex_groups
+from delegatec.delegation import (
+    CompileSpec,
+    DelegationSpec,
+    Partitioner,
+    Partitioning,
+    Rejection,
+    convex_groups,
+)
 from delegatec.edge import EdgeProgram
 from demo_backend.operators import CONVOLUTION, RELU, TAN, Convolution
 
 
-class DemoPartitioner:
+class DemoPartitioner(Partitioner):
     """Takes convolutions followed by a relu, and tan.
 
     Args:

@@ -8,15 +8,12 @@ from typing import Final
 
 import torch
 
+from delegatec.delegation import ReferenceExecutor
 from demo_backend.blob import Blob, Instruction
 
 
-class DemoExecutor:
-    """See `delegatec.delegation.ReferenceExecutor`.
-
-    Attributes:
-        num_inputs: number of inputs among a delegate's arguments.
-    """
+class DemoExecutor(ReferenceExecutor):
+    """Runs one blob."""
 
     def __init__(self, blob: Blob) -> None:
         self.num_inputs = blob.num_inputs

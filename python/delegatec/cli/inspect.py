@@ -90,7 +90,7 @@ def _program(arguments: argparse.Namespace) -> str:
 
 def _program_json(arguments: argparse.Namespace) -> str:
     """Returns the contents as JSON; with --blobs, delegates with a graph have it."""
-    from delegatec.delegation import blob_graph_json, plugins
+    from delegatec.delegation import Backend, blob_graph_json, plugins
     from delegatec.report.inspection import inspect_program
 
     contents = dataclasses.asdict(inspect_program(arguments.file))
@@ -98,7 +98,7 @@ def _program_json(arguments: argparse.Namespace) -> str:
         found = _delegates(arguments.file, registry_of(arguments), arguments.debug_map)
         described = {method["name"]: method["delegates"] for method in contents["methods"]}
         for method, index, delegate, backend, labels in found:
-            graph = backend and plugins.graph(backend, delegate.blob)
+            graph = backend and plugins.call(Backend.graph, backend, delegate.blob)
             if graph:
                 described[method][index]["graph"] = blob_graph_json(graph, labels)
     return _json(contents)

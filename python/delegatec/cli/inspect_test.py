@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from torch.export import export
 
 from delegatec import backends
 from delegatec.cli.main import run_verb
+from delegatec.delegation.testing import EagerBackend
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend import archive
 from delegatec.lowering import lower
@@ -79,10 +79,8 @@ def test_something_else(files: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (code, out) == (1, "") and "error DC350" in err
 
 
-class _Describing:
+class _Describing(EagerBackend):
     """A backend whose blobs have a magic of four letters."""
-
-    id = "Describing"
 
     def describe(self, blob: memoryview) -> str:
         if bytes(blob[4:8]) != b"BLOB":
@@ -91,8 +89,7 @@ class _Describing:
 
 
 def test_blob(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    backend: Any = _Describing()
-    monkeypatch.setattr(backends, "builtin_backends", lambda: [backend])
+    monkeypatch.setattr(backends, "builtin_backends", lambda: [_Describing("Describing")])
     code, out, _ = _inspect(capsys, str(files / "other"))
     assert (code, out) == (0, "blob for Describing, 17 B\na graph of one node\n")
     code, out, _ = _inspect(capsys, str(files / "other"), "--format", "json")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import torch
 from torch._ops import OpOverload
@@ -18,125 +18,48 @@ from delegatec.delegation.protocol.backend import (
     OptionSpec,
     OptionValue,
     PreprocessResult,
-    ReferenceExecutor,
-)
-from delegatec.delegation.protocol.capabilities import (
-    ConvertsBoundary,
-    ConvertsOutputs,
-    HasDescription,
-    HasGraph,
-    HasNamedData,
-    HasNumInputs,
-    HasPasses,
-    KeepsState,
-    LacksScalars,
-    OrdersBoundary,
-    ReadsBlob,
 )
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
+from delegatec.delegation.protocol.executor import ReferenceExecutor
 from delegatec.delegation.protocol.mapping import check_mapping
 from delegatec.delegation.protocol.options import resolve_options
-from delegatec.delegation.protocol.partitioner import Partitioner, is_partitioner
+from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
 from delegatec.delegation.protocol.view import PartitionView
-from delegatec.edge.passes.pass_manager import Pass
 
+_P = ParamSpec("_P")
 _Result = TypeVar("_Result")
+
+
+def call(
+    method: Callable[Concatenate[Backend, _P], _Result],
+    backend: Backend,
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> _Result:
+    """Calls a method of a backend and checks the result.
+
+    Args:
+        method: the method of the base class, such as `Backend.passes`.
+        backend: the backend.
+        *args: the other arguments of the method.
+        **kwargs: its keyword arguments.
+
+    Raises:
+        DelegatecError: DC410, the plug-in raises something other than a DelegatecError; DC411, the result is
+            not valid.
+    """
+    name = method.__name__
+    result: _Result = _checked(backend, name, lambda: getattr(backend, name)(*args, **kwargs))
+    return result
 
 
 def option_values(backend: Backend, given: Mapping[str, object]) -> dict[str, OptionValue]:
     """Returns the value of each option of a backend; see `resolve_options`."""
-    declared = _call_member(
-        backend,
-        "options",
-        lambda: backend.options,
-        lambda found: _is_dict_of(found, OptionSpec),
-        "a dict from names to OptionSpec",
-    )
+    declared = _checked(backend, "options", lambda: backend.options)
     with attribute_errors(backend, f"options of backend {backend.id}"):
         return resolve_options(backend.name, declared, given)
-
-
-def compile_specs(backend: Backend, options: Mapping[str, Any]) -> tuple[CompileSpec, ...]:
-    """See `Backend.compile_specs`."""
-    return _call_member(
-        backend,
-        "compile_specs",
-        lambda: tuple(backend.compile_specs(options)),
-        lambda found: _all(found, CompileSpec),
-        "a list of CompileSpec",
-    )
-
-
-def preserved_operators(backend: Backend) -> frozenset[OpOverload]:
-    """See `Backend.preserved_operators`."""
-    return _call_member(
-        backend,
-        "preserved_operators",
-        lambda: frozenset(backend.preserved_operators()),
-        lambda found: _all(found, OpOverload),
-        "a set of overloads of operators, such as torch.ops.aten.silu.default",
-    )
-
-
-def partitioner(backend: Backend, specs: Sequence[CompileSpec]) -> Partitioner:
-    """See `Backend.partitioner`."""
-    return _call_member(
-        backend,
-        "partitioner",
-        lambda: backend.partitioner(specs),
-        is_partitioner,
-        "an object with a method partition(program)",
-    )
-
-
-def passes(backend: Backend, view: PartitionView, specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-    """See `HasPasses.passes`; none for a backend without passes."""
-    if not isinstance(backend, HasPasses):
-        return ()
-    return _call_member(
-        backend,
-        "passes",
-        lambda: tuple(backend.passes(view, specs)),
-        lambda found: all(map(callable, found)),
-        "a list of functions that edit an edge program",
-    )
-
-
-def keeps(backend: Backend, initial: torch.Tensor) -> bool:
-    """Whether a delegate can keep a buffer with an initial value; see `KeepsState`."""
-    if not isinstance(backend, KeepsState):
-        return False
-    return _call_member(
-        backend, "keeps", lambda: backend.keeps(initial), lambda found: isinstance(found, bool), "a bool"
-    )
-
-
-def boundary_dtype(backend: Backend, dtype: torch.dtype) -> torch.dtype:
-    """Returns the dtype of inputs and outputs that have a dtype in the program; see `ConvertsBoundary`."""
-    if not isinstance(backend, ConvertsBoundary):
-        return dtype
-    return _call_member(
-        backend,
-        "boundary_dtype",
-        lambda: backend.boundary_dtype(dtype),
-        lambda found: isinstance(found, torch.dtype),
-        "a dtype",
-    )
-
-
-def orders_boundary(backend: Backend, value: torch.Tensor) -> bool:
-    """Whether delegates exchange a channels-last value in the order of memory; see `OrdersBoundary`."""
-    if not isinstance(backend, OrdersBoundary):
-        return False
-    return _call_member(
-        backend,
-        "orders_boundary",
-        lambda: backend.orders_boundary(value),
-        lambda found: isinstance(found, bool),
-        "a bool",
-    )
 
 
 def preprocess(
@@ -150,13 +73,7 @@ def preprocess(
         specs: the settings.
         original: the partition before the backend's passes, to which the debug map refers.
     """
-    result = _call_member(
-        backend,
-        "preprocess",
-        lambda: backend.preprocess(view, specs),
-        lambda found: isinstance(found, PreprocessResult),
-        "a delegatec.delegation.PreprocessResult",
-    )
+    result = call(Backend.preprocess, backend, view, specs)
     for name, holds, expected in _forms(result):
         if not holds:
             found = f"a PreprocessResult whose {name} is {kind_of(getattr(result, name))}"
@@ -169,41 +86,33 @@ def executor(
     backend: Backend, blob: memoryview, specs: Sequence[CompileSpec], named_data: Mapping[str, memoryview]
 ) -> CheckedExecutor:
     """See `Backend.reference`."""
-    found = _call_member(
-        backend,
-        "reference",
-        lambda: backend.reference(blob, specs),
-        callable,
-        "a function from inputs to outputs",
-    )
+    found = call(Backend.reference, backend, blob, specs)
     with attribute_errors(backend, f"reference of backend {backend.id}"):
-        if isinstance(found, HasNamedData):
-            found.load_named_data(named_data)
-        num_inputs = found.num_inputs if isinstance(found, HasNumInputs) else None
-    if num_inputs is not None and (type(num_inputs) is not int or num_inputs < 0):
-        what = f"num_inputs of the reference executor of backend {backend.id}"
-        raise wrong_result(what, repr(num_inputs), "a number of inputs")
-    return CheckedExecutor(backend, found, num_inputs)
+        found.load_named_data(named_data)
+        return CheckedExecutor(backend, found)
 
 
-class CheckedExecutor:
+class CheckedExecutor(ReferenceExecutor):
     """A reference executor, under the name of its backend.
 
-    Attributes:
+    Args:
+        backend: the backend.
         found: the executor itself.
-        num_inputs: number of inputs of the blob; None if unknown.
-        converts_outputs: whether its runtime converts outputs to the dtypes of the caller's tensors.
-        lacks_scalars: whether its runtime stores 0-d tensors with the shape [1].
-        reads_blob: whether its runtime reads the blob after it has loaded the delegate.
+
+    Raises:
+        DelegatecError: DC411, `num_inputs` is not valid.
     """
 
-    def __init__(self, backend: Backend, found: ReferenceExecutor, num_inputs: int | None) -> None:
+    def __init__(self, backend: Backend, found: ReferenceExecutor) -> None:
         self._backend = backend
         self.found = found
-        self.num_inputs = num_inputs
-        self.converts_outputs = isinstance(found, ConvertsOutputs) and bool(found.converts_outputs)
-        self.lacks_scalars = isinstance(found, LacksScalars) and bool(found.lacks_scalars)
-        self.reads_blob = isinstance(found, ReadsBlob) and bool(found.reads_blob)
+        self.num_inputs = found.num_inputs
+        self.converts_outputs = found.converts_outputs
+        self.lacks_scalars = found.lacks_scalars
+        self.reads_blob = found.reads_blob
+        if self.num_inputs is not None and (type(self.num_inputs) is not int or self.num_inputs < 0):
+            what = f"num_inputs of the reference executor of backend {backend.id}"
+            raise wrong_result(what, repr(self.num_inputs), "a number of inputs")
 
     def for_caller(self, output: torch.Tensor, dtype: torch.dtype, rank: int) -> torch.Tensor:
         """Returns an output as the runtime stores it in the caller's tensor.
@@ -219,44 +128,21 @@ class CheckedExecutor:
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob."""
-        return _call_member(
-            self._backend,
-            "the reference executor",
-            lambda: self.found(inputs),
-            lambda found: isinstance(found, (list, tuple)) and _all(found, torch.Tensor),
-            "a list of tensors",
+        outputs: list[torch.Tensor] = _checked(
+            self._backend, "the reference executor", lambda: self.found(inputs)
         )
-
-
-def graph(backend: Backend, blob: memoryview) -> BlobGraph | None:
-    """See `HasGraph.graph`; None for a backend without graphs."""
-    if not isinstance(backend, HasGraph):
-        return None
-    return _call_member(
-        backend,
-        "graph",
-        lambda: backend.graph(blob),
-        lambda found: isinstance(found, BlobGraph),
-        "a delegatec.delegation.BlobGraph",
-    )
+        return outputs
 
 
 def description(backend: Backend, blob: memoryview, labels: BlobLabels | None = None) -> str:
     """Returns the contents of a blob as text; empty if the backend cannot describe it."""
-    found = graph(backend, blob)
-    if found is not None:
-        return format_blob_graph(found, labels)
-    if not isinstance(backend, HasDescription):
-        return ""
-    return _call_member(
-        backend, "describe", lambda: backend.describe(blob), lambda text: isinstance(text, str), "a string"
-    )
+    found = call(Backend.graph, backend, blob)
+    return call(Backend.describe, backend, blob) if found is None else format_blob_graph(found, labels)
 
 
 def _forms(result: PreprocessResult) -> Iterator[tuple[str, bool, str]]:
     """Yields the name of each field, whether it is valid, and the expected form."""
-    parts = isinstance(result.blob, (list, tuple)) and _all(result.blob, Part)
-    yield "blob", parts, "a list of bytes, memoryviews and ComputedBytes"
+    yield "blob", _is_list_of(result.blob, Part), "a list of bytes, memoryviews and ComputedBytes"
     handles = _is_dict_of(result.debug_handle_map, (tuple, list))
     yield "debug_handle_map", handles, "the result of DelegateMappingBuilder"
     yield "named_data", _is_dict_of(result.named_data, NamedData), "a dict of NamedData"
@@ -269,26 +155,49 @@ def _all(items: Iterable[object], kind: Any) -> bool:
     return all(isinstance(item, kind) for item in items)
 
 
+def _is_list_of(value: object, kind: Any) -> bool:
+    return isinstance(value, (list, tuple)) and _all(value, kind)
+
+
 def _is_dict_of(value: object, kind: Any) -> bool:
     return isinstance(value, Mapping) and _all(value.values(), kind)
 
 
-def _call_member(
-    backend: Backend,
-    member: str,
-    call: Callable[[], _Result],
-    is_valid: Callable[[_Result], bool],
-    expected: str,
-) -> _Result:
-    """Calls a backend and checks the result.
+def _is(kind: Any) -> Callable[[object], bool]:
+    return lambda found: isinstance(found, kind)
 
-    Raises:
-        DelegatecError: DC410, the plug-in raises something other than a DelegatecError; DC411, the result is
-            not valid.
-    """
+
+_OVERLOADS: Final = "a set of overloads of operators, such as torch.ops.aten.silu.default"
+_RESULTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "boundary_dtype": (_is(torch.dtype), "a dtype"),
+    "compile_specs": (lambda found: _is_list_of(found, CompileSpec), "a list of CompileSpec"),
+    "describe": (_is(str), "a string"),
+    "graph": (_is(BlobGraph | None), "a delegatec.delegation.BlobGraph"),
+    "keeps": (_is(bool), "a bool"),
+    "options": (lambda found: _is_dict_of(found, OptionSpec), "a dict from names to OptionSpec"),
+    "orders_boundary": (_is(bool), "a bool"),
+    "partitioner": (_is(Partitioner), "a delegatec.delegation.Partitioner"),
+    "passes": (
+        lambda found: isinstance(found, (list, tuple)) and all(map(callable, found)),
+        "a list of functions that edit an edge program",
+    ),
+    "preprocess": (_is(PreprocessResult), "a delegatec.delegation.PreprocessResult"),
+    "preserved_operators": (
+        lambda found: isinstance(found, (set, frozenset)) and _all(found, OpOverload),
+        _OVERLOADS,
+    ),
+    "reference": (_is(ReferenceExecutor), "a delegatec.delegation.ReferenceExecutor"),
+    "the reference executor": (lambda found: _is_list_of(found, torch.Tensor), "a list of tensors"),
+}
+"""Member -> whether a result is valid, and what is."""
+
+
+def _checked(backend: Backend, member: str, run: Callable[[], Any]) -> Any:
+    """Runs a member of a backend and checks the result; see `call`."""
     what = f"{member} of backend {backend.id}"
+    is_valid, expected = _RESULTS[member]
     with attribute_errors(backend, what):
-        result = call()
+        result = run()
         valid = is_valid(result)
     if not valid:
         raise wrong_result(what, kind_of(result), expected)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from delegatec.delegation.faults import attribute_errors
+from delegatec.delegation.faults import attribute_errors, kind_of
 from delegatec.delegation.plugin_import import DEPS, import_attribute
 from delegatec.delegation.protocol.backend import Backend
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
@@ -44,7 +44,7 @@ class BackendRegistry:
             DelegatecError: DC415, not a backend.
         """
         if not isinstance(backend, Backend):
-            expected = "an object with the members of delegatec.delegation.Backend"
+            expected = "a delegatec.delegation.Backend"
             raise wrong_argument("BackendRegistry.register", "backend", backend, expected)
         if backend.name in self._by_name:
             raise ValueError(f"a backend named {backend.name!r} is already registered")
@@ -107,38 +107,20 @@ def _unknown(message: str, wanted: object, known: Iterable[str]) -> DelegatecErr
 
 def _load_plugin(selector: str) -> Backend:
     backend = import_attribute(selector, partial(_bad_plugin, selector), "my_package.npu:BACKEND")
-    attribute = selector.partition(":")[2]
-    with attribute_errors(backend, f"backend {selector!r}"):  # It may have properties.
-        is_backend = isinstance(backend, Backend)
-    if not is_backend:
-        missing = [name for name in _MEMBERS if name not in dir(backend)]
-        with attribute_errors(backend, f"backend {selector!r}"):
-            for name in set(_MEMBERS) - set(missing):  # A property may have raised AttributeError.
-                getattr(backend, name)
-        raise _bad_plugin(
-            selector, f"{attribute!r} is not a backend: it lacks {', '.join(missing)}", "add these members"
-        )
-    for member, value in (("name", backend.name), ("id", backend.id)):
+    if not isinstance(backend, Backend):
+        attribute = selector.partition(":")[2]
+        message = f"{attribute!r} is {kind_of(backend)}, which is not a backend"
+        raise _bad_plugin(selector, message, "derive its class from delegatec.delegation.Backend")
+    with attribute_errors(backend, f"backend {selector!r}"):  # They may be properties.
+        members = {"name": backend.name, "id": backend.id}
+    for member, value in members.items():
         if not isinstance(value, str) or not value:
             raise _bad_plugin(selector, f"its {member} is {value!r}", "name it with a string")
     if not _NAME.fullmatch(backend.name) or backend.name == "portable":
         # "portable" is none, options are "NAME.OPTION", and a selector has a colon
         help = "name it with letters, digits, _ and -, other than portable, which is not a backend"
         raise _bad_plugin(selector, f"its name is {backend.name!r}", help)
-    assert isinstance(backend, Backend)
     return backend
-
-
-_MEMBERS = (
-    "id",
-    "name",
-    "options",
-    "compile_specs",
-    "preserved_operators",
-    "partitioner",
-    "preprocess",
-    "reference",
-)
 
 
 def _bad_plugin(

@@ -21,6 +21,15 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return module
 
 
+class Members:
+    """Has all members of a backend, but not its base class."""
+
+    id, name, options = "Members", "members", EagerBackend.options
+    compile_specs, preserved_operators = EagerBackend.compile_specs, EagerBackend.preserved_operators
+    partitioner, preprocess = EagerBackend.partitioner, EagerBackend.preprocess
+    reference = EagerBackend.reference
+
+
 def code_of(error: pytest.ExceptionInfo[DelegatecError]) -> str:
     return error.value.diagnostics[0].code
 
@@ -66,12 +75,14 @@ def test_plugin_is_registered_once(plugin: types.ModuleType) -> None:
         ("no_such_module_here:backend", "no module named 'no_such_module_here'"),
         ("a_plugin:nothing", "has no attribute 'nothing'"),
         ("a_plugin:Class", "is a class"),
-        ("a_plugin:number", "is not a backend: it lacks id, name"),
+        ("a_plugin:number", "'number' is a int, which is not a backend"),
+        ("a_plugin:members", "'members' is a Members, which is not a backend"),
     ],
 )
 def test_bad_plugins(plugin: types.ModuleType, selector: str, message: str) -> None:
     plugin.Class = EagerBackend  # type: ignore[attr-defined]
     plugin.number = 3  # type: ignore[attr-defined]
+    plugin.members = Members()  # type: ignore[attr-defined]
     with pytest.raises(DelegatecError, match=message) as error:
         BackendRegistry().resolve(selector)
     assert code_of(error) == "DC403"

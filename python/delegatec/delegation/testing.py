@@ -11,14 +11,13 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.delegation import (
+    Backend,
     CompileSpec,
     ComputedBytes,
     DelegationSpec,
-    OptionSpec,
     Partitioner,
     Partitioning,
     PartitionView,
@@ -61,7 +60,7 @@ def edge(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProgram
     return to_edge(torch.export.export(module.eval(), args))
 
 
-class SupportsAllBut:
+class SupportsAllBut(Partitioner):
     """Supports every operator that is not in `left`; some of control flow, `control_flow`, with bodies."""
 
     def __init__(
@@ -69,7 +68,11 @@ class SupportsAllBut:
     ) -> None:
         self.left = left
         self.backend_id = backend_id
-        self.control_flow = control_flow
+        self._control_flow = control_flow
+
+    @property
+    def control_flow(self) -> Collection[Any]:
+        return self._control_flow
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -86,11 +89,10 @@ def _of(node: Node, targets: Sequence[Any]) -> bool:
     return node.target is operator.getitem and node.all_input_nodes[0].target in targets
 
 
-class EagerBackend:
+class EagerBackend(Backend):
     """A backend whose delegates run ATen: a blob is a key of a table of programs."""
 
     name = "eager"
-    options: Mapping[str, OptionSpec] = {}
 
     def __init__(self, id: str = "EagerBackend") -> None:
         self.id = id
@@ -99,9 +101,6 @@ class EagerBackend:
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         return list(SPECS)
-
-    def preserved_operators(self) -> frozenset[OpOverload]:
-        return frozenset()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
         return SupportsAllBut()
@@ -126,7 +125,15 @@ class EagerBackend:
         return PreprocessResult([bytes([len(self._programs) - 1])], {0: (handle,)})
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        return self._programs[blob[0]]
+        return _Executor(self._programs[blob[0]])
+
+
+class _Executor(ReferenceExecutor):
+    def __init__(self, run: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]) -> None:
+        self._run = run
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return self._run(inputs)
 
 
 class Counting(ComputedBytes):

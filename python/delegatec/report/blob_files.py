@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from delegatec.delegation import Backend, BlobLabels, HasSuffix, blob_graph_json, plugins
+from delegatec.delegation import Backend, BlobLabels, blob_graph_json, plugins
 
 
 def blob_files(
@@ -23,12 +23,12 @@ def blob_files(
     Raises:
         DelegatecError: the backend cannot read the blob; DC410 for a faulty plug-in.
     """
-    yield stem + (backend.blob_suffix if isinstance(backend, HasSuffix) else ".blob"), bytes(blob)
+    yield stem + (".blob" if backend is None else backend.blob_suffix), bytes(blob)
     if backend is None:
         return
     text = plugins.description(backend, blob, labels)
     if text:
         yield f"{stem}.txt", text.encode()
-    graph = plugins.graph(backend, blob)
+    graph = plugins.call(Backend.graph, backend, blob)
     if graph:
         yield f"{stem}.json", (json.dumps(blob_graph_json(graph, labels), indent=1) + "\n").encode()

@@ -33,6 +33,7 @@ def blob_graphs(
     for name, method in debug_map["methods"].items():
         for delegate, read in zip(method["delegates"], program.method(name).delegates, strict=True):
             backend = by_id.get(read.id)
-            if backend is not None and (graph := plugins.graph(backend, read.blob)) is not None:
+            graph = None if backend is None else plugins.call(Backend.graph, backend, read.blob)
+            if graph is not None:
                 graphs.setdefault(name, {})[delegate["name"]] = graph
     return graphs

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from delegatec.delegation.protocol.backend import ReferenceExecutor
-from delegatec.delegation.protocol.capabilities import HasNumInputs
+from delegatec.delegation.protocol.executor import ReferenceExecutor
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import DelegateCall, KernelCall, Method, MoveCall, Tensor, Value
 
@@ -15,7 +14,7 @@ from delegatec.program.reader.model import DelegateCall, KernelCall, Method, Mov
 def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]) -> dict[int, range]:
     """Returns possible numbers of inputs of each delegate call, by instruction.
 
-    An executor may know (`HasNumInputs`). Otherwise, all arguments up to the last one that is a constant, or
+    An executor may know (`num_inputs`). Otherwise, all arguments up to the last one that is a constant, or
     was set before the call, are inputs; those after it are outputs, or views, which no instruction sets.
 
     Args:
@@ -31,8 +30,7 @@ def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]
             case MoveCall():
                 written.add(instruction.target)
             case DelegateCall(args=args):
-                executor = executors[instruction.delegate]
-                num_inputs = executor.num_inputs if isinstance(executor, HasNumInputs) else None
+                num_inputs = executors[instruction.delegate].num_inputs
                 if num_inputs is not None:
                     counts[position] = range(num_inputs, num_inputs + 1)
                 else:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from delegatec.delegation import BackendRegistry
+from delegatec.delegation import Backend, BackendRegistry, ReferenceExecutor
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.emitted import (
     Delegate,
@@ -167,19 +167,30 @@ def test_all_kernels_that_are_missing_are_named() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["DC501", "DC501"]
 
 
-class _Doubling:
+class _Product(ReferenceExecutor):
+    """Multiplies by a factor."""
+
+    def __init__(self, factor: int) -> None:
+        self._factor = factor
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [inputs[0] * self._factor, inputs[0] + inputs[1]]
+
+
+class _Doubling(Backend):
     """A backend whose blob is the factor."""
 
     id = "Doubling"
+    partitioner = preprocess = None  # type: ignore[assignment]
 
     def by_id(self, backend_id: str) -> Any:
         assert backend_id == self.id
         return self
 
-    def reference(self, blob: memoryview, compile_specs: Sequence[Any]) -> Any:
-        factor, (spec,) = blob[0], compile_specs
+    def reference(self, blob: memoryview, compile_specs: Sequence[Any]) -> ReferenceExecutor:
+        (spec,) = compile_specs
         assert (spec.key, spec.value) == ("k", b"v")
-        return lambda inputs: [inputs[0] * factor, inputs[0] + inputs[1]]
+        return _Product(blob[0])
 
 
 def _delegating(backends: Any) -> Interpreter:

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from torch._ops import OpOverload
 
 from delegatec.delegation import (
+    Backend,
     BackendRegistry,
     CompileSpec,
     DelegationSpec,
     NamedData,
-    OptionSpec,
     Partitioner,
     Partitioning,
     PartitionView,
@@ -34,18 +33,11 @@ from delegatec.verify.verification import verify_program
 aten = torch.ops.aten
 
 
-class ScaleBackend:
+class ScaleBackend(Backend, Partitioner):
     """Supports products of an input and a constant. The blob is the key of the constant."""
 
     id = "ScaleBackend"
     name = "scale"
-    options: Mapping[str, OptionSpec] = {}
-
-    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
-        return []
-
-    def preserved_operators(self) -> frozenset[OpOverload]:
-        return frozenset()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
         return self
@@ -64,7 +56,7 @@ class ScaleBackend:
         return Scaling(bytes(blob).decode())
 
 
-class Scaling:
+class Scaling(ReferenceExecutor):
     """The reference executor."""
 
     def __init__(self, key: str) -> None:

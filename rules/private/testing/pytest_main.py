@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
 import pytest
+import record_options
 import verified_passes
 
 # A busy machine is not a fault.
@@ -112,7 +113,7 @@ def main(files: list[str]) -> int:
             ["-p", "no:cacheprovider", "--import-mode=importlib", "-q", "-ra", "--strict-markers"]
             + arguments_from_bazel()
             + files,
-            plugins=[verified_passes, *shards],
+            plugins=[record_options, verified_passes, *shards],
         )
     # A shard may be empty; a test without any case is an error.
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:

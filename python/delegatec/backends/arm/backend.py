@@ -48,15 +48,15 @@ class ArmBackend(TableBackend[Settings]):
     target_type = TosaTarget
 
     def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """See `ConvertsBoundary`. Runtimes copy bytes, and TOSA has no int64."""
+        """See `Backend.boundary_dtype`. Runtimes copy bytes, and TOSA has no int64."""
         return torch.int32 if dtype == torch.int64 else dtype
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
-        """See `OrdersBoundary`. Images are channels-last in graphs."""
+        """See `Backend.orders_boundary`. Images are channels-last in graphs."""
         return True
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `HasPasses.passes`. The last ones choose the layout of each value."""
+        """See `Backend.passes`. The last ones choose the layout of each value."""
         settings = self.settings(compile_specs)
         target = self._target(settings)
         found = super().passes(view, compile_specs)
@@ -75,7 +75,7 @@ class ArmBackend(TableBackend[Settings]):
 class TosaBackend(ArmBackend):
     """Compiles partitions to TOSA graphs."""
 
-    blob_suffix: Final = ".tosa"
+    blob_suffix = ".tosa"
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant that TOSA cannot represent."""
@@ -88,7 +88,7 @@ class TosaBackend(ArmBackend):
         return TosaReferenceExecutor(read_blob(blob))
 
     def graph(self, blob: memoryview) -> BlobGraph:
-        """See `HasGraph`."""
+        """See `Backend.graph`."""
         return blob_graph(read_blob(blob))
 
 

@@ -120,7 +120,7 @@ class ArmPartitioner(TablePartitioner[Settings]):
         return {*found, *(index for index, node in enumerate(nodes) if node.target in DEQUANTIZE)}
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """See `HasBoundary.misplaced`."""
+        """See `Partitioner.misplaced`."""
         if self._target.settings.specification.floating:
             return ()
         bools = Abilities.of(self._target.settings.specification).bools

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from torch._ops import OpOverload
 
@@ -13,7 +13,7 @@ from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.common.settings import SettingsCodec
 from delegatec.backends.common.table import OperatorTable
-from delegatec.delegation import CompileSpec, DelegationSpec, OptionSpec, PartitionView, resolve_options
+from delegatec.delegation import Backend, CompileSpec, DelegationSpec, PartitionView, resolve_options
 from delegatec.edge.legalize.rule import Rewrites, preserved
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
@@ -21,7 +21,7 @@ from delegatec.edge.program import EdgeProgram
 SettingsT = TypeVar("SettingsT")
 
 
-class TableBackend(Generic[SettingsT]):
+class TableBackend(Backend, Generic[SettingsT]):
     """A backend without `preprocess`, `reference` and `graph`, which depend on its format.
 
     Args:
@@ -45,10 +45,10 @@ class TableBackend(Generic[SettingsT]):
         prepare: Callable[[SettingsT], Sequence[Pass]] = lambda _: (),
         fuse: Sequence[Pass] = (),
     ) -> None:
-        self.id: Final = codec.backend
-        self.name: Final = name
-        self.options: Final[Mapping[str, OptionSpec]] = codec.options
-        self.settings: Final = codec.decode
+        self.id = codec.backend
+        self.name = name
+        self.options = codec.options
+        self.settings = codec.decode
         self._encode = codec.encode
         self._preserved = table.preserved() | preserved(rewrites)
         self._target = cache(lambda settings: self.target_type(table, rewrites, settings))
@@ -70,7 +70,7 @@ class TableBackend(Generic[SettingsT]):
         return self.partitioner_type(self._target(settings), delegation, self._prepare(settings))
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `HasPasses.passes`. A program that needs neither preparation nor rewrites has none."""
+        """See `Backend.passes`. A program that needs neither preparation nor rewrites has none."""
         settings = self.settings(compile_specs)
         target, prepare = self._target(settings), (*self._prepare(settings), *self._fuse)
 

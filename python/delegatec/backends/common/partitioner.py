@@ -15,6 +15,7 @@ from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.grouping import connected_components, constant_calls, convex_groups
 from delegatec.delegation.protocol.partitioner import (
     DelegationSpec,
+    Partitioner,
     Partitioning,
     Rejection,
     in_body,
@@ -29,7 +30,7 @@ from delegatec.edge.symbols import is_number
 SettingsT = TypeVar("SettingsT")
 
 
-class TablePartitioner(Generic[SettingsT]):
+class TablePartitioner(Partitioner, Generic[SettingsT]):
     """Groups the nodes that have a row and satisfy its constraints, or can be rewritten to such nodes.
 
     Args:
@@ -52,12 +53,12 @@ class TablePartitioner(Generic[SettingsT]):
 
     @property
     def preparation(self) -> Sequence[Pass]:
-        """See `PreparesPrograms`. Values with too many dimensions get fewer."""
+        """See `Partitioner.preparation`. Values with too many dimensions get fewer."""
         return () if self.most_rank is None else (partial(lower_ranks, most=self.most_rank),)
 
     @property
     def control_flow(self) -> Collection[Any]:
-        """See `RunsControlFlow`."""
+        """See `Partitioner.control_flow`."""
         return self._target.control_flow
 
     def partition(self, program: EdgeProgram) -> Partitioning:
@@ -129,10 +130,6 @@ class TablePartitioner(Generic[SettingsT]):
             if misplaced:
                 return in_body(call, misplaced[0])
         return None
-
-    def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """See `HasBoundary.misplaced`: by default, nodes do not depend on others."""
-        return ()
 
 
 def worthwhile_groups(

@@ -13,11 +13,6 @@ import pytest
 from delegatec.backends.common.record import Record
 
 
-def add_option(parser: pytest.Parser) -> None:
-    """Adds `--record`, as `pytest_addoption`."""
-    parser.addoption("--record", action="store_true", help="write the record of the operator table")
-
-
 class RecordCheck:
     """Hooks and fixtures for the tests of one operator table, which their conftest names.
 

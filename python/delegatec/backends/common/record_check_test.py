@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from delegatec.backends.common.record import Record
-from delegatec.backends.common.record_check import RecordCheck, add_option
+from delegatec.backends.common.record_check import RecordCheck
 
 FOLDER = Path(__file__).parent
 
@@ -23,7 +23,6 @@ def recorded_lowerings():
     (FOLDER / "state.txt").write_text("closed")
 
 _CHECK = RecordCheck(FOLDER, FOLDER / "record.json", recorded_lowerings, "//:r")
-pytest_addoption = add_option
 pytest_collection_finish = _CHECK.collection_finish
 pytest_deselected = _CHECK.deselected
 lowerings = _CHECK.of_package()
@@ -47,7 +46,9 @@ def _run(pytester: pytest.Pytester, more: str = "") -> pytest.RunResult:
     (pytester.path / "operators" / "record.json").write_text(_RECORD.format(more=more))
     (pytester.path / "operators" / "first_test.py").write_text(_TEST.format(state="open"))
     (pytester.path / "others" / "second_test.py").write_text(_TEST.format(state="closed"))
-    return pytester.runpytest_inprocess("operators", "others", "-p", "no:cacheprovider")
+    return pytester.runpytest_inprocess(
+        "operators", "others", "-p", "record_options", "-p", "no:cacheprovider"
+    )
 
 
 def test_recording_ends_with_the_tests_of_the_table(pytester: pytest.Pytester) -> None:

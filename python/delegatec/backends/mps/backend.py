@@ -30,7 +30,7 @@ class MpsBackend(TableBackend[Settings]):
         return MpsReferenceExecutor(read_blob(blob))
 
     def graph(self, blob: memoryview) -> BlobGraph:
-        """See `Backend`."""
+        """See `Backend.graph`."""
         return blob_graph(read_blob(blob))
 
 

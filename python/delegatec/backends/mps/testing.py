@@ -68,5 +68,4 @@ def operations(blob: Blob | bytes) -> list[str]:
 
 def checked_executor(blob: Blob, unspecified: Unspecified) -> CheckedExecutor:
     """Returns the reference executor with one choice of unspecified behavior, as a delegate runs it."""
-    executor = MpsReferenceExecutor(blob, unspecified)
-    return CheckedExecutor(MPS, executor, None)
+    return CheckedExecutor(MPS, MpsReferenceExecutor(blob, unspecified))

@@ -45,7 +45,7 @@ class VulkanBackend(TableBackend[Settings]):
     partitioner_type = VulkanPartitioner
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `HasPasses.passes`. The last one chooses the memory of each value."""
+        """See `Backend.passes`. The last one chooses the memory of each value."""
         settings = self.settings(compile_specs)
 
         def cancel_levels(program: EdgeProgram) -> bool:
@@ -58,7 +58,7 @@ class VulkanBackend(TableBackend[Settings]):
         return [*super().passes(view, compile_specs), cancel_levels, assign_memory]
 
     def keeps(self, initial: torch.Tensor) -> bool:
-        """See `KeepsState`. Its initial value is packed like a constant."""
+        """See `Backend.keeps`. Its initial value is packed like a constant."""
         if initial.dtype not in NUMBERS or not initial.numel() or initial.dim() > MOST_TEXTURE_DIMENSIONS:
             return False
         limits = torch.iinfo(torch.int32)
@@ -73,7 +73,7 @@ class VulkanBackend(TableBackend[Settings]):
         return VulkanReferenceExecutor(read_blob(blob))
 
     def graph(self, blob: memoryview) -> BlobGraph:
-        """See `Backend`."""
+        """See `Backend.graph`."""
         return blob_graph(read_blob(blob))
 
 

@@ -85,7 +85,7 @@ class VulkanPartitioner(TablePartitioner[Settings]):
         return VulkanLegality(self._target, self._prepare, program)
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """See `HasBoundary.misplaced`."""
+        """See `Partitioner.misplaced`."""
         members = {*nodes}
         constant = Facts(program.fixed_constants()).constant
         found: list[Rejection] = []

@@ -48,11 +48,11 @@ class XnnpackBackend(TableBackend[Settings]):
         return super().preserved_operators() | DYNAMIC | {torch.ops.aten._int_mm.default}
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
-        """See `OrdersBoundary`. Images are channels-last in graphs."""
+        """See `Backend.orders_boundary`. Images are channels-last in graphs."""
         return True
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `HasPasses.passes`. The last ones choose the layout of each value."""
+        """See `Backend.passes`. The last ones choose the layout of each value."""
         target = self._target(self.settings(compile_specs))
         return [*super().passes(view, compile_specs), order_images, *layout_passes(view, target)]
 
@@ -61,7 +61,7 @@ class XnnpackBackend(TableBackend[Settings]):
         return preprocess(view, self.settings(compile_specs))
 
     def graph(self, blob: memoryview) -> BlobGraph:
-        """See `HasGraph.graph`. Raises DC407 for a damaged blob."""
+        """See `Backend.graph`. Raises DC407 for a damaged blob."""
         return blob_graph(read_blob(blob))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:

@@ -86,7 +86,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
 
     @property
     def preparation(self) -> Sequence[Pass]:
-        """See `PreparesPrograms`."""
+        """See `Partitioner.preparation`."""
         own = (split_cached_attention, separate_rows, separate_batches, convert_inputs_first)
         return (*own, *super().preparation)
 
@@ -101,7 +101,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         return XnnpackLegality(self._target, self._prepare, program)
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """See `HasBoundary.misplaced`. A value has one scale, and is quantized where its layers are."""
+        """See `Partitioner.misplaced`. A value has one scale, and is quantized where its layers are."""
         members, constants = {*nodes}, program.fixed_constants()
         if computes_indices(nodes, constants):
             return [Rejection(node, "boundary", _INDICES) for node in nodes]

@@ -84,8 +84,8 @@ class LoweredModule(torch.nn.Module):
         return sum(len(part) for part in self.blob)
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
-        """See `OrdersBoundary`."""
-        return plugins.orders_boundary(self._backend, value)
+        """See `Backend.orders_boundary`."""
+        return plugins.call(Backend.orders_boundary, self._backend, value)
 
     def blob_bytes(self) -> bytes:
         """Returns a copy of the blob, weights included."""

@@ -50,7 +50,7 @@ def order_boundary(
     Args:
         program: edited in place.
         groups: of its nodes, in topological order each.
-        backend: of the groups; see `OrdersBoundary`.
+        backend: of the groups; see `Backend.orders_boundary`.
         partitioner: decides whether the backend supports a permutation.
 
     Returns:
@@ -175,7 +175,7 @@ class _Boundary:
 
     def _supports(self, permutation: Node) -> bool:
         """Whether delegates exchange the operand or the result of a permutation, and compute it."""
-        if not plugins.orders_boundary(self._backend, permutation.meta["val"]):
+        if not plugins.call(Backend.orders_boundary, self._backend, permutation.meta["val"]):
             return False
         alone = Original(PartitionView(self._program, [permutation]), {}).program
         # a call that only moves data is not worth a delegate

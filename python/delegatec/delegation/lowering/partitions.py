@@ -60,7 +60,11 @@ def lower_partitions(
     groups = [group for group in partitioning.groups if group]
     if not groups:
         return [], rejections
-    groups = convert_boundary(program, groups, partial(plugins.boundary_dtype, backend))
+
+    def boundary_dtype(dtype: torch.dtype) -> torch.dtype:
+        return plugins.call(Backend.boundary_dtype, backend, dtype)
+
+    groups = convert_boundary(program, groups, boundary_dtype)
     groups = order_boundary(program, groups, backend, partitioner)
     order = schedule(program.graph, groups)
     if order is None:
@@ -167,7 +171,7 @@ def _edited(
     input_specs: Mapping[str, InputSpec],
 ) -> PartitionView:
     """Runs the backend's passes on a private program, if it has any; returns a view of the result."""
-    passes = plugins.passes(backend, view, compile_specs)
+    passes = plugins.call(Backend.passes, backend, view, compile_specs)
     if not passes:
         return view
     program = extract_view(view, input_specs)

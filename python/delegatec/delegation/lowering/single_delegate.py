@@ -11,7 +11,8 @@ from delegatec.delegation.delegates.lowered_program import LoweredProgram
 from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.lowering.partitions import lower_view
 from delegatec.delegation.partitioning.checks import query
-from delegatec.delegation.plugins import boundary_dtype, partitioner
+from delegatec.delegation.plugins import call
+from delegatec.delegation.protocol.backend import Backend
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.delegation.registry import BackendRegistry
@@ -36,7 +37,7 @@ def lower_to_single_delegate(
         DelegatecError: see `to_backend`.
     """
     backend = registry.by_id(backend_id)
-    partitioning = query(partitioner(backend, compile_specs), program)
+    partitioning = query(call(Backend.partitioner, backend, compile_specs), program)
     if partitioning.rejections:
         raise DelegatecError(
             Diagnostic(
@@ -60,11 +61,15 @@ def lower_to_single_delegate(
                 )
             ]
         )
+
+    def exchanged(dtype: torch.dtype) -> torch.dtype:
+        return call(Backend.boundary_dtype, backend, dtype)
+
     unlike = [
         each
         for each in (*view.inputs, *view.outputs)
         if isinstance(each.meta["val"], torch.Tensor)
-        and boundary_dtype(backend, each.meta["val"].dtype) != each.meta["val"].dtype
+        and exchanged(each.meta["val"].dtype) != each.meta["val"].dtype
     ]
     if unlike:
         raise DelegatecError(
@@ -72,7 +77,7 @@ def lower_to_single_delegate(
                 "DC405",
                 f"{backend_id} does not exchange {short_name(dtype_of(each))}: {each.name}",
                 location=each.meta.get("source"),
-                expected=short_name(boundary_dtype(backend, dtype_of(each))),
+                expected=short_name(exchanged(dtype_of(each))),
                 help="lower it with a partitioner, which converts such inputs and outputs",
             )
             for each in unlike

@@ -34,7 +34,7 @@ def kept_state(program: EdgeProgram, group: Sequence[Node], backend: Backend) ->
         if specs[name].kind is not InputKind.BUFFER or name not in program.constants:
             continue
         is_inside = value in members and buffer.users and all(user in members for user in buffer.users)
-        if is_inside and plugins.keeps(backend, program.constants[name]):
+        if is_inside and plugins.call(Backend.keeps, backend, program.constants[name]):
             found[buffer] = value
     # A delegate without outputs would have no users.
     used = set(program.results(without=[buffer.name for buffer in found]))

@@ -15,11 +15,12 @@ from delegatec.delegation.lowering.partitions import lower_partitions
 from delegatec.delegation.lowering.report import DelegationReport, summarize_rejection
 from delegatec.delegation.lowering.single_delegate import lower_to_single_delegate
 from delegatec.delegation.lowering.splice import free_names
-from delegatec.delegation.partitioning.checks import control_flow, preparation, query
+from delegatec.delegation.partitioning.checks import query
 from delegatec.delegation.partitioning.composites import decompose_for
-from delegatec.delegation.plugins import preserved_operators
+from delegatec.delegation.plugins import call
+from delegatec.delegation.protocol.backend import Backend
 from delegatec.delegation.protocol.compile_spec import CompileSpec
-from delegatec.delegation.protocol.partitioner import Partitioner, Rejection, is_partitioner
+from delegatec.delegation.protocol.partitioner import Partitioner, Rejection
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
@@ -138,11 +139,9 @@ def _checked(partitioners: object) -> Partitioners:
     """Returns its argument if it consists of partitioners."""
     several = partitioners if isinstance(partitioners, (list, tuple)) else (partitioners,)
     for one in several:
-        if not is_partitioner(one):
+        if not isinstance(one, Partitioner):
             help = "use backend.partitioner(compile_specs)"
-            raise wrong_argument(
-                _NAME, "a partitioner", one, "an object with a method partition(program)", help
-            )
+            raise wrong_argument(_NAME, "a partitioner", one, "a delegatec.delegation.Partitioner", help)
     return several
 
 
@@ -156,9 +155,9 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
         if number:
             earlier, later = _NONE.union(*preserved[:number]), _NONE.union(*preserved[number + 1 :])
             decompose_for(program, partitioner, preserved[number], earlier=earlier, later=later)
-        if operators := control_flow(partitioner):
+        if operators := partitioner.control_flow:
             run_passes(program, [partial(quantize_borders, operators=operators)])
-        run_passes(program, preparation(partitioner))
+        run_passes(program, partitioner.preparation)
         problems: list[Diagnostic] = []
         for part in program.walk():
             try:
@@ -184,7 +183,7 @@ def _preserved(
 ) -> list[frozenset[OpOverload]]:
     """Returns each backend's preserved operators. Partitioners name their backend only when they run."""
     ids = [query(partitioner, program).delegation.backend_id for partitioner in partitioners]
-    return [preserved_operators(registry.by_id(id)) for id in ids]
+    return [call(Backend.preserved_operators, registry.by_id(id)) for id in ids]
 
 
 def _delegate_methods(

@@ -13,6 +13,7 @@ from delegatec.delegation import (
     BackendRegistry,
     CompileSpec,
     DelegationSpec,
+    Partitioner,
     Partitioning,
     PartitionView,
     PreprocessResult,
@@ -33,7 +34,7 @@ def test_unknown_backend_id_lists_the_known_ones() -> None:
         )
 
 
-class Bad:
+class Bad(Partitioner):
     def __init__(self, decide: Callable[[EdgeProgram, list[Node]], list[list[Node]]]) -> None:
         self._decide = decide
 
@@ -88,7 +89,7 @@ def test_results_of_an_operator_stay_with_it(taken: list[int]) -> None:
     [Partitioning("EagerBackend"), Partitioning(DelegationSpec("EagerBackend"), [], ["all"])],  # type: ignore[arg-type,list-item]
 )
 def test_a_partitioning_of_other_things(result: Partitioning) -> None:
-    class Other:
+    class Other(Partitioner):
         def partition(self, program: EdgeProgram) -> Partitioning:
             return result
 

@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
-
-from torch._ops import HigherOrderOperator
 
 from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.partitioning.snapshot import Snapshot
-from delegatec.delegation.protocol.capabilities import PreparesPrograms, RunsControlFlow
 from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.control_flow import FORMS, body_nodes
-from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
 
@@ -68,7 +63,7 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             "see delegatec.delegation.Partitioning",
         )
     owner = {node: number for number, group in enumerate(partitioning.groups) for node in group}
-    operators = control_flow(partitioner)
+    operators = partitioner.control_flow
     for node in grouped:
         results = [each for each in (node, *node.users) if each.target is operator.getitem]
         if any(owner.get(result) != owner.get(result.all_input_nodes[0]) for result in results):
@@ -89,18 +84,6 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
                 partitioner, f"a group contains {node.name}, whose body calls a delegate", "reject it"
             )
     return partitioning
-
-
-def control_flow(partitioner: Partitioner) -> Collection[HigherOrderOperator]:
-    """Returns the operators of control flow that groups may contain; see `RunsControlFlow`."""
-    inner = innermost_partitioner(partitioner)
-    return inner.control_flow if isinstance(inner, RunsControlFlow) else ()
-
-
-def preparation(partitioner: Partitioner) -> Sequence[Pass]:
-    """Returns the passes that precede the partitioner; see `PreparesPrograms`."""
-    inner = innermost_partitioner(partitioner)
-    return inner.preparation if isinstance(inner, PreparesPrograms) else ()
 
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
 from delegatec.delegation.delegates.call_delegate import call_delegate
@@ -18,7 +19,6 @@ from delegatec.delegation.grouping import (
     phases,
 )
 from delegatec.delegation.partitioning.rules import PartitionRules
-from delegatec.delegation.protocol.capabilities import HasBoundary, HasWorth
 from delegatec.delegation.protocol.partitioner import (
     Partitioner,
     Partitioning,
@@ -27,10 +27,11 @@ from delegatec.delegation.protocol.partitioner import (
     with_results,
 )
 from delegatec.edge.control_flow import FORMS, body_nodes
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
 
-class RuledPartitioner:
+class RuledPartitioner(Partitioner):
     """Assigns the nodes that a partitioner assigns and the rules allow.
 
     Groups that lose nodes are split, so that every group stays convex; if the partitioner made groups as
@@ -44,6 +45,16 @@ class RuledPartitioner:
     def __init__(self, inner: Partitioner, rules: PartitionRules) -> None:
         self.inner = inner
         self.rules = rules
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """See `Partitioner.preparation`."""
+        return self.inner.preparation
+
+    @property
+    def control_flow(self) -> Collection[HigherOrderOperator]:
+        """See `Partitioner.control_flow`."""
+        return self.inner.control_flow
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         """See `Partitioner.partition`. Rejections by a rule contain the rule, its value, and help."""
@@ -189,12 +200,10 @@ class _Selection:
             self._regroup()
 
     def _against(self, part: Sequence[Node]) -> Sequence[Rejection]:
-        if isinstance(self._judge, HasWorth) and not self._judge.is_worthwhile(part):
-            message = "too small to be worth a call after rules split its group"
-            return [Rejection(node, "trivial", message) for node in part]
-        if isinstance(self._judge, HasBoundary):
+        if self._judge.is_worthwhile(part):
             return with_results(self._judge.misplaced(self._program, part))
-        return ()
+        message = "too small to be worth a call after rules split its group"
+        return [Rejection(node, "trivial", message) for node in part]
 
     def _regroup(self) -> None:
         """Groups the assigned nodes, each group convex.

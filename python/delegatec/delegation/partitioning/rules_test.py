@@ -15,6 +15,7 @@ from delegatec.delegation import (
     BackendRegistry,
     Delegated,
     DelegationSpec,
+    Partitioner,
     Partitioning,
     PartitionRules,
     RuledPartitioner,
@@ -189,7 +190,7 @@ def test_all_or_nothing() -> None:
     )
 
 
-class Grouped:
+class Grouped(Partitioner):
     """Groups that somebody else made: not the largest ones."""
 
     def __init__(self, groups: list[list[int]]) -> None:

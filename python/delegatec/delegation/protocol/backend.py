@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of a backend."""
+"""The base class of backends, their options and results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
+from delegatec.delegation.blobs.blob_graph import BlobGraph
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
+from delegatec.delegation.protocol.executor import ReferenceExecutor
 from delegatec.delegation.protocol.mapping import DebugHandleMap
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
 from delegatec.delegation.protocol.view import PartitionView
-
-ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
-"""Runs a blob on the host: inputs in order -> outputs in order."""
-
+from delegatec.edge.passes.pass_manager import Pass
 
 OptionValue = str | tuple[str, ...]
 """The value of an option: a string; a tuple of strings for a list."""
@@ -105,30 +105,26 @@ class PreprocessResult:
     inline: bool = False
 
 
-@runtime_checkable
-class Backend(Protocol):
+class Backend(ABC):
     """A delegate's compiler. Stateless: one instance serves many programs, in any order.
 
-    Optional members are in `delegation.protocol.capabilities`.
+    A subclass sets `id` and `name`, and implements `partitioner`, `preprocess` and `reference`; all other
+    members have a default.
+
+    Attributes:
+        id: its id in the runtime, such as "MPSBackend".
+        name: its name for users, such as "mps".
+        options: name of each option -> its spec.
+        blob_suffix: the end of the name of a file with a blob, with its dot.
     """
 
-    @property
-    def id(self) -> str:
-        """Its id in the runtime, such as "MPSBackend"."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Its name for users, such as "mps"."""
-        ...
-
-    @property
-    def options(self) -> Mapping[str, OptionSpec]:
-        """Name of each option -> its spec."""
-        ...
+    id: str = ""
+    name: str = ""
+    options: Mapping[str, OptionSpec] = {}
+    blob_suffix: str = ".blob"
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
-        """Returns the settings for a user's options.
+        """Returns the settings for a user's options; none by default.
 
         Args:
             options: name -> `OptionValue`, for some of `self.options`; the others have their default.
@@ -136,32 +132,85 @@ class Backend(Protocol):
         Raises:
             DelegatecError: DC402 for every unknown option and every invalid value.
         """
-        ...
+        return []
 
     def preserved_operators(self) -> frozenset[OpOverload]:
         """Returns composite operators that must not be decomposed before the partitioner."""
-        ...
+        return frozenset()
 
+    @abstractmethod
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
         """Returns the partitioner for these settings."""
-        ...
 
+    def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Returns the dtype in which delegates exchange inputs and outputs of a dtype of the program.
+
+        It supports `aten._to_copy` between the two: the delegate begins and ends with one.
+        """
+        return dtype
+
+    def orders_boundary(self, value: torch.Tensor) -> bool:
+        """Whether delegates exchange a fake channels-last tensor with its dimensions in the order of memory.
+
+        The program does not copy such inputs and outputs of the method. The delegate begins and ends with
+        permutations, which the backend's passes move or remove. Its runtime exchanges the bytes of the
+        program's tensors: these may have the shape of the method's, and a dim order, if they are in the
+        caller's memory.
+        """
+        return False
+
+    def keeps(self, initial: torch.Tensor) -> bool:
+        """Whether a delegate can keep a buffer with this initial value, instead of exchanging it at each run.
+
+        The private program of such a partition has the buffer as a constant, its initial value, and returns
+        the new value as a mutation of it.
+        """
+        return False
+
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """Returns passes that edit a partition before `preprocess`, in order; none by default.
+
+        They run on a private program extracted from the partition: its inputs and outputs are the delegate's,
+        in order, and keep their dtypes and shapes; everything else may change. `preprocess` receives a view
+        of the result. The verifier runs after each.
+
+        Args:
+            view: the partition in its own program, which must not be edited.
+            compile_specs: the settings.
+        """
+        return ()
+
+    @abstractmethod
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compiles one partition.
 
         Args:
-            view: the partition; its program must not be edited. For a backend that `HasPasses`, the complete
-                private program after its passes.
+            view: the partition; its program must not be edited. For a backend with passes, the complete
+                private program after these.
             compile_specs: the settings.
 
         Raises:
             DelegatecError: DC4xx, with all problems of the partition.
         """
-        ...
 
+    @abstractmethod
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        """Returns an executor of a blob on the host, from the blob and its settings alone.
+        """Returns an executor of a blob on the host, from the blob and its settings alone."""
 
-        Optional members, such as the number of inputs, are in `delegation.protocol.capabilities`.
+    def graph(self, blob: memoryview) -> BlobGraph | None:
+        """Returns the graph of a blob, which `delegatec inspect` prints and the report draws.
+
+        It is None, as by default, for formats that are not graphs.
+
+        Raises:
+            DelegatecError: DC407, the blob is damaged, or another backend's.
         """
-        ...
+        return None
+
+    def describe(self, blob: memoryview) -> str:
+        """Returns the text that `delegatec inspect` prints of a blob without a graph; none by default.
+
+        Raises:
+            DelegatecError: DC407, the blob is damaged, or another backend's.
+        """
+        return ""

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeGuard, runtime_checkable
 
+from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
 from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
 
@@ -80,22 +82,43 @@ class Partitioning:
     computes_sizes: bool = False
 
 
-@runtime_checkable
-class Partitioner(Protocol):
-    """Decides which nodes of a program a backend runs. It does not edit the program.
+class Partitioner(ABC):
+    """Decides which nodes of a program a backend runs. A subclass implements `partition`."""
 
-    Optional members are in `delegation.protocol.capabilities`.
-    """
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """Passes that rewrite a program and its bodies before, so that more of it can be delegated.
 
+        What they compute does not change.
+        """
+        return ()
+
+    @property
+    def control_flow(self) -> Collection[HigherOrderOperator]:
+        """Operators, such as `torch.ops.higher_order.cond`, whose calls groups may contain.
+
+        The delegate runs their bodies as well, which the partitioner has checked. Bodies of others are
+        partitioned separately.
+        """
+        return ()
+
+    @abstractmethod
     def partition(self, program: EdgeProgram) -> Partitioning:
         """Groups the nodes that the backend supports.
 
         Args:
             program: the program; not to be edited (`to_backend` checks).
         """
-        ...
 
+    def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
+        """Whether connected nodes are worth a call; used when a user's rules split a group."""
+        return True
 
-def is_partitioner(value: object) -> TypeGuard[Partitioner]:
-    """Whether a value is a partitioner. Strings have a method `partition`, too."""
-    return isinstance(value, Partitioner) and not isinstance(value, str)
+    def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
+        """Returns reasons for nodes of a connected group that cannot be in it, as another one is not.
+
+        Args:
+            program: of the nodes.
+            nodes: the group.
+        """
+        return ()

@@ -2,7 +2,7 @@
 """Tensors in the caller's memory that delegates exchange with their dimensions in the order of memory.
 
 A permutation of such a tensor cannot be a view, as its address is unknown. But runtimes of delegates with
-`OrdersBoundary` exchange bytes, so that the delegate's argument is the caller's tensor itself.
+`orders_boundary` exchange bytes, so that the delegate's argument is the caller's tensor itself.
 """
 
 from __future__ import annotations

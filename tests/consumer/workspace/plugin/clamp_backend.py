@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload
 
 from delegatec.delegation import (
+    Backend,
     CompileSpec,
     DelegateMappingBuilder,
     DelegationSpec,
     OptionSpec,
+    Partitioner,
     Partitioning,
     PartitionView,
     PreprocessResult,
@@ -26,7 +27,7 @@ from delegatec.edge import EdgeProgram
 RELU: Final = torch.ops.aten.relu.default
 
 
-class ClampPartitioner:
+class ClampPartitioner(Partitioner):
     """Takes each rectifier by itself."""
 
     def __init__(self, compile_specs: Sequence[CompileSpec]) -> None:
@@ -42,12 +43,12 @@ class ClampPartitioner:
         )
 
 
-class ClampBackend:
-    """See `delegatec.delegation.Backend`."""
+class ClampBackend(Backend):
+    """Compiles rectifiers."""
 
-    id: Final = "ClampBackend"
-    name: Final = "clamp"
-    options: Final[Mapping[str, OptionSpec]] = {
+    id = "ClampBackend"
+    name = "clamp"
+    options: Mapping[str, OptionSpec] = {
         "times": OptionSpec(
             ("1", "2"), "1", "How often the rectifier is applied; more than once is as good."
         ),
@@ -60,10 +61,6 @@ class ClampBackend:
         resolved = resolve_options(self.name, self.options, options)
         resolved["flags"] = " ".join(resolved["flags"])
         return [CompileSpec(name, resolved[name].encode()) for name in self.options]
-
-    def preserved_operators(self) -> frozenset[OpOverload]:
-        """None."""
-        return frozenset()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> ClampPartitioner:
         """The partitioner."""
@@ -84,15 +81,21 @@ class ClampBackend:
         """Runs the blob."""
         if bytes(blob[:4]) != b"CLMP":
             raise ValueError("not a blob of the clamp backend")
-        times = int(bytes(blob[4:]))
+        return ClampExecutor(int(bytes(blob[4:])))
 
-        def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-            (value,) = inputs
-            for _ in range(times):
-                value = value.clamp(min=0)
-            return [value]
 
-        return run
+class ClampExecutor(ReferenceExecutor):
+    """Runs one blob."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Applies the rectifier."""
+        (value,) = inputs
+        for _ in range(self._times):
+            value = value.clamp(min=0)
+        return [value]
 
 
 BACKEND: Final = ClampBackend()

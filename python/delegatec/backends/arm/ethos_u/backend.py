@@ -68,7 +68,7 @@ class EthosUBackend(ArmBackend):
         raise DelegatecError([Diagnostic("DC501", message, help=help)])
 
     def describe(self, blob: memoryview) -> str:
-        """See `HasDescription`."""
+        """See `Backend.describe`."""
         if bytes(blob[4:8]) == _TOSA:
             return format_blob_graph(blob_graph(read_blob(blob)))
         return describe(read_container(blob))

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from delegatec.backends.arm.operators.docs import RECORD
 from delegatec.backends.arm.testing import recorded_lowerings
-from delegatec.backends.common.record_check import RecordCheck, add_option
+from delegatec.backends.common.record_check import RecordCheck
 
 _CHECK = RecordCheck(
     Path(__file__).parent, RECORD, recorded_lowerings, "//python/delegatec/backends/arm:record"
 )
 
-pytest_addoption = add_option
 pytest_collection_finish = _CHECK.collection_finish
 pytest_deselected = _CHECK.deselected
 lowerings = _CHECK.of_package()

@@ -16,6 +16,7 @@ from delegatec.backends.arm.dtypes import STORED
 from delegatec.backends.arm.reference import block_scaled, conversions, elementwise, images, moves, reductions
 from delegatec.backends.arm.reference.values import constant
 from delegatec.backends.arm.specification import TosaSpecification
+from delegatec.delegation import ReferenceExecutor
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import first_line, shortened
 
@@ -49,7 +50,7 @@ _MOST_ITERATIONS: Final = 1 << 20
 """A loop of a damaged graph may be endless."""
 
 
-class TosaReferenceExecutor:
+class TosaReferenceExecutor(ReferenceExecutor):
     """Runs a graph on tensors of its types; integers of 48 bits are int64.
 
     Args:
@@ -59,7 +60,10 @@ class TosaReferenceExecutor:
         DelegatecError: DC408 for the first operator that breaks a rule of TOSA.
     """
 
+    converts_outputs = True  # int32 to a caller's int64
+
     def __init__(self, graph: Graph) -> None:
+        self.num_inputs = len(graph.inputs)
         self._graph = graph
         for part in graph.walk():
             for operation in part.operations:
@@ -78,16 +82,6 @@ class TosaReferenceExecutor:
             raise DelegatecError(
                 [Diagnostic("DC408", f"a constant of the graph: {first_line(error)}")]
             ) from error
-
-    @property
-    def converts_outputs(self) -> bool:
-        """int64 is int32 in a graph."""
-        return True
-
-    @property
-    def num_inputs(self) -> int:
-        """See `HasNumInputs`."""
-        return len(self._graph.inputs)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the graph.

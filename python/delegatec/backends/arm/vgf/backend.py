@@ -41,10 +41,7 @@ CODEC: Final = SettingsCodec(
 class VgfReferenceExecutor(TosaReferenceExecutor):
     """Runs the graph of a VGF file, in which 0-d tensors have the shape [1]."""
 
-    @property
-    def lacks_scalars(self) -> bool:
-        """See `LacksScalars`."""
-        return True
+    lacks_scalars = True
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the graph."""
@@ -67,7 +64,7 @@ class VgfBackend(ArmBackend):
 
     target_type = VgfTarget
 
-    blob_suffix: Final = ".vgf"
+    blob_suffix = ".vgf"
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`.
@@ -85,7 +82,7 @@ class VgfBackend(ArmBackend):
         return VgfReferenceExecutor(read_graph(blob))
 
     def graph(self, blob: memoryview) -> BlobGraph:
-        """See `HasGraph`."""
+        """See `Backend.graph`."""
         return blob_graph(read_graph(blob))
 
 

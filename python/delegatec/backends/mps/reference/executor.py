@@ -38,6 +38,7 @@ from delegatec.backends.mps.reference.run import (
     reject,
 )
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
+from delegatec.delegation import ReferenceExecutor
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
@@ -54,7 +55,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
 }
 
 
-class MpsReferenceExecutor:
+class MpsReferenceExecutor(ReferenceExecutor):
     """Runs one blob.
 
     An operation is rejected before it is computed if the runtime or MPSGraph would reject its shapes or
@@ -69,15 +70,11 @@ class MpsReferenceExecutor:
     def __init__(
         self, blob: Blob, unspecified: Unspecified = DEFAULT, max_elements: int = MAX_ELEMENTS
     ) -> None:
+        self.num_inputs = len(blob.graph.inputIds)
         self._blob = blob
         self._unspecified = unspecified
         self._max_elements = max_elements
         self._types: list[tuple[torch.dtype, list[int]] | None] = [None] * len(blob.graph.mpsValues)
-
-    @property
-    def num_inputs(self) -> int:
-        """The number of inputs of the blob."""
-        return len(self._blob.graph.inputIds)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob.

@@ -43,6 +43,7 @@ from delegatec.backends.vulkan.reference.tensors import (
     text,
 )
 from delegatec.backends.vulkan.reference.unspecified import DEFAULT, Unspecified
+from delegatec.delegation import ReferenceExecutor
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
@@ -69,7 +70,7 @@ _CASTS: Final = {
 }
 
 
-class VulkanReferenceExecutor:
+class VulkanReferenceExecutor(ReferenceExecutor):
     """Runs one blob. Packed constants keep what operators write to them, as on the device.
 
     Args:
@@ -78,23 +79,16 @@ class VulkanReferenceExecutor:
         limits: the largest images of the device.
     """
 
+    converts_outputs = True  # such as int32 to a caller's int64
+
     def __init__(self, blob: Blob, unspecified: Unspecified = DEFAULT, limits: Limits = LIMITS) -> None:
+        self.num_inputs = len(blob.graph.inputIds)
         self._blob = blob
         self._unspecified = unspecified
         self._limits = limits
         self._named: dict[str, memoryview] = {}
         self._run: Run | None = None
         self._layouts: dict[int, int] = {}
-
-    @property
-    def num_inputs(self) -> int:
-        """The number of inputs of the blob."""
-        return len(self._blob.graph.inputIds)
-
-    @property
-    def converts_outputs(self) -> bool:
-        """The runtime copies outputs to the caller's dtype, such as int32 to int64."""
-        return True
 
     def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
         """Sets the named data of the program, by key; the constants are views of it."""

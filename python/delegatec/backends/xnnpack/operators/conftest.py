@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from delegatec.backends.common.record_check import RecordCheck, add_option
+from delegatec.backends.common.record_check import RecordCheck
 from delegatec.backends.xnnpack.operators.docs import RECORD
 from delegatec.backends.xnnpack.testing import recorded_lowerings
 
@@ -13,7 +13,6 @@ _CHECK = RecordCheck(
     Path(__file__).parent, RECORD, recorded_lowerings, "//python/delegatec/backends/xnnpack:record"
 )
 
-pytest_addoption = add_option
 pytest_collection_finish = _CHECK.collection_finish
 pytest_deselected = _CHECK.deselected
 lowerings = _CHECK.of_package()

@@ -29,6 +29,7 @@ from delegatec.backends.xnnpack.reference import (
 from delegatec.backends.xnnpack.reference.run import MAX_ELEMENTS, Run, Semantics, truncated
 from delegatec.backends.xnnpack.reference.tensors import DTYPES, Tensor, reject
 from delegatec.backends.xnnpack.values import external_ids, quantization_of, tensor_of
+from delegatec.delegation import ReferenceExecutor
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
@@ -47,13 +48,15 @@ _STAND_INS: Final = frozenset({torch.uint8, torch.int32, torch.float16})
 _NIBBLES: Final = frozenset({DataType.CHANNEL_INT4, DataType.GROUP_INT4})
 
 
-class XnnpackReferenceExecutor:
+class XnnpackReferenceExecutor(ReferenceExecutor):
     """Runs one blob.
 
     Args:
         blob: the blob.
         max_elements: the largest value; a damaged blob can ask for more memory than there is.
     """
+
+    converts_outputs = True  # int32 to a caller's int64
 
     def __init__(self, blob: Blob, max_elements: int = MAX_ELEMENTS) -> None:
         self._blob = blob
@@ -62,22 +65,9 @@ class XnnpackReferenceExecutor:
         self._tensors: dict[int, Tensor] | None = None
         self._inputs = external_ids(blob.graph, INPUT)
         self._outputs = external_ids(blob.graph, OUTPUT)
+        self.num_inputs = len(self._inputs)
+        self.reads_blob = bool(blob.kept_ids)  # operations other than layers read constants at each run
         self._read = {id for node in blob.graph.nodes for id in operand_ids(node)}
-
-    @property
-    def num_inputs(self) -> int:
-        """The number of inputs of the blob."""
-        return len(self._inputs)
-
-    @property
-    def reads_blob(self) -> bool:
-        """Operations other than layers read their constants at each run."""
-        return bool(self._blob.kept_ids)
-
-    @property
-    def converts_outputs(self) -> bool:
-        """The runtime widens int32 to a caller's int64."""
-        return True
 
     def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
         """Sets the named data of the program, by key; the constants are views of it."""
