@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
@@ -24,7 +23,6 @@ def layout_passes(
     view: PartitionView,
     target: TableTarget[Any],
     rules: OperationRules,
-    windowed: Iterable[OpOverload] = padding.WINDOWED,
     is_always_legal: Callable[[Node], bool] = lambda _: False,
 ) -> Sequence[Pass]:
     """Returns the passes that choose the layout of a legal private program.
@@ -33,7 +31,6 @@ def layout_passes(
         view: the partition.
         target: decides which calls are legal.
         rules: how each operator depends on the layout of its operands.
-        windowed: the operators whose padding may absorb that of their images.
         is_always_legal: calls that the target supports in every layout, but does not know as such.
     """
 
@@ -43,7 +40,7 @@ def layout_passes(
 
     def fold_padding(program: EdgeProgram) -> bool:
         facts = view.facts_in(program)
-        return padding.fold_padding(program, facts, _legality(target, facts, is_always_legal), windowed)
+        return padding.fold_padding(program, facts, _legality(target, facts, is_always_legal))
 
     return [optimize_layout, fold_padding]
 

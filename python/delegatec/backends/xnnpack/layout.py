@@ -24,30 +24,12 @@ from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.channels_last.dimension_rules import along, pointwise
 from delegatec.edge.channels_last.groups import Grouped, Role
 from delegatec.edge.channels_last.operation import Operation
-from delegatec.edge.channels_last.role_rules import grouped
+from delegatec.edge.channels_last.role_rules import POOL
 from delegatec.edge.channels_last.rules import RULES, OperationRules
 from delegatec.edge.channels_last.storage import Storage, Stored
 from delegatec.edge.passes.pass_manager import Pass
 
 aten = torch.ops.aten
-
-# "p" and "q" are sizes of the result, "y" and "x" of the kernel. Channels may have any order: weights follow.
-_NAMES: Final = ("x", "weight", "bias")
-_DENSE: Final = grouped("nhwc,ocyx,o->npqo", "co", _NAMES)
-_DEPTHWISE: Final = grouped("nhwc,ciyx,c->npqc", "c", _NAMES)
-_OTHERS: Final = grouped("nhwc->npqo", "", ("x",))
-_POOL: Final = grouped("nhwc->npqc", "c", ("x",))
-
-
-def _convolution(node: Node) -> Operation | None:
-    bound = bind(node)
-    rule, outputs = _OTHERS, shape_of(node)[3]
-    if len(shape_of(bound["weight"])) == 4:
-        if bound["groups"] == 1:
-            rule = _DENSE
-        elif bound["groups"] == shape_of(bound["x"])[3] == outputs:
-            rule = _DEPTHWISE
-    return rule(node)
 
 
 class _Rows(Grouped):
@@ -83,27 +65,17 @@ def _prelu(node: Node) -> Operation | None:
 
 _RULES: Final[OperationRules] = {
     **RULES,
-    XNNPACK.conv2d.default: _convolution,
-    XNNPACK.conv_transpose2d.default: _OTHERS,
-    **dict.fromkeys(
-        (
-            XNNPACK.max_pool2d.default,
-            XNNPACK.avg_pool2d.default,
-            XNNPACK.resize_bilinear.default,
-        ),
-        _POOL,
-    ),
+    XNNPACK.resize_bilinear.default: POOL,
     XNNPACK.prelu.default: _prelu,
     XNNPACK.mixed.default: along("dim"),
     **dict.fromkeys((QUANTIZE, DEQUANTIZE), pointwise),
     aten._softmax.default: _softmax,
 }
-_WINDOWED: Final = (XNNPACK.conv2d.default, XNNPACK.max_pool2d.default)
 
 
 def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequence[Pass]:
     """Returns the passes that choose the layout of a legal private program of the partition."""
-    return layout.layout_passes(view, target, _RULES, _WINDOWED, _moves_levels)
+    return layout.layout_passes(view, target, _RULES, _moves_levels)
 
 
 def _moves_levels(node: Node) -> bool:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
@@ -18,7 +17,7 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-WINDOWED: Final = (NHWC.conv2d.default, NHWC.conv3d.default, NHWC.max_pool2d.default)
+_WINDOWED: Final = (NHWC.conv2d.default, NHWC.conv3d.default, NHWC.max_pool2d.default)
 """Convolutions, and maxima, which have a kernel; their padding is per side."""
 
 
@@ -34,7 +33,6 @@ def fold_padding(
     program: EdgeProgram,
     facts: Facts,
     is_legal: Callable[[Node], bool] = lambda _: True,
-    windowed: Iterable[OpOverload] = WINDOWED,
 ) -> bool:
     """Moves padding into convolutions and maxima, also if slices remove some of it.
 
@@ -42,10 +40,9 @@ def fold_padding(
         program: edited in place.
         facts: for its values: zeros do not change the maxima of nonnegative values.
         is_legal: whether the target supports a call.
-        windowed: the operators, with the arguments of those of `operators.py`.
     """
     changed = False
-    for target in windowed:
+    for target in _WINDOWED:
         for node in program.graph.find_nodes(op="call_function", target=target):
             while (padding := _padding(node)) is not None and _fold(node, padding, facts, is_legal):
                 changed = True
@@ -85,7 +82,7 @@ def _fold(node: Node, padding: _Padding, facts: Facts, is_legal: Callable[[Node]
     bound = bind(node)
     total = [own + more for own, more in zip(bound["padding"], padding.amounts, strict=True)]
     if "kernel" in bound:
-        if set(bound.get("dilation", (1,))) != {1}:
+        if set(bound["dilation"]) != {1}:
             return False
         limits = (limit for size in bound["kernel"] for limit in (size, size))
         if not _is_least(padding, facts) or any(a >= b for a, b in zip(total, limits, strict=True)):

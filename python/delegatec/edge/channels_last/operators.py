@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators on images and volumes whose channels are the last dimension, for targets that have only those.
 
-Windows divide the padded size exactly. Integers have zero points, and exact accumulators: int32 for int8
-images, int64 for int16 ones.
+Elements after the last window are in none. Integers have zero points, and exact accumulators: int32 for int8
+images, int64 for int16 ones. `weight_order` names the dimensions of a weight: output channels, height, width
+and input channels of a group. A weight without "H" has kernels of one row.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from torch import Tensor
 from torch.nn import functional as f
 
 _ZEROS: Final = "int x_zero=0, int weight_zero=0"
+_ORDER: Final = 'str weight_order="OHWI"'
 _SCHEMAS: Final = (
-    # weight: [O, kH, kW, I / groups]; padding: top, bottom, left, right
+    # padding: top, bottom, left, right
     "conv2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[4] padding, int[2] dilation, "
-    f"int groups, {_ZEROS}) -> Tensor",
+    f"int groups, {_ZEROS}, *, {_ORDER}) -> Tensor",
     # weight: [O, kD, kH, kW, I]; padding: front, back, top, bottom, left, right
     "conv3d(Tensor x, Tensor weight, Tensor? bias, int[3] stride, int[6] padding, int[3] dilation, "
     f"{_ZEROS}) -> Tensor",
-    # weight: [O, kH, kW, I]; out_padding is added to the result, or removed from it if negative
+    # out_padding is added to the result, or removed from it if negative; outputs in "O" are those of a group
     "conv_transpose2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[4] out_padding, "
-    f"{_ZEROS}) -> Tensor",
-    "max_pool2d(Tensor x, int[2] kernel, int[2] stride, int[4] padding) -> Tensor",
+    f"{_ZEROS}, *, int[2] dilation=1, int groups=1, {_ORDER}) -> Tensor",
+    "max_pool2d(Tensor x, int[2] kernel, int[2] stride, int[4] padding, int[2] dilation=1) -> Tensor",
     # padding is not counted
     "avg_pool2d(Tensor x, int[2] kernel, int[2] stride, int[4] padding, int x_zero=0, int out_zero=0) "
     "-> Tensor",
@@ -45,9 +47,12 @@ def conv2d(
     groups: int,
     x_zero: int = 0,
     weight_zero: int = 0,
+    *,
+    weight_order: str = "OHWI",
 ) -> Tensor:
     """Convolves images."""
-    return _convolve(x, weight, bias, stride, padding, dilation, groups, x_zero, weight_zero)
+    kernel = _ordered(weight, weight_order, "OIHW")
+    return _convolve(x, kernel, bias, stride, padding, dilation, groups, x_zero, weight_zero)
 
 
 def conv3d(
@@ -61,7 +66,8 @@ def conv3d(
     weight_zero: int = 0,
 ) -> Tensor:
     """Convolves volumes."""
-    return _convolve(x, weight, bias, stride, padding, dilation, 1, x_zero, weight_zero)
+    kernel = _channels_first(weight)
+    return _convolve(x, kernel, bias, stride, padding, dilation, 1, x_zero, weight_zero)
 
 
 def conv_transpose2d(
@@ -72,17 +78,28 @@ def conv_transpose2d(
     out_padding: Sequence[int],
     x_zero: int = 0,
     weight_zero: int = 0,
+    *,
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    weight_order: str = "OHWI",
 ) -> Tensor:
     """Computes a transposed convolution of images."""
-    images, kernel = _centered(x, x_zero), _centered(weight, weight_zero)
-    result = f.conv_transpose2d(_channels_first(images), kernel.permute(3, 0, 1, 2), None, tuple(stride))
+    images = _channels_first(_centered(x, x_zero))
+    kernel = _centered(_ordered(weight, weight_order, "IOHW"), weight_zero)
+    result = f.conv_transpose2d(images, kernel, None, tuple(stride), 0, 0, groups, tuple(dilation))
     return _accumulated(f.pad(result, _innermost_first(out_padding)), x.dtype, bias)
 
 
-def max_pool2d(x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> Tensor:
+def max_pool2d(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+) -> Tensor:
     """Returns the maxima of windows; padding is less than all elements."""
     least = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-    return _windows(x, kernel, stride, padding, least).amax((-2, -1))
+    return _windows(x, kernel, stride, padding, least, dilation).amax((-2, -1))
 
 
 def avg_pool2d(
@@ -158,7 +175,7 @@ def _convolve(
 ) -> Tensor:
     # the zero point is subtracted first: padding is zero
     images = f.pad(_channels_first(_centered(x, x_zero)), _innermost_first(padding))
-    kernel = _channels_first(_centered(weight, weight_zero))
+    kernel = _centered(weight, weight_zero)
     convolve = f.conv2d if x.dim() == 4 else f.conv3d
     result = convolve(images, kernel, None, tuple(stride), 0, tuple(dilation), groups)
     return _accumulated(result, x.dtype, bias)
@@ -177,6 +194,13 @@ def _accumulated(result: Tensor, dtype: torch.dtype, bias: Tensor | None) -> Ten
     return (result if bias is None else result + bias.to(result.dtype)).contiguous()
 
 
+def _ordered(weight: Tensor, order: str, wanted: str) -> Tensor:
+    """Returns a weight with its dimensions in another order; a height of 1 if it has none."""
+    missing = [letter for letter in wanted if letter not in order]
+    weight = weight.view(*weight.shape, *[1] * len(missing))
+    return weight.permute([(order + "".join(missing)).index(letter) for letter in wanted])
+
+
 def _channels_first(x: Tensor) -> Tensor:
     return x.movedim(-1, 1)
 
@@ -188,11 +212,18 @@ def _innermost_first(padding: Sequence[int]) -> list[int]:
 
 
 def _windows(
-    x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], value: Any
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    value: Any,
+    dilation: Sequence[int] = (1, 1),
 ) -> Tensor:
     """Returns [N, H, W, C, kH, kW]."""
     x = f.pad(x, [0, 0, *_innermost_first(padding)], value=value)
-    return x.unfold(1, kernel[0], stride[0]).unfold(2, kernel[1], stride[1])
+    for dim, (size, step, apart) in enumerate(zip(kernel, stride, dilation, strict=True), 1):
+        x = x.unfold(dim, apart * (size - 1) + 1, step)[..., ::apart]
+    return x
 
 
 _FUNCTIONS: Final = (conv2d, conv3d, conv_transpose2d, max_pool2d, avg_pool2d, resize)

@@ -28,12 +28,13 @@ def _levels(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(limits.min, limits.max + 1, shape, dtype=dtype, generator=generator)
 
 
-def _checked(operator: Any, *args: Any) -> torch.Tensor:
+def _checked(operator: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
     """Calls an operator, also on fake tensors, which have to infer its dtype and shape."""
-    result: torch.Tensor = operator(*args)
+    result: torch.Tensor = operator(*args, **kwargs)
     mode = FakeTensorMode()
     with mode:
-        fake = operator(*(mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args))
+        tensors = (mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args)
+        fake = operator(*tensors, **kwargs)
     assert (fake.dtype, fake.shape) == (result.dtype, result.shape)
     assert result.is_contiguous()
     return result
@@ -54,6 +55,19 @@ def test_convolution_of_images(groups: int, stride: list[int], dilation: list[in
     torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_weights_in_the_order_of_aten(groups: int) -> None:
+    x, weight, bias = _normal(2, 6, 9, 11), _normal(6, 6 // groups, 3, 2, seed=1), _normal(6, seed=2)
+    wanted = f.conv2d(x, weight, bias, (2, 3), 0, (1, 2), groups)
+    args = [2, 3], [0] * 4, [1, 2], groups
+    result = _checked(NHWC.conv2d.default, _last(x), weight, bias, *args, weight_order="OIHW")
+    torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
+    row = weight[:, :, 0]
+    result = _checked(NHWC.conv2d.default, _last(x), row, bias, *args, weight_order="OIW")
+    wanted = f.conv2d(x, row.unsqueeze(2), bias, (2, 3), 0, (1, 2), groups)
+    torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
+
+
 def test_convolution_of_volumes() -> None:
     x, weight, bias = _normal(1, 3, 5, 6, 7), _normal(4, 3, 2, 3, 2, seed=1), _normal(4, seed=2)
     wanted = f.conv3d(f.pad(x, (4, 0, 2, 1, 0, 3)), weight, bias, (2, 1, 1), 0, (1, 2, 1))
@@ -67,6 +81,19 @@ def test_transposed_convolution() -> None:
     wanted = f.conv_transpose2d(x, weight, bias, (2, 3), (1, 0), (1, 2))
     last = weight.permute(1, 2, 3, 0).contiguous()
     result = _checked(NHWC.conv_transpose2d.default, _last(x), last, bias, [2, 3], [-1, 0, 0, 2])
+    torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolution_with_dilation_and_groups(groups: int) -> None:
+    x, weight, bias = _normal(2, 4, 4, 5), _normal(4, 3, 3, 2, seed=1), _normal(3 * groups, seed=2)
+    wanted = f.conv_transpose2d(x, weight, bias, (2, 3), (1, 0), (1, 2), groups, (1, 2))
+    result = _checked(
+        *(NHWC.conv_transpose2d.default, _last(x), weight, bias, [2, 3], [-1, 0, 0, 2]),
+        dilation=[1, 2],
+        groups=groups,
+        weight_order="IOHW",
+    )
     torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
 
 
@@ -94,6 +121,13 @@ def test_max_pool(dtype: torch.dtype) -> None:
     wanted = f.max_pool2d(f.pad(x.float(), (2, 0, 1, 0), value=-1e9), (3, 3), (1, 2))
     result = _checked(NHWC.max_pool2d.default, _last(x), [3, 3], [1, 2], [1, 0, 2, 0])
     assert torch.equal(result, _last(wanted).to(dtype))
+
+
+def test_max_pool_with_dilation() -> None:
+    x = _normal(1, 3, 8, 9)
+    wanted = f.max_pool2d(x, (3, 2), (2, 3), (1, 0), (2, 3))
+    result = _checked(NHWC.max_pool2d.default, _last(x), [3, 2], [2, 3], [1, 1, 0, 0], [2, 3])
+    assert torch.equal(result, _last(wanted))
 
 
 def test_average_pool_does_not_count_padding() -> None:

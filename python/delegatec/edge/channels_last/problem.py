@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice of a configuration for each call, so that rearranging values costs least.
 
-It is improved by moves. A move is a family: a configuration for each of many calls, such that the values
-between them need no rearrangement. It starts at a value that is rearranged, and spreads over all calls that
-can follow. A minimum cut determines the calls that change to their configuration of the family, exactly, but
-for values whose rearrangement depends on their producer in both ways.
+Each move proposes a family: a configuration for each of many calls, such that the values between them need no
+rearrangement. It starts at a value that is rearranged, and spreads over all calls that can follow.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, Final
 
 from torch.fx import Graph, Node
 
-from delegatec.edge.analysis.minimum_cut import INFINITE, Network
+from delegatec.edge.analysis.labeling import End, Labeling, Value
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.channels_last.groups import Grouped
 from delegatec.edge.channels_last.layouts import Layout
@@ -30,9 +29,8 @@ _MOST_ROUNDS: Final = 8
 # Elementwise calls after a product that stay next to it if that costs nothing: targets fuse them.
 _FUSED: Final = 4
 
-Labels = dict[Node, Any]
-"""The configuration of each call."""
 Family = dict[Node, Any]
+"""A configuration for each of some calls."""
 
 
 class Problem:
@@ -48,65 +46,48 @@ class Problem:
         self, graph: Graph, operations: Mapping[Node, Operation], is_free: Callable[[Node], bool]
     ) -> None:
         self._operations = operations
-        self._users: dict[Node, list[tuple[Node, int]]] = {node: [] for node in operations}
-        self._costs: dict[Node, int] = {}
+        self._operands: dict[Node, list[End[Node]]] = {}
+        users: dict[Node, list[End[Node]]] = {node: [] for node in operations}
         for node, operation in operations.items():
-            for index, operand in enumerate(operation.operands):
+            formats = [cache(partial(operation.operand, index)) for index in range(len(operation.operands))]
+            self._operands[node] = [End(node, each) for each in formats]
+            for operand, end in zip(operation.operands, self._operands[node], strict=True):
                 if not is_free(operand):
-                    self._users[operand].append((node, index))
+                    users[operand].append(end)
+        self._values: dict[Node, Value[Node]] = {}
         near: dict[Node, int] = {}
-        for node, users in self._users.items():
-            near[node] = _nearness(operations[node], near)
-            if users:
-                self._costs[node] = _CALL + math.prod(shape_of(node)) * dtype_of(node).itemsize + near[node]
-        self._operands: dict[tuple[Node, int, Config], Layout] = {}
-        self._results: dict[tuple[Node, Config], Layout] = {}
-        self.labels: Labels = {node: operation.start() for node, operation in operations.items()}
+        for node, operation in operations.items():
+            near[node] = _nearness(operation, near)
+            if users[node]:
+                cost = _CALL + math.prod(shape_of(node)) * dtype_of(node).itemsize + near[node]
+                self._values[node] = Value(cost, End(node, cache(operation.result)), tuple(users[node]))
+        start = {node: operation.start() for node, operation in operations.items()}
+        self._labeling = Labeling(start, self._values.values())
+
+    @property
+    def labels(self) -> Mapping[Node, Any]:
+        """The configuration of each call."""
+        return self._labeling.labels
 
     def solve(self) -> None:
-        """Improves the labels until no move does."""
+        """Improves the labels until no family does."""
         for _ in range(_MOST_ROUNDS):
-            is_better = False
-            for family in self._families():
-                is_better |= self._move(family)
-            if not is_better:
+            if not self._labeling.improve(self._families()):
                 break
-
-    def cost(self, nodes: Iterable[Node] | None = None) -> int:
-        """Returns the cost of rearranging values, of all by default, each once per layout of its users."""
-        total = 0
-        for node in self._costs if nodes is None else nodes:
-            own = self._result(node, self.labels[node])
-            needed = {self._operand(user, index, self.labels[user]) for user, index in self._users[node]}
-            total += self._costs[node] * len(needed - {own})
-        return total
-
-    def _operand(self, node: Node, index: int, config: Config) -> Layout:
-        key = (node, index, config)
-        if key not in self._operands:
-            self._operands[key] = self._operations[node].operand(index, config)
-        return self._operands[key]
-
-    def _result(self, node: Node, config: Config) -> Layout:
-        key = (node, config)
-        if key not in self._results:
-            self._results[key] = self._operations[node].result(config)
-        return self._results[key]
-
-    # ---- families ----------------------------------------------------------------------------------------
 
     def _families(self) -> Iterator[Family]:
         """Yields families that start at the values that are rearranged now, each configuration in one."""
         seen: set[tuple[Node, Config]] = set()
-        for node in self._costs:
-            for user, index in self._users[node]:
-                own = self._result(node, self.labels[node])
-                needed = self._operand(user, index, self.labels[user])
+        for node, value in self._values.items():
+            for end in value.consumers:
+                own: Any = self._labeling.format(value.producer)
+                needed: Any = self._labeling.format(end)
                 if own == needed:
                     continue
+                user = end.variable
                 starts = (
                     (node, self._operations[node].for_result(needed)),
-                    (user, self._operations[user].for_operand(index, own)),
+                    (user, self._follow(end, node, own)),
                 )
                 for start, config in starts:
                     if config is not None and (start, config) not in seen:
@@ -118,87 +99,30 @@ class Problem:
         """Spreads a configuration over all calls that can follow without a rearrangement."""
         family: Family = {start: config}
         pending = deque([start])
+
+        def add(node: Node, found: Config | None) -> None:
+            if found is not None:
+                family[node] = found
+                pending.append(node)
+
         while pending:
             node = pending.popleft()
-            operation, config = self._operations[node], family[node]
-            for index, operand in enumerate(operation.operands):
-                if operand in family or operand not in self._costs:
-                    continue
-                layout = self._operand(node, index, config)
-                found = self._operations[operand].for_result(layout)
-                if found is not None:
-                    family[operand] = found
-                    pending.append(operand)
-            layout = self._result(node, config)
-            for user, index in self._users[node]:
-                if user not in family:
-                    found = self._operations[user].for_operand(index, layout)
-                    if found is not None:
-                        family[user] = found
-                        pending.append(user)
+            config = family[node]
+            for operand, end in zip(self._operations[node].operands, self._operands[node], strict=True):
+                if operand not in family and operand in self._values:
+                    layout: Any = end.format(config)
+                    add(operand, self._operations[operand].for_result(layout))
+            if node in self._values:
+                layout = self._values[node].producer.format(config)
+                for end in self._values[node].consumers:
+                    if end.variable not in family:
+                        add(end.variable, self._follow(end, node, layout))
         return family
 
-    # ---- moves -------------------------------------------------------------------------------------------
-
-    def _move(self, family: Family) -> bool:
-        """Gives calls their configuration of a family, as far as it pays; returns whether it does."""
-        network = Network()
-        variables = {node: network.node() for node, config in family.items() if self.labels[node] != config}
-        if not variables:
-            return False
-        touched = self._values(variables)
-        for node in touched:
-            self._add(network, variables, family, node)
-        on_sink_side = network.sink_side()
-        changed = {node: self.labels[node] for node in variables if on_sink_side[variables[node]]}
-        before = self.cost(touched)
-        self.labels.update({node: family[node] for node in changed})
-        if self.cost(touched) < before:
-            return True
-        self.labels.update(changed)
-        return False
-
-    def _values(self, nodes: Iterable[Node]) -> dict[Node, None]:
-        """Returns the results and the operands of calls, if rearranging them costs something."""
-        values = dict[Node, None]()
-        for node in nodes:
-            values.update(dict.fromkeys((node, *self._operations[node].operands)))
-        return {node: None for node in values if node in self._costs}
-
-    def _add(self, network: Network, variables: Mapping[Node, int], family: Family, node: Node) -> None:
-        """Adds the cost of a value: variables on the side of the source keep their configuration."""
-
-        def at(each: Node) -> int:
-            # one whose configuration is already that of the family has changed
-            return variables.get(each, network.sink if each in family else network.source)
-
-        producer, cost = at(node), self._costs[node]
-        kept = self._result(node, self.labels[node])
-        changed = self._result(node, family[node]) if node in family else kept
-        keeping: dict[Layout, list[int]] = {}
-        changing: dict[Layout, list[int]] = {}
-        for user, index in self._users[node]:
-            if at(user) != network.sink:
-                layout = self._operand(user, index, self.labels[user])
-                keeping.setdefault(layout, []).append(at(user))
-            if at(user) != network.source:
-                layout = self._operand(user, index, family[user])
-                changing.setdefault(layout, []).append(at(user))
-        for layout, nodes in keeping.items():
-            if layout == kept == changed:
-                continue
-            any_keeps = network.node()
-            for each in nodes:
-                network.edge(each, any_keeps, INFINITE)
-            # paid if one of them keeps its configuration, and the producer does not
-            network.edge(any_keeps, producer if layout == kept else network.sink, cost)
-        for layout, nodes in changing.items():
-            if layout == kept == changed:
-                continue
-            any_changes = network.node()
-            network.edge(producer if layout == changed else network.source, any_changes, cost)
-            for each in nodes:
-                network.edge(any_changes, each, INFINITE)
+    def _follow(self, end: End[Node], operand: Node, layout: Layout) -> Config | None:
+        """Returns a configuration in which a user takes an operand in a layout, if there is one."""
+        user = self._operations[end.variable]
+        return user.for_operand(user.operands.index(operand), layout)
 
 
 def _nearness(operation: Operation, near: Mapping[Node, int]) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from torch.fx import Node
@@ -66,13 +67,20 @@ def linear(node: Node) -> Operation | None:
 
 
 def convolution(node: Node) -> Operation | None:
-    """A channels-last convolution: dense, depthwise, or of each pixel alone."""
+    """A channels-last convolution: channels have any order if it is dense, depthwise or of each pixel alone."""
     bound = bind(node)
+    order = bound.get("weight_order", "ODHWI")
     if bound.get("groups", 1) == 1:
-        return _pixels(node) or BY_RANK[len(shape_of(node))](node)
+        return (_pixels(node) if order == "OHWI" else None) or _dense(order)(node)
     if shape_of(node)[3] == shape_of(bound["x"])[3] == bound["groups"]:
-        return _DEPTHWISE(node)
-    return None
+        return _depthwise(order)(node)
+    return _IN_GROUPS(node)
+
+
+def transposed_convolution(node: Node) -> Operation | None:
+    """A channels-last transposed convolution."""
+    bound = bind(node)
+    return _dense(bound["weight_order"])(node) if bound["groups"] == 1 else _IN_GROUPS(node)
 
 
 def _pixels(node: Node) -> Operation | None:
@@ -94,10 +102,22 @@ def _pixels(node: Node) -> Operation | None:
 
 
 _NAMES: Final = ("x", "weight", "bias")
-# "p", "q" and "r" are sizes of the result, "y", "x" and "z" of the kernel
-BY_RANK: Final = {
-    4: grouped("nhwc,oyxc,o->npqo", "co", _NAMES),
-    5: grouped("ndhwc,ozyxc,o->nrpqo", "co", _NAMES),
-}
-_DEPTHWISE: Final = grouped("nhwc,cyxi,c->npqc", "c", _NAMES)
+# Dimensions of weights; "p", "q" and "r" are sizes of the result.
+_LETTERS: Final = str.maketrans("OIDHW", "oczyx")
+
+
+@cache
+def _dense(order: str) -> OperationRule:
+    weight = order.translate(_LETTERS)
+    x, result = ("ndhwc", "nrpqo") if "D" in order else ("nhwc", "npqo")
+    return grouped(f"{x},{weight},o->{result}", "co", _NAMES)
+
+
+@cache
+def _depthwise(order: str) -> OperationRule:
+    weight = order.translate(_LETTERS).replace("c", "i").replace("o", "c")
+    return grouped(f"nhwc,{weight},c->npqc", "c", _NAMES)
+
+
+_IN_GROUPS: Final = grouped("nhwc->npqo", "", ("x",))
 POOL: Final = grouped("nhwc->npqc", "c", ("x",))

@@ -26,7 +26,7 @@ from delegatec.edge.channels_last.dimension_rules import (
 from delegatec.edge.channels_last.moves import Permute, View
 from delegatec.edge.channels_last.operation import Fixed, Operation, OperationRule
 from delegatec.edge.channels_last.operators import NHWC
-from delegatec.edge.channels_last.role_rules import BY_RANK, POOL, convolution, grouped, linear
+from delegatec.edge.channels_last.role_rules import POOL, convolution, grouped, linear, transposed_convolution
 
 aten = torch.ops.aten
 
@@ -101,8 +101,7 @@ RULES: Final[OperationRules] = {
     aten.mm.default: grouped("mk,kn->mn", "mkn", ("self", "mat2")),
     aten.bmm.default: grouped("bmk,bkn->bmn", "bmkn", ("self", "mat2")),
     aten.linear.default: linear,
-    NHWC.conv2d.default: convolution,
-    NHWC.conv3d.default: convolution,
-    NHWC.conv_transpose2d.default: BY_RANK[4],
+    **dict.fromkeys((NHWC.conv2d.default, NHWC.conv3d.default), convolution),
+    NHWC.conv_transpose2d.default: transposed_convolution,
     **dict.fromkeys((NHWC.max_pool2d.default, NHWC.avg_pool2d.default, NHWC.resize.default), POOL),
 }

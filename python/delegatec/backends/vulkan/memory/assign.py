@@ -13,7 +13,7 @@ import torch
 from torch.export.graph_signature import TensorArgument
 from torch.fx import Node
 
-from delegatec.backends.vulkan.memory.choice import Problem, Transfer, choose
+from delegatec.backends.vulkan.memory.choice import Problem, choose, transfer
 from delegatec.backends.vulkan.memory.demands import Group, result_values
 from delegatec.backends.vulkan.memory.representation import (
     ANY,
@@ -134,7 +134,7 @@ class _Assignment:
             others = frozenset(users - {self._producers[node]})
             if others:
                 cost = 2 * _bytes(node) + _DISPATCH_BYTES
-                self._problem.transfers.append(Transfer(self._producers[node], others, cost))
+                self._problem.transfers.append(transfer(self._producers[node], others, cost))
         labels = choose(self._problem)
         for node, variable in self._producers.items():
             node.meta[REPRESENTATION] = labels[variable]

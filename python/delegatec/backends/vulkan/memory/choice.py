@@ -2,34 +2,33 @@
 """Chooses representations so that transitions between them cost least.
 
 A variable is a group of tensors that have one representation. A value costs one transition for each
-representation, other than its producer's, that its consumers have. That is a labelling problem: with two
-representations a minimum cut solves it exactly; with more, moves that are each a minimum cut (alpha
-expansion: Boykov, Veksler and Zabih 2001) improve a labelling until none does. A part of the graph in which
-one representation is free of transitions needs neither.
+representation, other than its producer's, that its consumers have. With two representations the choice is
+optimal. A part of the graph in which one representation is free of transitions needs no search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from delegatec.backends.vulkan.memory.representation import Representation, Representations
-from delegatec.edge.analysis.minimum_cut import INFINITE, Network
+from delegatec.edge.analysis.labeling import End, Labeling, Value
+from delegatec.edge.analysis.minimum_cut import INFINITE
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """A value that one variable produces and others consume.
+def transfer(producer: int, consumers: Iterable[int], cost: int) -> Value[int]:
+    """Returns a value that one variable produces and others consume, with the cost of one transition."""
+    return Value(cost, _end(producer), tuple(map(_end, consumers)))
 
-    Attributes:
-        producer: index of the variable.
-        consumers: indices of the others.
-        cost: of one transition.
-    """
 
-    producer: int
-    consumers: frozenset[int]
-    cost: int
+def _end(variable: int) -> End[int]:
+    return End(variable, lambda representation: representation)
+
+
+def _link(first: int, second: int) -> Value[int]:
+    storage = attrgetter("is_texture")
+    return Value(INFINITE, End(first, storage), (End(second, storage),))
 
 
 @dataclass
@@ -38,39 +37,38 @@ class Problem:
 
     Attributes:
         domains: the possible representations of each variable.
+        preference: representations, the preferred first. It decides between choices of equal cost.
         transfers: values between variables.
         links: pairs of variables that must have the same storage.
-        preference: representations, the preferred first. It decides between choices of equal cost.
     """
 
     domains: list[Representations]
     preference: Sequence[Representation]
-    transfers: list[Transfer] = field(default_factory=list)
+    transfers: list[Value[int]] = field(default_factory=list)
     links: list[tuple[int, int]] = field(default_factory=list)
 
     def cost(self, labels: Sequence[Representation]) -> int:
         """Returns the cost of a choice for all variables."""
-        return sum(_cost(transfer, labels) for transfer in self.transfers) + sum(
-            self.preference.index(label) for label in labels
-        )
-
-
-def _cost(transfer: Transfer, labels: Sequence[Representation]) -> int:
-    needed = {labels[consumer] for consumer in transfer.consumers}
-    return transfer.cost * len(needed - {labels[transfer.producer]})
+        return Labeling(dict(enumerate(labels)), self.transfers).cost(self.transfers)
 
 
 def choose(problem: Problem) -> list[Representation]:
     """Returns a representation for each variable."""
-    labels = _start(problem)
-    for component in _components(problem):
-        uniform = _uniform(problem, component, labels)
+    links = [_link(*link) for link in problem.links]
+    labeling = Labeling(dict(enumerate(_start(problem))), [*problem.transfers, *links])
+    unsettled = set(range(len(problem.domains)))
+    for component in _components(problem, labeling):
+        uniform = _uniform(problem, component, labeling)
         if uniform is not None:
-            for variable in component:
-                labels[variable] = uniform
-        else:
-            _improve(problem, component, labels)
-    return labels
+            labeling.labels.update(dict.fromkeys(component, uniform))
+            unsettled -= component
+    proposals = [
+        {variable: target for variable in unsettled if target in problem.domains[variable]}
+        for target in problem.preference
+    ]
+    while labeling.improve(proposals):
+        pass
+    return list(labeling.labels.values())
 
 
 def _start(problem: Problem) -> list[Representation]:
@@ -88,128 +86,31 @@ def _start(problem: Problem) -> list[Representation]:
     return labels
 
 
-def _components(problem: Problem) -> list[list[int]]:
+def _components(problem: Problem, labeling: Labeling[int]) -> list[set[int]]:
     """Returns the connected variables that have a choice."""
-    root = list(range(len(problem.domains)))
-
-    def find(variable: int) -> int:
-        while root[variable] != variable:
-            root[variable] = root[root[variable]]
-            variable = root[variable]
-        return variable
-
-    is_free = [len(domain) > 1 for domain in problem.domains]
-    groups = [(each.producer, *each.consumers) for each in problem.transfers] + problem.links
-    for group in groups:
-        free = [variable for variable in group if is_free[variable]]
-        for variable in free[1:]:
-            root[find(variable)] = find(free[0])
-    found: dict[int, list[int]] = {}
-    for variable, free_here in enumerate(is_free):
-        if free_here:
-            found.setdefault(find(variable), []).append(variable)
-    return list(found.values())
+    remaining = {variable for variable, domain in enumerate(problem.domains) if len(domain) > 1}
+    found: list[set[int]] = []
+    while remaining:
+        pending = [remaining.pop()]
+        found.append(set(pending))
+        while pending:
+            near = _ends(labeling, pending) & remaining
+            pending = list(near)
+            remaining -= near
+            found[-1] |= near
+    return found
 
 
-def _neighbors(problem: Problem, component: Iterable[int]) -> set[int]:
-    members = set(component)
-    touched: set[int] = set()
-    for transfer in problem.transfers:
-        ends = {transfer.producer, *transfer.consumers}
-        if ends & members:
-            touched |= ends
-    for link in problem.links:
-        if members & set(link):
-            touched |= set(link)
-    return touched - members
+def _ends(labeling: Labeling[int], variables: Iterable[int]) -> set[int]:
+    """Returns the variables at the ends of the values of variables."""
+    values = labeling.values(variables)
+    return {end.variable for value in values for end in (value.producer, *value.consumers)}
 
 
-def _uniform(
-    problem: Problem, component: Sequence[int], labels: Sequence[Representation]
-) -> Representation | None:
+def _uniform(problem: Problem, component: set[int], labeling: Labeling[int]) -> Representation | None:
     """Returns a representation for a component that needs no transition, if there is one."""
     common = frozenset.intersection(*(problem.domains[variable] for variable in component))
-    outside = {labels[variable] for variable in _neighbors(problem, component)}
+    outside = {labeling.labels[variable] for variable in _ends(labeling, component) - component}
     if len(outside) > 1:
         return None
     return next((each for each in problem.preference if each in common and outside <= {each}), None)
-
-
-def _improve(problem: Problem, component: Sequence[int], labels: list[Representation]) -> None:
-    """Moves variables of a component to one representation after another, as long as that costs less."""
-    local = _part(problem, component)
-    best = local.cost(labels)
-    improved = True
-    while improved:
-        improved = False
-        for target in problem.preference:
-            moved = _expanded(local, component, labels, target)
-            cost = local.cost(moved)
-            if cost < best:
-                labels[:], best, improved = moved, cost, True
-
-
-def _part(problem: Problem, component: Sequence[int]) -> Problem:
-    members = set(component)
-    return Problem(
-        problem.domains,
-        problem.preference,
-        [each for each in problem.transfers if members & {each.producer, *each.consumers}],
-        [link for link in problem.links if members & set(link)],
-    )
-
-
-def _expanded(
-    problem: Problem, component: Sequence[int], labels: Sequence[Representation], target: Representation
-) -> list[Representation]:
-    """Returns the cheapest labelling in which variables keep their representation or get the target.
-
-    In the network, variables on the side of the source keep theirs, as many as the cost allows.
-    """
-    network = Network()
-    nodes: dict[int, int] = {}
-    for variable in component:
-        if target in problem.domains[variable] and labels[variable] is not target:
-            nodes[variable] = network.node()
-
-    def at(variable: int) -> int:
-        fixed = network.sink if labels[variable] is target else network.source
-        return nodes.get(variable, fixed)
-
-    for transfer in problem.transfers:
-        _add_transfer(network, transfer, labels, target, at)
-    for first, second in problem.links:
-        if labels[first].is_texture != target.is_texture:
-            network.edge(at(first), at(second), INFINITE, INFINITE)
-    on_sink_side = network.sink_side()
-    return [
-        target if variable in nodes and on_sink_side[nodes[variable]] else label
-        for variable, label in enumerate(labels)
-    ]
-
-
-def _add_transfer(
-    network: Network,
-    transfer: Transfer,
-    labels: Sequence[Representation],
-    target: Representation,
-    at: Callable[[int], int],
-) -> None:
-    """Adds the cost of a value's transitions: once for each representation that consumers end with."""
-    producer, cost = at(transfer.producer), transfer.cost
-    kept: dict[Representation, list[int]] = {}
-    for consumer in transfer.consumers:
-        if labels[consumer] is not target:
-            kept.setdefault(labels[consumer], []).append(at(consumer))
-    for label, consumers in kept.items():
-        # paid if one of them keeps it, and the producer does not have it
-        any_keeps = network.node()
-        for consumer in consumers:
-            network.edge(consumer, any_keeps, INFINITE)
-        network.edge(any_keeps, producer if labels[transfer.producer] is label else network.sink, cost)
-    if labels[transfer.producer] is not target:
-        # paid if the producer keeps its own, and a consumer has the target
-        any_moves = network.node()
-        network.edge(producer, any_moves, cost)
-        for consumer in transfer.consumers:
-            network.edge(any_moves, at(consumer), INFINITE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on images, [N, H, W, C], see `dialect.py`."""
+"""Operations on images, [N, H, W, C], see `edge/channels_last/operators.py`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.symbols import is_dynamic
 
@@ -106,7 +107,7 @@ def _conv_transpose(b: LevelBuilder, node: Node) -> None:
         return apart.movedim(1, -1)
 
     filter = _Filter(("transposed", groups), arrange, kernel, (inputs // groups, outputs, groups))
-    _emit_convolution(b, node, Operation.TransposedConvolution, filter, bound["output_padding"])
+    _emit_convolution(b, node, Operation.TransposedConvolution, filter)
 
 
 class _Filter(NamedTuple):
@@ -125,10 +126,8 @@ class _Filter(NamedTuple):
     channels: tuple[int, int, int]
 
 
-def _emit_convolution(
-    b: LevelBuilder, node: Node, operation: int, filter: _Filter, adjustment: Sequence[int] = (0, 0)
-) -> None:
-    """Emits a convolution; `adjustment` is output padding. Weights of float16 are stored as float32."""
+def _emit_convolution(b: LevelBuilder, node: Node, operation: int, filter: _Filter) -> None:
+    """Emits a convolution. Weights of float16 are stored as float32."""
     bound = bind(node)
     inputs, outputs, groups = filter.channels
     kernel = (1, *filter.kernel)[-2:]
@@ -144,7 +143,11 @@ def _emit_convolution(
         if bound["bias"] is not None:
             bias = b.arranged(bound["bias"], "bias", torch.Tensor.detach, shape_of(bound["bias"]), is_wide)
         operands = Operands(b.of(bound["x"]), weight, bias)
-    top, bottom, left, right = bound["padding"]
+    if operation == Operation.TransposedConvolution:
+        top, bottom, left, right = (max(-amount, 0) for amount in bound["out_padding"])
+        adjustment = _output_padding(bound)
+    else:
+        (top, bottom, left, right), adjustment = bound["padding"], [0, 0]
     numbers = (*kernel, *bound["stride"], *bound["dilation"], *filter.channels, *adjustment)
     _result(
         b,
@@ -153,6 +156,11 @@ def _emit_convolution(
         lambda out: schema.ConvolutionT(top, right, bottom, left, *numbers, *operands, out, 0),
         torch.float32 if is_rounded(bound["x"]) else None,
     )
+
+
+def _output_padding(bound: Mapping[str, Any]) -> list[int]:
+    """Returns the rows and columns that a transposed convolution adds after the last ones."""
+    return [max(amount, 0) for amount in bound["out_padding"][1::2]]
 
 
 def _channels_last(weight: torch.Tensor) -> torch.Tensor:
@@ -231,7 +239,7 @@ def _is_constant(node: Node, facts: Facts) -> bool:
 
 def _much_output_padding(node: Node, _: object) -> str | None:
     bound = bind(node)
-    added, stride = bound["output_padding"], bound["stride"]
+    added, stride = _output_padding(bound), bound["stride"]
     return f"{added} for a stride of {stride}" if any(map(operator.ge, added, stride)) else None
 
 
@@ -243,9 +251,9 @@ _ADJUSTMENT: Final = Constraint[object](
 _PACKED: Final = (_constants("weight", "bias"),)
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    operator_row(XNNPACK.conv2d.default, _convolution, SAME_DTYPES, resizes=True, known=_PACKED),
+    operator_row(NHWC.conv2d.default, _convolution, SAME_DTYPES, resizes=True, known=_PACKED),
     operator_row(
-        XNNPACK.conv_transpose2d.default,
+        NHWC.conv_transpose2d.default,
         _conv_transpose,
         SAME_DTYPES,
         _ADJUSTMENT,
@@ -253,10 +261,10 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         known=_PACKED,
     ),
     operator_row(
-        XNNPACK.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True, note="NaN may become a number"
+        NHWC.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True, note="NaN may become a number"
     ),
     operator_row(
-        XNNPACK.avg_pool2d.default,
+        NHWC.avg_pool2d.default,
         _average,
         resizes=True,
         note="NaN may become a number",

@@ -11,9 +11,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
 from delegatec.edge.arguments import bind, operand_nodes
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -45,7 +45,7 @@ MOVES: Final = frozenset(
         ),
         *(aten.squeeze.dims, aten.slice.Tensor, aten.select.int, aten.cat.default),
         *(aten.constant_pad_nd.default, aten.max_pool2d_with_indices.default, aten.max_pool2d.default),
-        XNNPACK.max_pool2d.default,
+        NHWC.max_pool2d.default,
     }
 )
 """Calls whose results are elements of their operands, or the number that pads them."""

@@ -23,6 +23,7 @@ from delegatec.backends.xnnpack.quantized.scales import SHARES, Scale
 from delegatec.backends.xnnpack.quantized.weights import bias_levels, layer_bias, layer_weight
 from delegatec.edge.analysis.quantized import Constant
 from delegatec.edge.arguments import bind
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 from delegatec.edge.symbols import is_dynamic
 
@@ -126,9 +127,9 @@ KERNELS: Final[dict[Any, Kernel]] = {
     aten.silu.default: Kernel(("self",), _is_gated),
     aten.mean.dim: Kernel(("self",), _is_mean),
     XNNPACK.resize_bilinear.default: Kernel(("x",), lambda call: call.scales[0] == call.result),
-    XNNPACK.avg_pool2d.default: Kernel(("x",), _is_average),
+    NHWC.avg_pool2d.default: Kernel(("x",), _is_average),
     aten.linear.default: Kernel(("input",), _is_layer),
-    XNNPACK.conv2d.default: _CONVOLUTION,
-    XNNPACK.conv_transpose2d.default: _CONVOLUTION,
+    NHWC.conv2d.default: _CONVOLUTION,
+    NHWC.conv_transpose2d.default: _CONVOLUTION,
 }
 """Operator -> its kernel for levels."""

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.scales import are_steps
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized, quantized_constant
 from delegatec.edge.arguments import bind
+from delegatec.edge.channels_last.operators import NHWC
 
 _INT4: Final = (-8, 7)
 _GROUP: Final = 32
@@ -102,7 +102,7 @@ def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -
 def layer_weight(node: Node, constant: Constant) -> Weight | None:
     """Returns the quantized weight of a layer; None if it has none that the runtime has a form for."""
     bound = bind(node)
-    if node.target is XNNPACK.conv_transpose2d.default:
+    if node.target is NHWC.conv_transpose2d.default:
         return weight_of(bound["weight"], constant, 1, bound["groups"])
     return weight_of(bound["weight"], constant)
 

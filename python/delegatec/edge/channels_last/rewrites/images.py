@@ -27,12 +27,18 @@ def rows(x: Value) -> Value:
 
 
 def emit(
-    operator: Any, x: Value, *args: Any, shape: Sequence[int], dtype: torch.dtype | None = None
+    operator: Any,
+    x: Value,
+    *args: Any,
+    shape: Sequence[int],
+    dtype: torch.dtype | None = None,
+    **kwargs: Any,
 ) -> Value:
     """Emits a call on an image."""
     builder = x.builder
     nodes = [each.node if isinstance(each, Value) else each for each in args]
-    return Value(builder, builder.call(operator, x.node, *nodes, val=builder.empty(shape, dtype or x.dtype)))
+    val = builder.empty(shape, dtype or x.dtype)
+    return Value(builder, builder.call(operator, x.node, *nodes, val=val, **kwargs))
 
 
 def fitted(x: Value, dim: int, outputs: int, reach: int, stride: int, before: int) -> tuple[Value, int]:

@@ -8,11 +8,11 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
 from delegatec.backends.xnnpack.operators.rewrites.volumes import convolution_of_volumes
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Rewrite
@@ -31,20 +31,19 @@ def _convolution(builder: Builder, node: Node) -> Any:
         image, call = plane(image), call.along_rows()
     if image.rank != 4:
         return None
-    padding = [amount for amount in call.padding for _ in range(2)]
-    arguments = [list(call.stride), padding, list(call.dilation), call.groups]
-    operator = XNNPACK.conv2d.default
+    arguments = [list(call.stride), [amount for amount in call.padding for _ in range(2)]]
+    options: dict[str, Any] = {"dilation": list(call.dilation), "groups": call.groups}
+    operator, order = NHWC.conv2d.default, "OIHW"
     if call.transposed:
-        # what is added after the last element is first not removed: the runtime adds less than a stride
-        after = [own - more for own, more in zip(call.padding, call.output_padding, strict=True)]
-        arguments[1] = [
-            each for own, last in zip(call.padding, after, strict=True) for each in (own, max(last, 0))
-        ]
-        operator = XNNPACK.conv_transpose2d.default
-        arguments.append([max(-last, 0) for last in after])
+        pairs = zip(call.padding, call.output_padding, strict=True)
+        arguments[1] = [each for removed, added in pairs for each in (-removed, added - removed)]
+        operator, order = NHWC.conv_transpose2d.default, "IOHW"
+    if is_line:
+        order = order.replace("H", "")
     batch, channels, *sizes = node.meta["val"].shape
     shape = (batch, 1, *sizes, channels) if is_line else (batch, *sizes, channels)
-    result = emit(operator, image, bound["weight"], bound["bias"], *arguments, shape=shape)
+    operands = (image, bound["weight"], bound["bias"])
+    result = emit(operator, *operands, *arguments, shape=shape, weight_order=order, **options)
     return channels_first(row(result) if is_line else result).node
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.rewrites.planes import batch, like
 from delegatec.edge.arguments import bind, dtype_of, positive, tensors
 from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.adaptive import adaptive
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.constraints import only_first_result
@@ -36,14 +36,14 @@ _VARY: Final = Refusal("shape", "the windows follow from the sizes, which vary")
 
 def maxima(x: Value, windows: Sequence[Windows], padding: Sequence[Pair]) -> Value:
     """Returns the maxima of windows of [N, H, W, C]."""
-    return _pool(x, windows, padding, XNNPACK.max_pool2d.default, [axis.dilation for axis in windows])
+    return _pool(x, windows, padding, NHWC.max_pool2d.default, [axis.dilation for axis in windows])
 
 
 def averages(x: Value, windows: Sequence[Windows], padding: Sequence[Pair]) -> Value:
     """Returns the averages of windows of [N, H, W, C]; padding is not counted."""
     if all(axis.outputs == 1 and axis.kernel == axis.size for axis in windows):
         return mean(x)
-    return _pool(x, windows, padding, XNNPACK.avg_pool2d.default)
+    return _pool(x, windows, padding, NHWC.avg_pool2d.default)
 
 
 def mean(x: Value) -> Value:

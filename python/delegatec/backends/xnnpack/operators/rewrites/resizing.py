@@ -15,6 +15,7 @@ from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal, Rewrite
 from delegatec.edge.legalize.value import Value, table, value_of
@@ -116,8 +117,13 @@ def _copied(builder: Builder, node: Node) -> Any:
     kernel = [*[1] * (2 - len(times)), *(each or 1 for each in times)]
     weight = builder.constant(torch.ones(channels, 1, *kernel, dtype=x.dtype))
     shape = (x.shape[0], *[1] * (2 - len(times)), *outputs, channels)
-    options = None, kernel, [0] * 4, [1, 1], channels, [0, 0]
-    return _finished(emit(XNNPACK.conv_transpose2d.default, x, weight, *options, shape=shape), node)
+    result = emit(
+        *(NHWC.conv_transpose2d.default, x, weight, None, kernel, [0] * 4),
+        shape=shape,
+        groups=channels,
+        weight_order="IOHW",
+    )
+    return _finished(result, node)
 
 
 def _selected(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Value:

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.edge.analysis.quantized import quantized, quantized_constant
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal
@@ -146,4 +146,5 @@ class _Volumes:
         stride, padding, dilation = (list(each[dims]) for each in (call.stride, call.padding, call.dilation))
         pads = [amount for amount in padding for _ in range(2)]
         options = (stride, pads, dilation, call.groups)
-        return emit(XNNPACK.conv2d.default, x, self._filter(kernel), bias, *options, shape=shape)
+        operands = (x, self._filter(kernel), bias)
+        return emit(NHWC.conv2d.default, *operands, *options, shape=shape, weight_order="OIHW")
