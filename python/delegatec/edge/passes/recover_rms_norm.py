@@ -11,9 +11,10 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.float32_regions import FLOAT32
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
+from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import ANY, Call, Constant, Number, Pattern, Var
-from delegatec.edge.patterns.rewrite import fusion, rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns of values, composed like the arithmetic that they match.
 
-`x, epsilon = Var("x"), Number("epsilon")` and `x / sqrt(x * x + epsilon)` match the division of any value by the
-root of its square plus a number. A pattern yields each way in which it matches: operands of sums and products
-commute, and a variable that occurs twice is one value.
+With `x, epsilon = Var("x"), Number("epsilon")`, the pattern `x / sqrt(x * x + epsilon)` matches the division of
+a value by the root of its square plus a number. A pattern yields each way in which it matches: operands of sums
+and products commute, and a variable that occurs twice is one value.
 """
 
 from __future__ import annotations

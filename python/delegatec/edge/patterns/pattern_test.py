@@ -20,12 +20,16 @@ aten = torch.ops.aten
 X, Y = torch.rand(2, 4) + 1, torch.rand(2, 4) + 1
 ROW = torch.tensor([1.0, 2.0, 3.0, 4.0])
 x, y = Var("x"), Var("y")
+ONLY_X = {"x": "args_0"}
+XY = {"x": "args_0", "y": "args_1"}
 
 
 def matches(pattern: Pattern, model: Callable[..., Any], *inputs: torch.Tensor) -> list[dict[str, str]]:
     """Returns the variables of each match of the last call, as inputs, numbers and operators."""
     program = edge(model, *(inputs or (X, Y)), passes=())
-    return [{name: described(value) for name, value in found.values.items()} for found in of(program, pattern)]
+    return [
+        {name: described(value) for name, value in found.values.items()} for found in of(program, pattern)
+    ]
 
 
 def of(program: EdgeProgram, pattern: Pattern) -> list[Match]:
@@ -40,23 +44,31 @@ def described(value: Any) -> str:
 
 
 MATCHING: dict[str, tuple[Pattern, Callable[..., Any], dict[str, str]]] = {
-    "sum": (x + y, lambda a, b: a + b, {"x": "args_0", "y": "args_1"}),
-    "sum with a number": (x + Number("c"), lambda a, b: a + 3.0, {"x": "args_0", "c": "3.0"}),
-    "number first": (x * Number("c"), lambda a, b: 3.0 * a, {"x": "args_0", "c": "3.0"}),
-    "constant number": (x + Number("c"), lambda a, b: a + torch.tensor([0.5]), {"x": "args_0", "c": "0.5"}),
-    "square": (x * x, lambda a, b: a * a, {"x": "args_0"}),
-    "power": (x**2, lambda a, b: a.pow(2), {"x": "args_0"}),
-    "alternatives": (x * x | x**2, lambda a, b: a.pow(2), {"x": "args_0"}),
-    "shared operand": (x / sqrt(x + y), lambda a, b: a / (b + a).sqrt(), {"x": "args_0", "y": "args_1"}),
-    "power as a root": (x * rsqrt(y), lambda a, b: b.pow(-0.5) * a, {"x": "args_0", "y": "args_1"}),
-    "reciprocal": (reciprocal(x - y), lambda a, b: (a - b).reciprocal(), {"x": "args_0", "y": "args_1"}),
-    "conversion": (cast(-x), lambda a, b: (-a).half(), {"x": "args_0"}),
-    "constant": (x * Constant("w"), lambda a, b: ROW * a, {"x": "args_0", "w": "c_lifted_tensor_0"}),
-    "list": (Call(aten.cat.default, [x, y], -1), lambda a, b: torch.cat([a, b], -1), {"x": "args_0", "y": "args_1"}),
-    "any argument": (Call(aten.sum.dim_IntList, x, ANY, True), lambda a, b: a.sum([0], True), {"x": "args_0"}),
-    "named call": ((x + y).named("z") * 2, lambda a, b: (a + b) * 2, {"x": "args_0", "y": "args_1", "z": "aten.add.Tensor"}),
-    "condition": (x.where(lambda node: node.name == "args_1") + y, lambda a, b: a + b, {"x": "args_1", "y": "args_0"}),
-}  # fmt: skip
+    "sum": (x + y, lambda a, b: a + b, XY),
+    "sum with a number": (x + Number("c"), lambda a, b: a + 3.0, {**ONLY_X, "c": "3.0"}),
+    "number first": (x * Number("c"), lambda a, b: 3.0 * a, {**ONLY_X, "c": "3.0"}),
+    "constant number": (x + Number("c"), lambda a, b: a + torch.tensor([0.5]), {**ONLY_X, "c": "0.5"}),
+    "square": (x * x, lambda a, b: a * a, ONLY_X),
+    "power": (x**2, lambda a, b: a.pow(2), ONLY_X),
+    "alternatives": (x * x | x**2, lambda a, b: a.pow(2), ONLY_X),
+    "shared operand": (x / sqrt(x + y), lambda a, b: a / (b + a).sqrt(), XY),
+    "power as a root": (x * rsqrt(y), lambda a, b: b.pow(-0.5) * a, XY),
+    "reciprocal": (reciprocal(x - y), lambda a, b: (a - b).reciprocal(), XY),
+    "conversion": (cast(-x), lambda a, b: (-a).half(), ONLY_X),
+    "constant": (x * Constant("w"), lambda a, b: ROW * a, {**ONLY_X, "w": "c_lifted_tensor_0"}),
+    "list": (Call(aten.cat.default, [x, y], -1), lambda a, b: torch.cat([a, b], -1), XY),
+    "any argument": (Call(aten.sum.dim_IntList, x, ANY, True), lambda a, b: a.sum([0], True), ONLY_X),
+    "named call": (
+        (x + y).named("z") * 2,
+        lambda a, b: (a + b) * 2,
+        {"x": "args_0", "y": "args_1", "z": "aten.add.Tensor"},
+    ),
+    "condition": (
+        x.where(lambda node: node.name == "args_1") + y,
+        lambda a, b: a + b,
+        {"x": "args_1", "y": "args_0"},
+    ),
+}
 
 
 @pytest.mark.parametrize(("pattern", "model", "expected"), MATCHING.values(), ids=MATCHING)
@@ -85,7 +97,7 @@ def test_other_calls_do_not_match(pattern: Pattern, model: Callable[..., Any]) -
 
 def test_all_ways_to_match_come_in_order() -> None:
     found = matches(x * y, lambda a, b: a * b)
-    assert found == [{"x": "args_0", "y": "args_1"}, {"x": "args_1", "y": "args_0"}]
+    assert found == [XY, {"x": "args_1", "y": "args_0"}]
     first, second = matches(x.named("z") | y, lambda a, b: a * b)
     assert first == {"x": "aten.mul.Tensor", "z": "aten.mul.Tensor"} and second == {"y": "aten.mul.Tensor"}
 
