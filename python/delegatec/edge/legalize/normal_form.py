@@ -167,7 +167,8 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
 def _computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:
     assert isinstance(node.target, OpOverload)
     rule, function = rules.get(node.target), FUNCTIONS.get(node.target)
-    builder.rule = rule_name(rule or function) if rule or function else f"torch: {node.target}"
+    own = rule or function
+    builder.rule = f"torch: {node.target}" if own is None else rule_name(own)
     results = rule(builder, node) if rule is not None else None
     if callable(results):
         return templates.apply(builder, node, results)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns of values, composed like the arithmetic that they match.
 
-With `x, epsilon = Var("x"), Number("epsilon")`, the pattern `x / sqrt(x * x + epsilon)` matches the division of
-a value by the root of its square plus a number. A pattern yields each way in which it matches: operands of sums
-and products commute, and a variable that occurs twice is one value.
+With `x, epsilon = Var("x"), Number("epsilon")`, the pattern `x / sqrt(x * x + epsilon)` matches the division
+of a value by the root of its square plus a number. A pattern yields each way in which it matches: operands of
+sums and products commute, and a variable that occurs twice is one value.
 """
 
 from __future__ import annotations
@@ -160,6 +160,13 @@ class Constant(Var):
         return value if isinstance(value, Node) and match.constant(value) is not None else None
 
 
+class Argument(Var):
+    """Any argument, such as a list of sizes."""
+
+    def _value(self, value: Any, match: Match) -> Any:
+        return value
+
+
 class Number(Var):
     """A number, or a constant of one element, whose value it is."""
 
@@ -175,7 +182,8 @@ class Call(Pattern):
 
     Args:
         targets: an overload, or several with the same arguments.
-        *args: patterns of its arguments in the order of the schema; other values match equal arguments.
+        *args: patterns of its arguments in the order of the schema; other values match equal arguments, and
+            `...` at the end matches all that remain.
         commutes: whether its first two arguments may be exchanged.
         **kwargs: patterns of its other arguments. Those that are not given have their defaults.
     """
@@ -184,7 +192,8 @@ class Call(Pattern):
         self, targets: Any | Iterable[Any], *args: Any, commutes: bool = False, **kwargs: Any
     ) -> None:
         self.targets = frozenset(targets if isinstance(targets, Iterable) else [targets])
-        positional = list(map(_pattern, args))
+        self._is_open = args[-1:] == (...,)
+        positional = [_pattern(each) for each in args if each is not ...]
         self._orders = [positional]
         if commutes:
             first, second, *rest = positional
@@ -201,7 +210,9 @@ class Call(Pattern):
             bound, defaults = {str(place): each for place, each in enumerate(value.args)}, {}
         count = len(self._orders[0])
         names = list(bound)[count:]
-        if any(name not in self._named and bound[name] != defaults.get(name) for name in names):
+        if not self._is_open and any(
+            name not in self._named and bound[name] != defaults.get(name) for name in names
+        ):
             return
         arguments = [*list(bound.values())[:count], *(bound[name] for name in self._named)]
         for order in self._orders:
