@@ -27,8 +27,8 @@ def fold_casts(program: EdgeProgram) -> bool:
     return rewrite(program, _RULES)
 
 
-def _fold(b: Builder, node: Node, x: Node, cast: Node) -> Node | None:
-    return x if dtype_of(x) == dtype_of(node) and _is_lossless(b.facts, x, dtype_of(cast)) else None
+def _fold(b: Builder, node: Node, x: Node, through: Node) -> Node | None:
+    return x if dtype_of(x) == dtype_of(node) and _is_lossless(b.facts, x, dtype_of(through)) else None
 
 
 def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
@@ -44,4 +44,4 @@ def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
     return values.is_integral and limits.min <= values.low and values.high <= limits.max
 
 
-_RULES: Final = fusion(cast(cast(Var("x")).named("cast")), _fold)
+_RULES: Final = fusion(cast(cast(Var("x")).named("through")), _fold)

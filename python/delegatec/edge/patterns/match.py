@@ -21,7 +21,7 @@ class Match:
         calls: the matched calls, users before operands.
     """
 
-    constant: Callable[[Node], Tensor | None]
+    constant: Callable[[Node], Tensor | None] = lambda _: None
     values: Mapping[str, Any] = field(default_factory=dict)
     calls: tuple[Node, ...] = ()
 

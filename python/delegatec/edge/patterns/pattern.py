@@ -161,10 +161,12 @@ class Constant(Var):
 
 
 class Argument(Var):
-    """Any argument, such as a list of sizes."""
+    """Any argument, such as a list of sizes, or None."""
 
-    def _value(self, value: Any, match: Match) -> Any:
-        return value
+    def matches(self, value: Any, match: Match) -> Iterator[Match]:
+        """See `Pattern.matches`."""
+        if match.values.get(self.name, value) == value:
+            yield match.binding(self.name, value)
 
 
 class Number(Var):
