@@ -13,11 +13,10 @@ RULE: Final = "rule"
 
 def rule_name(rule: Callable[..., Any]) -> str:
     """Returns the module and the function of a rule; for a closure, the function that returned it."""
-    return _name(getattr(rule, "rule", getattr(rule, "__func__", rule)))
+    function = getattr(rule, "rule", getattr(rule, "func", rule))
+    return _name(function.__module__, getattr(function, "__qualname__", type(function).__qualname__))
 
 
 @cache
-def _name(function: Callable[..., Any]) -> str:
-    module = function.__module__.removeprefix("delegatec.")
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{module}.{name.partition('.<locals>')[0]}"
+def _name(module: str, function: str) -> str:
+    return f"{module.removeprefix('delegatec.')}.{function.partition('.<locals>')[0]}"

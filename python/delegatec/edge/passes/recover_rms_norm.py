@@ -14,7 +14,7 @@ from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
 from delegatec.edge.patterns.fusion import fusion
-from delegatec.edge.patterns.pattern import ANY, Call, Constant, Number, Pattern, Var
+from delegatec.edge.patterns.pattern import ANY, Call, Const, Number, Pattern, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -91,6 +91,6 @@ def _with_epsilon(_: Builder, node: Node) -> Node | None:
 
 
 _RULES: Final = {
-    **fusion(_NORM.one_use() * Constant("weight") | _NORM, _norm),
+    **fusion(_NORM.one_use() * Const("weight") | _NORM, _norm),
     aten.rms_norm.default: _with_epsilon,
 }

@@ -15,7 +15,7 @@ from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
 from delegatec.edge.passes.movement.merge import merge_movements
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
-from delegatec.edge.patterns.pattern import ANY, Argument, Call, Constant, Var
+from delegatec.edge.patterns.pattern import ANY, Argument, Call, Const, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
 
@@ -71,7 +71,7 @@ def _rows(layer: Node) -> list[int | torch.SymInt] | None:
 
 _ROWS: Final = Call(aten.view.default, ANY, ANY).named("x")
 # of GPT-2: [in, out]
-_TURNED: Final = Constant("turned").where(lambda weight: dtype_of(weight).is_floating_point)
+_TURNED: Final = Const("turned").where(lambda weight: dtype_of(weight).is_floating_point)
 _BIAS: Final = Var("bias").where(lambda bias: len(shape_of(bias)) == 1)
 _RULES: Final = fusion(
     Call(aten.linear.default, _ROWS, Var("weight"), Argument("bias"))

@@ -28,3 +28,8 @@ def reciprocal(x: Pattern) -> Pattern:
 def cast(x: Pattern) -> Pattern:
     """Matches conversions to any dtype."""
     return Call(aten._to_copy.default, x, dtype=ANY)
+
+
+def viewed(x: Pattern) -> Pattern:
+    """Matches a value, or a view of it."""
+    return Call(aten.view.default, x, ANY) | x

@@ -85,6 +85,10 @@ class _Literal(Pattern):
             yield match
 
 
+NONE: Final = _Literal(None)
+"""Matches an argument that is None."""
+
+
 class _Items(Pattern):
     """A list, each of whose elements matches a pattern."""
 
@@ -122,6 +126,25 @@ class OneOf(Pattern):
             yield from each.matches(value, match)
 
 
+class Through(Pattern):
+    """A value, or calls of which it is the first operand, one after another.
+
+    Args:
+        inner: what matches the value.
+        passes: whether a call may be one of them.
+    """
+
+    def __init__(self, inner: Pattern, passes: Callable[[Node], bool]) -> None:
+        self._inner = inner
+        self._passes = passes
+
+    def matches(self, value: Any, match: Match) -> Iterator[Match]:
+        """See `Pattern.matches`."""
+        yield from self._inner.matches(value, match)
+        if isinstance(value, Node) and value.op == "call_function" and self._passes(value):
+            yield from self.matches(value.args[0], match.calling(value))
+
+
 class Var(Pattern):
     """A node, the same one wherever the name occurs.
 
@@ -153,7 +176,7 @@ class Var(Pattern):
         return value if isinstance(value, Node) else None
 
 
-class Constant(Var):
+class Const(Var):
     """A constant of the program."""
 
     def _value(self, value: Any, match: Match) -> Any:

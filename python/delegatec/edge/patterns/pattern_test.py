@@ -12,7 +12,7 @@ import torch
 from delegatec.edge.builder import Builder
 from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
 from delegatec.edge.patterns.match import Match
-from delegatec.edge.patterns.pattern import ANY, Call, Constant, Number, Pattern, Var
+from delegatec.edge.patterns.pattern import ANY, Call, Const, Number, Pattern, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import edge
 
@@ -55,7 +55,7 @@ MATCHING: dict[str, tuple[Pattern, Callable[..., Any], dict[str, str]]] = {
     "power as a root": (x * rsqrt(y), lambda a, b: b.pow(-0.5) * a, XY),
     "reciprocal": (reciprocal(x - y), lambda a, b: (a - b).reciprocal(), XY),
     "conversion": (cast(-x), lambda a, b: (-a).half(), ONLY_X),
-    "constant": (x * Constant("w"), lambda a, b: ROW * a, {**ONLY_X, "w": "c_lifted_tensor_0"}),
+    "constant": (x * Const("w"), lambda a, b: ROW * a, {**ONLY_X, "w": "c_lifted_tensor_0"}),
     "list": (Call(aten.cat.default, [x, y], -1), lambda a, b: torch.cat([a, b], -1), XY),
     "any argument": (Call(aten.sum.dim_IntList, x, ANY, True), lambda a, b: a.sum([0], True), ONLY_X),
     "named call": (
@@ -82,7 +82,7 @@ OTHERS: dict[str, tuple[Pattern, Callable[..., Any]]] = {
     "another number": (x**2, lambda a, b: a.pow(3)),
     "difference of exchanged operands": (Number("c") - x, lambda a, b: a - 1.0),
     "argument that is not the default": (x + y, lambda a, b: torch.add(a, b, alpha=2)),
-    "variable in place of a constant": (x * Constant("w"), lambda a, b: a * b),
+    "variable in place of a constant": (x * Const("w"), lambda a, b: a * b),
     "several elements in place of a number": (x * Number("c"), lambda a, b: a * ROW),
     "shorter list": (Call(aten.cat.default, [x, y], -1), lambda a, b: torch.cat([a, b, a], -1)),
     "false condition": (x.where(lambda node: node.name == "args_2") + y, lambda a, b: a + b),
