@@ -38,7 +38,8 @@ def printing_after(names: Collection[str]) -> Iterator[None]:
     def show(name: str, program: EdgeProgram, changed: bool) -> None:
         ran[name] = None
         if name in names or _ALL in names:
-            text = f":\n{print_program(program)}" if changed else f" did not change {program.method}\n"
+            graph = f":\n{print_program(program, rules=True)}"
+            text = graph if changed else f" did not change {program.method}\n"
             print(f"# {name}{text}", end="", file=sys.stderr)
 
     with observed_passes(show):

@@ -19,6 +19,11 @@ def bind(node: Node) -> dict[str, Any]:
     return {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
+def defaults_of(operator: OpOverload) -> dict[str, Any]:
+    """Returns the defaults of an operator's arguments by name; None for those that have none."""
+    return _parameters(operator)[1]
+
+
 @cache
 def _parameters(operator: OpOverload) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Returns the names of positional arguments, and the defaults of all arguments."""

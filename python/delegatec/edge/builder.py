@@ -19,13 +19,14 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.fakes import computed
 from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.rule_names import RULE
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 # The metadata that a node inherits from the node that it replaces.
-_INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack", FLOAT32)
+_INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack", FLOAT32, RULE)
 
 
 class Builder:
@@ -37,10 +38,14 @@ class Builder:
     Args:
         program: receives the nodes.
         facts: analysis results on its values; those that follow from its constants by default.
+
+    Attributes:
+        rule: the name of the rule that creates the next nodes, which they keep; empty if there is none.
     """
 
     def __init__(self, program: EdgeProgram, facts: Facts | None = None) -> None:
         self.program = program
+        self.rule = ""
         self.facts = facts or Facts(program.fixed_constants())
         self.fake_mode = _fake_mode_of(program)
         self._sizes = SizeNodes(program)
@@ -100,6 +105,8 @@ class Builder:
         for key in _INHERITED:
             if key in self._anchor.meta:
                 node.meta[key] = self._anchor.meta[key]
+        if self.rule:
+            node.meta[RULE] = (*self._anchor.meta.get(RULE, ()), self.rule)
         node.meta["val"] = self.dense(val)
 
     def infer(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+from delegatec.edge.rule_names import RULE
 
 _DTYPES = {
     torch.bfloat16: "bf16",
@@ -25,13 +26,17 @@ _DTYPES = {
 }
 
 
-def print_program(program: EdgeProgram) -> str:
+def print_program(program: EdgeProgram, rules: bool = False) -> str:
     """Prints a line per node: `%3: f32[1, 10] = aten.addmm.default(%0, %2, %1)  # model.py:12`.
 
     Constants come first, by their names in the model; values are numbered in order. Bodies follow their call
     of control flow.
+
+    Args:
+        program: the program.
+        rules: whether to print which rules led to each node.
     """
-    return "\n".join([f"{program.method}{_signature(program)}:", *_lines(program)]) + "\n"
+    return "\n".join([f"{program.method}{_signature(program)}:", *_lines(program, rules)]) + "\n"
 
 
 def _signature(program: EdgeProgram) -> str:
@@ -39,7 +44,7 @@ def _signature(program: EdgeProgram) -> str:
     return f"({', '.join(inputs)})"
 
 
-def _lines(program: EdgeProgram) -> list[str]:
+def _lines(program: EdgeProgram, rules: bool) -> list[str]:
     names: dict[Node, str] = {}
     specs = {node.name: spec for node, spec in zip(program.placeholders(), program.input_specs, strict=True)}
     lines: list[str] = []
@@ -57,14 +62,14 @@ def _lines(program: EdgeProgram) -> list[str]:
             names[node] = node.name
         else:
             names[node] = str(node.target) if node.op == "get_attr" else f"%{len(names)}"
-            lines.append(
-                f"  {names[node]}: {_type(node.meta.get('val'))} = {_call(node, names)}{_source(node)}"
-            )
+            comment = _source(node) + (_rules(node) if rules else "")
+            call = f"{_type(node.meta.get('val'))} = {_call(node, names)}"
+            lines.append(f"  {names[node]}: {call}{f'  # {comment}' if comment else ''}")
             for source in node.all_input_nodes:
                 if source.name in program.bodies:
                     body = program.bodies[source.name]
                     lines.append(f"    {source.name}{_signature(body)}:")
-                    lines += (f"    {line}" for line in _lines(body))
+                    lines += (f"    {line}" for line in _lines(body, rules))
     return lines
 
 
@@ -95,4 +100,9 @@ def _type(val: Any) -> str:
 
 def _source(node: Node) -> str:
     source = node.meta.get("source")
-    return f"  # {source.via or source}" if source is not None else ""
+    return str(source.via or source) if source is not None else ""
+
+
+def _rules(node: Node) -> str:
+    names = node.meta.get(RULE)
+    return f" by {' > '.join(names)}" if names else ""

@@ -12,6 +12,8 @@ from torch.fx import GraphModule, Node
 
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.patterns.match import Match
+from delegatec.edge.patterns.pattern import Call, Var
 
 aten = torch.ops.aten
 quantized = torch.ops.quantized_decomposed
@@ -44,7 +46,7 @@ def adopt_torchao_operators(program: ExportedProgram) -> None:
         changed = False
         for node in list(module.graph.nodes):
             target = node.target
-            if target is aten._int_mm.default:
+            if target is aten.sub_.Tensor:
                 changed |= _unshift(node)
             elif str(target) in _OPERATORS:
                 node.target, changed = _OPERATORS[str(target)], True
@@ -55,30 +57,22 @@ def adopt_torchao_operators(program: ExportedProgram) -> None:
             module.recompile()
 
 
-def _unshift(node: Node) -> bool:
+def _unshift(difference: Node) -> bool:
     """Removes the shift of a factor from int8 to uint8, and the difference that undoes it."""
-    shifted, matrix = node.args
-    chain: list[Any] = [shifted]
-    for target in (aten.to.dtype, aten.add.Tensor, aten.to.dtype):
-        source = chain[-1].args[0] if isinstance(chain[-1], Node) and chain[-1].target is target else None
-        if source is None:
-            return False
-        chain.append(source)
-    (difference, *others) = node.users
-    if others or difference.target is not aten.sub_.Tensor or chain[1].args[1:] != (_SHIFT,):
+    found = next((match.values for match in _SHIFTED.matches(difference, Match())), None)
+    if found is None:
         return False
-    factor, product = chain[-1], difference.args[1]
-    if not isinstance(factor, Node) or dtype_of(factor) is not torch.int8 or not isinstance(product, Node):
-        return False
-    total = product.args[0] if product.target is aten.mul.Tensor else None
-    if not isinstance(total, Node) or product.args[1:] != (_SHIFT,):
-        return False
-    if total.target is not aten.sum.dim_IntList or total.args[0] is not matrix:
-        return False
-    node.replace_input_with(chain[0], factor)
-    difference.replace_all_uses_with(node)
-    node.graph.erase_node(difference)
+    found["product"].replace_input_with(found["shifted"], found["factor"])
+    difference.replace_all_uses_with(found["product"])
+    difference.graph.erase_node(difference)
     return True
+
+
+_CONVERTED: Final = Call(aten.to.dtype, Var("factor").where(lambda node: dtype_of(node) is torch.int8), ...)
+_FACTOR: Final = Call(aten.to.dtype, _CONVERTED + _SHIFT, ...).named("shifted")
+_PRODUCT: Final = Call(aten._int_mm.default, _FACTOR, Var("matrix")).one_use().named("product")
+_UNDONE: Final = Call(aten.sum.dim_IntList, Var("matrix"), ...) * _SHIFT
+_SHIFTED: Final = Call(aten.sub_.Tensor, _PRODUCT, _UNDONE)
 
 
 def _group(node: Node, weights: Mapping[str, torch.Tensor]) -> None:

@@ -19,6 +19,7 @@ from delegatec.edge.legalize.guards import NEEDS_VALUE, no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.rule_names import rule_name
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import is_dynamic, is_number
 
@@ -88,6 +89,7 @@ class Legalizer:
 
     def _apply(self, rule: Rule, node: Node, refusal: Refusal) -> Any:
         """Applies a rule. A rule for backends may need static sizes; the call is then illegal as before."""
+        self._builder.rule = rule_name(rule)
         if not self._target.full or not _has_dynamic_sizes(node):
             return rule(self._builder.at(node), node)
         try:

@@ -31,6 +31,7 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.rule_names import rule_name
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative
 
 aten = torch.ops.aten
@@ -165,12 +166,14 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
 
 def _computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:
     assert isinstance(node.target, OpOverload)
-    rule = rules.get(node.target)
+    rule, function = rules.get(node.target), FUNCTIONS.get(node.target)
+    own = rule or function
+    builder.rule = f"torch: {node.target}" if own is None else rule_name(own)
     results = rule(builder, node) if rule is not None else None
     if callable(results):
         return templates.apply(builder, node, results)
     if results is None and is_traced(node.target):
-        return templates.apply(builder, node, FUNCTIONS.get(node.target))
+        return templates.apply(builder, node, function)
     return results
 
 

@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -31,23 +31,19 @@ def convert_inputs_first(program: EdgeProgram) -> bool:
     Returns:
         Whether it had such conversions.
     """
-    builder = Builder(program)
     inputs = set(program.user_inputs())
-    changed = False
-    for node in program.graph.find_nodes(op="call_function", target=aten._to_copy.default):
-        moves = _moves_before(node)
+
+    def convert_first(b: Builder, node: Node) -> Node | None:
+        moves, dtype = _moves_before(node), dtype_of(node)
         source = bind(moves[-1])["self"] if moves else node
-        if source not in inputs or dtype_of(source) not in _BYTES or not dtype_of(node).is_floating_point:
-            continue
-        dtype = dtype_of(node)
-        value = builder.at(node).call(aten._to_copy.default, source, dtype=dtype)
+        if source not in inputs or dtype_of(source) not in _BYTES or not dtype.is_floating_point:
+            return None
+        value = b.call(aten._to_copy.default, source, dtype=dtype)
         for move in reversed(moves):
-            value = builder.call(move.target, value, *move.args[1:], val=move.meta["val"].to(dtype))
-        node.replace_all_uses_with(value)
-        changed = True
-    if changed:
-        eliminate_dead_code(program)
-    return changed
+            value = b.call(move.target, value, *move.args[1:], val=move.meta["val"].to(dtype))
+        return value
+
+    return rewrite(program, {aten._to_copy.default: convert_first})
 
 
 def _moves_before(node: Node) -> list[Node]:

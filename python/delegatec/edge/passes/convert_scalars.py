@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 import torch
+from torch.fx import Node
 
 from delegatec.edge.arguments import dtype_of, operand_nodes, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 _BINARY: Final = frozenset(
@@ -31,18 +33,17 @@ _BINARY: Final = frozenset(
 
 def convert_scalars(program: EdgeProgram) -> bool:
     """Converts a 0-d operand to the dtype of the other one where that is the dtype of the computation."""
-    builder, changed = Builder(program), False
-    for node in program.graph.nodes:
-        if node.target not in _BINARY:
-            continue
-        operands = operand_nodes(node)
-        pair = [each for each in node.args[-2:] if each in operands]
-        if len(pair) < 2 or dtype_of(pair[0]) == dtype_of(pair[1]):
-            continue
-        scalar, other = sorted(pair, key=lambda each: len(shape_of(each)))
-        computed = torch.result_type(scalar.meta["val"], other.meta["val"])
-        if computed != torch.promote_types(dtype_of(scalar), dtype_of(other)):
-            converted = builder.at(node).call(torch.ops.aten._to_copy.default, scalar, dtype=computed)
-            node.replace_input_with(scalar, converted)
-            changed = True
-    return changed
+    return rewrite(program, dict.fromkeys(_BINARY, _convert))
+
+
+def _convert(b: Builder, node: Node) -> Node | None:
+    operands = operand_nodes(node)
+    pair = [each for each in node.args[-2:] if each in operands]
+    if len(pair) < 2 or dtype_of(pair[0]) == dtype_of(pair[1]):
+        return None
+    scalar, other = sorted(pair, key=lambda each: len(shape_of(each)))
+    computed = torch.result_type(scalar.meta["val"], other.meta["val"])
+    if computed == torch.promote_types(dtype_of(scalar), dtype_of(other)):
+        return None
+    node.replace_input_with(scalar, b.call(torch.ops.aten._to_copy.default, scalar, dtype=computed))
+    return node

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -21,25 +22,20 @@ def remove_empty_operands(program: EdgeProgram) -> bool:
     Caches are initially empty, and so is the part of a head that rotary embeddings do not rotate, if they
     rotate all of it. Delegates do not support empty tensors.
     """
-    builder = Builder(program)
-    changed = False
-    for node in program.graph.nodes:
-        if node.target is not aten.cat.default:
-            continue
-        bound = bind(node)
-        operands: list[Node] = bound["tensors"]
-        kept = [operand for operand in operands if not _is_empty(operand)]
-        if not kept or len(kept) == len(operands):
-            continue
-        if len(kept) > 1 and _promoted(kept) == dtype_of(node):
-            node.update_arg(0, kept)
-        elif len(kept) == 1:
-            node.replace_all_uses_with(_converted(builder.at(node), kept[0], node))
-            program.graph.erase_node(node)
-        else:
-            continue
-        changed = True
-    return changed
+    return rewrite(program, {aten.cat.default: _without_empty})
+
+
+def _without_empty(b: Builder, node: Node) -> Node | None:
+    operands: list[Node] = bind(node)["tensors"]
+    kept = [operand for operand in operands if not _is_empty(operand)]
+    if not kept or len(kept) == len(operands):
+        return None
+    if len(kept) == 1:
+        return _converted(b, kept[0], node)
+    if _promoted(kept) != dtype_of(node):
+        return None
+    node.update_arg(0, kept)
+    return node
 
 
 def _is_empty(operand: Node) -> bool:

@@ -14,29 +14,21 @@ from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.formulas import cast
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import Var
 from delegatec.edge.program import EdgeProgram
-
-aten = torch.ops.aten
-
-_CAST: Final = aten._to_copy.default
 
 
 def fold_casts(program: EdgeProgram) -> bool:
     """Replaces a conversion to a dtype and back by its operand, if that is equal."""
-    changed, facts = False, None
-    for node in list(program.graph.nodes):
-        if node.target is not _CAST or node.args[0].target is not _CAST:
-            continue
-        through = node.args[0]
-        source = through.args[0]
-        if dtype_of(source) != dtype_of(node):
-            continue
-        facts = facts or Facts(program.fixed_constants())
-        if _is_lossless(facts, source, dtype_of(through)):
-            node.replace_all_uses_with(source)
-            program.graph.erase_node(node)
-            changed = True
-    return changed
+    return rewrite(program, _RULES)
+
+
+def _fold(b: Builder, node: Node, x: Node, through: Node) -> Node | None:
+    return x if dtype_of(x) == dtype_of(node) and _is_lossless(b.facts, x, dtype_of(through)) else None
 
 
 def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
@@ -50,3 +42,6 @@ def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
     # Integer dtypes do not have NaN; torch does not specify conversions of other numbers that do not fit.
     limits, values = torch.iinfo(through), facts.of(source)
     return values.is_integral and limits.min <= values.low and values.high <= limits.max
+
+
+_RULES: Final = fusion(cast(cast(Var("x")).named("through")), _fold)

@@ -14,6 +14,7 @@ from torch.fx.node import map_arg
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -31,27 +32,20 @@ _BY_ROW: Final = frozenset({aten.view.default, quantized.dequantize_per_channel_
 
 def gather_rows_first(program: EdgeProgram) -> bool:
     """Computes only the rows of a table that an embedding gathers, if constants determine the table."""
-    found = [node for node in program.graph.nodes if node.target is aten.embedding.default]
-    tables = [(node, *node.args[:2]) for node in found if node.args[0].op == "call_function"]
-    if not tables:
-        return False
-    builder, fixed = Builder(program), program.fixed_constants()
-    changed = False
-    for node, table, indices in tables:
-        height, count = shape_of(table)[0], indices.meta["val"].numel()
-        if height == 1 or (isinstance(count, int) and count >= height):
-            continue
-        order = _arithmetic(table, height, fixed)
-        if order is None:
-            continue
-        builder.at(node)
-        flat = builder.call(aten.view.default, indices, [count])
-        rows = _gathered(builder, order, flat, count)
-        result = builder.call(aten.view.default, rows, list(shape_of(node)), val=node.meta["val"])
-        node.replace_all_uses_with(result)
-        program.graph.erase_node(node)
-        changed = True
-    return changed
+    return rewrite(program, {aten.embedding.default: _gather_first})
+
+
+def _gather_first(b: Builder, node: Node) -> Node | None:
+    table, indices, *_ = bind(node).values()
+    height, count = shape_of(table)[0], indices.meta["val"].numel()
+    if table.op != "call_function" or height == 1 or (isinstance(count, int) and count >= height):
+        return None
+    order = _arithmetic(table, height, b.program.fixed_constants())
+    if order is None:
+        return None
+    flat = b.call(aten.view.default, indices, [count])
+    rows = _gathered(b, order, flat, count)
+    return b.call(aten.view.default, rows, list(shape_of(node)), val=node.meta["val"])
 
 
 def _gathered(builder: Builder, order: list[Node], positions: Node, count: Any) -> Node:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import ANY, Call, Pattern, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -15,38 +20,35 @@ aten = torch.ops.aten
 
 def group_heads(program: EdgeProgram) -> bool:
     """Replaces attention to repeated heads by attention of groups of heads (`enable_gqa`)."""
-    changed = False
-    for node in program.graph.nodes:
-        if node.target is not aten.scaled_dot_product_attention.default:
-            continue
-        bound = bind(node)
-        repeated = [bound["key"], bound["value"]]
-        sources = [_unrepeated(each) for each in repeated]
-        # Shapes of one rank: torch repeats heads only then.
-        if None in sources or bound["enable_gqa"] or shape_of(repeated[0])[-3] != shape_of(node)[-3]:
-            continue
-        if len({shape_of(each)[-4] for each in sources if each is not None}) > 1:
-            continue
-        builder = Builder(program).at(node)
-        query, _, _, *rest = node.args
-        rank = len(shape_of(node))
-        heads = [builder.call(aten.squeeze.dims, each, [rank - 2]) for each in sources]
-        node.args = (query, *heads, *rest)
-        node.kwargs = {**node.kwargs, "enable_gqa": True}
-        changed = True
-    return changed
+    return rewrite(program, _RULES)
 
 
-def _unrepeated(x: Node) -> Node | None:
-    """Returns the heads of which `x` has several copies each, as [*, heads, 1, rows, columns]."""
-    if x.target is not aten.view.default:
+def _group(b: Builder, node: Node, key: Node, value: Node) -> Node | None:
+    query, repeated, _, *rest = node.args
+    # Shapes of one rank: torch repeats heads only then.
+    if bind(node)["enable_gqa"] or shape_of(repeated)[-3] != shape_of(node)[-3]:  # type: ignore[arg-type]
         return None
-    expanded = x.args[0]
-    if not isinstance(expanded, Node) or expanded.target is not aten.expand.default:
+    if shape_of(key)[-4] != shape_of(value)[-4]:
         return None
-    source = expanded.args[0]
-    assert isinstance(source, Node)
+    heads = [b.call(aten.squeeze.dims, each, [len(shape_of(node)) - 2]) for each in (key, value)]
+    node.args = (query, *heads, *rest)
+    node.kwargs = {**node.kwargs, "enable_gqa": True}
+    return node
+
+
+def _repeats(view: Node) -> bool:
+    """Whether a view of an expansion has several copies of each head of [*, heads, 1, rows, columns]."""
+    (expanded,) = view.all_input_nodes[:1]
     *outer, heads, count, rows, columns = shape_of(expanded) if len(shape_of(expanded)) > 3 else (0,) * 4
-    if shape_of(source) != (*outer, heads, 1, rows, columns) or count == 1:
-        return None
-    return source if shape_of(x) == (*outer, heads * count, rows, columns) else None
+    is_source = shape_of(expanded.all_input_nodes[0]) == (*outer, heads, 1, rows, columns)
+    return is_source and count != 1 and shape_of(view) == (*outer, heads * count, rows, columns)
+
+
+def _repeated(name: str) -> Pattern:
+    heads = Call(aten.expand.default, Var(name), ...)
+    return Call(aten.view.default, heads, ANY).where(_repeats)
+
+
+_RULES: Final = fusion(
+    Call(aten.scaled_dot_product_attention.default, ANY, _repeated("key"), _repeated("value"), ...), _group
+)

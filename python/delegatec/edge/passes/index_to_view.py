@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -21,33 +21,23 @@ def index_to_view(program: EdgeProgram) -> bool:
 
     transformers builds attention masks this way: mask[arange(batch)[:, None], arange(length)[None, :]].
     """
-    found = [node for node in program.graph.nodes if node.target is aten.index.Tensor]
-    if not found:
-        return False
-    builder, constants = Builder(program), program.fixed_constants()
-    changed = False
-    for node in found:
-        if _enumerates(constants, node):
-            view = builder.at(node).call(
-                aten.view.default, node.args[0], list(shape_of(node)), val=node.meta["val"]
-            )
-            node.replace_all_uses_with(view)
-            program.graph.erase_node(node)
-            changed = True
-    return changed
+    return rewrite(program, {aten.index.Tensor: _view})
 
 
-def _enumerates(constants: Mapping[str, torch.Tensor], node: Node) -> bool:
+def _view(b: Builder, node: Node) -> Node | None:
     x: Any = node.args[0]
-    indices: Any = node.args[1]
+    if not _enumerates(b, node, x, node.args[1]):
+        return None
+    return b.call(aten.view.default, x, list(shape_of(node)), val=node.meta["val"])
+
+
+def _enumerates(b: Builder, node: Node, x: Node, indices: Any) -> bool:
     sizes = shape_of(x)
     if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape_of(node))):
         return False
-    if any(index is None or index.name not in constants for index in indices):
-        return False
-    values = [constants[index.name] for index in indices]
+    values = [None if index is None else b.facts.constant(index) for index in indices]
     # bool, and uint8 of old, are masks
-    if any(value.dtype in (torch.bool, torch.uint8) for value in values):
+    if any(value is None or value.dtype in (torch.bool, torch.uint8) for value in values):
         return False
     position = torch.zeros((), dtype=torch.int64)
     for value, size in zip(values, sizes, strict=True):

@@ -11,6 +11,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
 from delegatec.edge.passes.movement.merge import merge_movements
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
 
@@ -32,29 +33,29 @@ def separate_batches(program: EdgeProgram) -> bool:
     Returns:
         Whether it had such products.
     """
-    builder = Builder(program)
-    changed = False
-    for node in list(program.graph.nodes):
-        batch = _batch(node) if node.target is aten.bmm.default else None
-        if batch is None:
-            continue
-        users = list(node.users)
-        first, second = (_separate(builder.at(node), bind(node)[name], batch) for name in ("self", "mat2"))
-        product = builder.call(aten.matmul.default, first, second)
-        whole = [*batch, *_sizes(node)[-2:]]
-        if sizes_key(_sizes(product)) != sizes_key(whole):
-            # Both operands were copied along a dimension.
-            product = builder.call(aten.expand.default, product, whole)
-        product = builder.call(aten.view.default, product, _sizes(users[0]))
-        for user in users:
-            user.replace_all_uses_with(product)
-        changed = True
+    changed = rewrite(program, {aten.bmm.default: _separate})
     if changed:
-        eliminate_dead_code(program)
         merge_movements(program)
         eliminate_common(program)
         eliminate_dead_code(program)
     return changed
+
+
+def _separate(b: Builder, node: Node) -> Node | None:
+    batch = _batch(node)
+    if batch is None:
+        return None
+    users = list(node.users)
+    first, second = (_operand(b, bind(node)[name], batch) for name in ("self", "mat2"))
+    product = b.call(aten.matmul.default, first, second)
+    whole = [*batch, *_sizes(node)[-2:]]
+    if sizes_key(_sizes(product)) != sizes_key(whole):
+        # Both operands were copied along a dimension.
+        product = b.call(aten.expand.default, product, whole)
+    product = b.call(aten.view.default, product, _sizes(users[0]))
+    for user in users:
+        user.replace_all_uses_with(product)
+    return node
 
 
 def _batch(product: Node) -> Shape | None:
@@ -102,7 +103,7 @@ def _sizes(node: Node) -> Shape:
     return list(node.meta["val"].shape)
 
 
-def _separate(builder: Builder, view: Node, batch: Shape) -> Node:
+def _operand(builder: Builder, view: Node, batch: Shape) -> Node:
     """Returns an operand with separate batch dimensions, without the copies that a product makes itself."""
     shape = [*batch, *view.meta["val"].shape[-2:]]
     source: Node = view if _is_one(view) else bind(view)["self"]

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import SizeNodes, UnknownSizeError
+from delegatec.edge.symbols import UnknownSizeError
 
 aten = torch.ops.aten
 
@@ -16,21 +21,16 @@ _SIZES = (aten.sym_size.int, aten.sym_numel.default)
 
 def take_sizes_of_inputs(program: EdgeProgram) -> bool:
     """Replaces sizes of intermediate tensors by functions of sizes of inputs, unless they depend on data."""
-    sizes = SizeNodes(program)
-    changed = False
-    for node in list(program.graph.nodes):
-        if node.target not in _SIZES:
-            continue
-        if node.target is aten.sym_size.int and node.args[0].op == "placeholder":
-            continue
-        value = node.meta["val"]
-        if not isinstance(value, torch.SymInt) or free_unbacked_symbols(value):
-            continue
-        try:
-            other = sizes.node_of(value)
-        except UnknownSizeError:
-            continue
-        node.replace_all_uses_with(other)
-        program.graph.erase_node(node)
-        changed = True
-    return changed
+    return rewrite(program, dict.fromkeys(_SIZES, _size_of_input))
+
+
+def _size_of_input(b: Builder, node: Node) -> Any:
+    source, value = node.args[0], node.meta["val"]
+    if node.target is aten.sym_size.int and isinstance(source, Node) and source.op == "placeholder":
+        return None
+    if not isinstance(value, torch.SymInt) or free_unbacked_symbols(value):
+        return None
+    try:
+        return b.number(value)
+    except UnknownSizeError:
+        return None

@@ -15,7 +15,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rules.attention import any_in_row, lowest
 from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.passes.eliminate_common import eliminate_common
-from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -49,19 +49,9 @@ def split_cached_attention(program: EdgeProgram) -> bool:
     Returns:
         Whether it had such attention.
     """
-    changed = False
-    builder = Builder(program)
-    for node in list(program.graph.nodes):
-        if node.target is not aten.scaled_dot_product_attention.default:
-            continue
-        result = _split(builder.at(node), node)
-        if result is not None:
-            node.replace_all_uses_with(result.node)
-            program.graph.erase_node(node)
-            changed = True
+    changed = rewrite(program, {aten.scaled_dot_product_attention.default: _split})
     if changed:
         eliminate_common(program)
-        eliminate_dead_code(program)
     return changed
 
 
@@ -85,7 +75,7 @@ def _cache(node: Node) -> _Cache | None:
     return _Cache(bound["self"], positions, bound["values"])
 
 
-def _split(b: Builder, node: Node) -> Value | None:
+def _split(b: Builder, node: Node) -> Node | None:
     bound = bind(node)
     keys, values, query = _cache(bound["key"]), _cache(bound["value"]), value_of(b, bound["query"])
     if keys is None or values is None or keys.positions is not values.positions:
@@ -110,7 +100,7 @@ def _split(b: Builder, node: Node) -> Value | None:
     old = (weights * free) @ _rows(b, values.old, length, width)
     new = _times(weights, at.permute(1, 0)) @ _rows(b, values.new, count, width)
     result = (old + new).view(*shape_of(node))
-    return result if alive is None else result * alive
+    return (result if alive is None else result * alive).node
 
 
 def _rows(b: Builder, node: Node, count: int, depth: int) -> Value:

@@ -17,6 +17,7 @@ from delegatec.edge.legalize.engine import Legalizer
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.rule_names import rule_name
 from delegatec.program.kernels.limits import COMPUTED_IN
 from delegatec.program.kernels.rewrites import REWRITES
 from delegatec.program.kernels.symbolic_rewrites import SYMBOLIC_REWRITES
@@ -84,7 +85,10 @@ def _rewritten(b: Builder, node: Node) -> Any:
         val = node.meta["val"]
         return b.call(aten.full.default, list(val.shape), 0, dtype=val.dtype, val=val)
     rewrite = REWRITES.get(target)
-    return rewrite(b, node) if rewrite is not None else None
+    if rewrite is None:
+        return None
+    b.rule = rule_name(rewrite)
+    return rewrite(b, node)
 
 
 def _is_empty(node: Node) -> bool:

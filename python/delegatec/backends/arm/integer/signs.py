@@ -14,6 +14,9 @@ from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import MOVES
 from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.patterns.formulas import reciprocal, rsqrt, sqrt
+from delegatec.edge.patterns.match import Match
+from delegatec.edge.patterns.pattern import Call, Pattern, Through, Var
 
 aten = torch.ops.aten
 
@@ -67,20 +70,7 @@ def is_positive(node: Any, constant: Callable[[Node], Tensor | None], depth: int
 
 def is_below_largest(node: Node) -> bool:
     """Whether the largest element along a dimension is subtracted from a value."""
-    if node.target is not aten.sub.Tensor or bind(node)["alpha"] != 1:
-        return False
-    value, other = node.args[:2]
-    for _ in range(_DEPTH):
-        if not isinstance(other, Node) or not other.all_input_nodes:
-            return False
-        if other.target is aten.amax.default:
-            return other.args[0] is value
-        # logsumexp replaces infinities by 0
-        if other.target in MOVES | {aten.masked_fill.Scalar}:
-            other = other.args[0]
-        else:
-            return False
-    return False
+    return next(_BELOW_LARGEST.matches(node, Match()), None) is not None
 
 
 def product_bound(value: Node, factor: Node, is_quotient: bool) -> float | None:
@@ -91,49 +81,39 @@ def product_bound(value: Node, factor: Node, is_quotient: bool) -> float | None:
         factor: another operand.
         is_quotient: whether that is a divisor.
     """
-    node = _norm(factor)
-    if not is_quotient:
-        if _power_of(node) == -0.5:
-            return _norm_bound(value, _norm(node.all_input_nodes[0]))
-        if node.target is not aten.reciprocal.default:
-            return None
-        node = _norm(node.all_input_nodes[0])
-    return _norm_bound(value, _norm(node.all_input_nodes[0])) if _power_of(node) == 0.5 else None
+    found = next((_NORM if is_quotient else _INVERSE_NORM).matches(factor, Match(values={"x": value})), None)
+    return None if found is None else _norm_bound(value, found.values["total"])
 
 
-def _power_of(node: Node) -> float | None:
-    if node.target is aten.pow.Tensor_Scalar:
-        return float(node.args[1])  # type: ignore[arg-type]
-    return 0.5 if node.target is aten.sqrt.default else -0.5 if node.target is aten.rsqrt.default else None
-
-
-def _norm(node: Node) -> Node:
-    """Returns the value before calls that move it, or make it greater."""
-    while node.op == "call_function":
-        bound = bind(node) if isinstance(node.target, OpOverload) else {}
-        other, high = bound.get("other"), bound.get("max")
-        is_sum = node.target in (aten.add.Tensor, aten.add.Scalar) and bound["alpha"] == 1
-        is_greater = is_sum and isinstance(other, (int, float)) and other >= 0
-        is_clamp = node.target in (aten.clamp.default, aten.clamp_min.default) and high is None
-        if not (is_greater or is_clamp or node.target in MOVES | {aten._to_copy.default}):
-            break
-        node = node.all_input_nodes[0]
-    return node
-
-
-def _norm_bound(value: Node, node: Node) -> float | None:
-    if node.target not in (aten.mean.dim, aten.sum.dim_IntList):
-        return None
-    bound = bind(node)
-    square = bound["self"]
-    if not isinstance(square, Node):
-        return None
-    is_power = square.target is aten.pow.Tensor_Scalar and square.args[1] == 2
-    is_product = square.target is aten.mul.Tensor and square.args[0] is square.args[1]
-    if not (is_power or is_product) or square.args[0] is not value:
-        return None
-    if node.target is aten.sum.dim_IntList:
+def _norm_bound(value: Node, total: Node) -> float:
+    if total.target is aten.sum.dim_IntList:
         return 1.0
     shape = shape_of(value)
-    dims = bound["dim"] or range(len(shape))
+    dims = bind(total)["dim"] or range(len(shape))
     return math.sqrt(math.prod(shape[positive(dim, len(shape))] for dim in dims))
+
+
+def _moves(node: Node) -> bool:
+    # logsumexp replaces infinities by 0
+    return node.target in MOVES or node.target is aten.masked_fill.Scalar
+
+
+def _keeps_bound(node: Node) -> bool:
+    """Whether a call moves a value, or makes it greater."""
+    bound = bind(node) if isinstance(node.target, OpOverload) else {}
+    other = bound.get("other")
+    if node.target in (aten.add.Tensor, aten.add.Scalar):
+        return bound["alpha"] == 1 and isinstance(other, (int, float)) and other >= 0
+    is_clamp = node.target in (aten.clamp.default, aten.clamp_min.default) and bound.get("max") is None
+    return is_clamp or node.target in MOVES or node.target is aten._to_copy.default
+
+
+def _before(inner: Pattern) -> Pattern:
+    return Through(inner, _keeps_bound)
+
+
+_X: Final = Var("x")
+_BELOW_LARGEST: Final = _X - Through(Call(aten.amax.default, _X, ...), _moves)
+_TOTAL: Final = Call((aten.mean.dim, aten.sum.dim_IntList), _X * _X | _X**2, ...).named("total")
+_NORM: Final = _before(sqrt(_before(_TOTAL)))
+_INVERSE_NORM: Final = _before(rsqrt(_before(_TOTAL)) | reciprocal(_NORM))

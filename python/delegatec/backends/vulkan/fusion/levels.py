@@ -6,11 +6,15 @@ from __future__ import annotations
 from typing import Final
 
 import torch
+from torch.fx import Node
 
 from delegatec.backends.vulkan.operators.quantized.conversion import DEQUANTIZE, QUANTIZE, RANGE, is_shifted
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
 
 _INTEGERS: Final = (1.0, 0)
@@ -47,18 +51,11 @@ def cancel_conversions(program: EdgeProgram, facts: Facts) -> bool:
     Returns:
         Whether it changed.
     """
-    changed = False
-    for node in program.graph.find_nodes(op="call_function", target=DEQUANTIZE):
-        inner = bind(node)["input"]
-        if inner.target is not QUANTIZE:
-            continue
-        parameters = [(bind(each)["scale"], bind(each)["zero_point"]) for each in (node, inner)]
-        source = bind(inner)["input"]
-        values = facts.of(source)
+
+    def cancel(_: Builder, node: Node, x: Node) -> Node | None:
+        values = facts.of(x)
         fits = values.is_integral and values.low >= RANGE[0] and values.high <= RANGE[1]
-        if fits and parameters == [_INTEGERS, _INTEGERS]:
-            node.replace_all_uses_with(source)
-            changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+        return x if fits else None
+
+    quantized = Call(QUANTIZE, Var("x"), *_INTEGERS, ...)
+    return rewrite(program, fusion(Call(DEQUANTIZE, quantized, *_INTEGERS, ...), cancel))

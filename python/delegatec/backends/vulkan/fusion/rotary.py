@@ -17,6 +17,8 @@ from delegatec.edge.analysis.halves import has_equal_halves
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import Value
+from delegatec.edge.patterns.match import Match
+from delegatec.edge.patterns.pattern import Argument, Call, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_dynamic
 
@@ -25,6 +27,10 @@ aten = torch.ops.aten
 _RANK: Final = 4
 _TEXEL: Final = 4
 _HEADS: Final = [0, 2, 1, 3]
+
+_X: Final = Var("x").where(lambda x: len(shape_of(x)) > 0)
+_TURNED: Final = Call(aten.cat.default, [-Var("second"), Var("first")], Argument("dim"))
+_ROTATED: Final = _X * Var("cosines") + _TURNED * Var("sines")
 
 
 @dataclass(frozen=True)
@@ -104,13 +110,16 @@ def fuse_rotary(program: EdgeProgram) -> bool:
 
 def _rotation(node: Node, constants: Mapping[str, torch.Tensor]) -> _Rotation | None:
     """Returns the rotation whose last sum a node is, if the operator computes it."""
-    if node.target is not aten.add.Tensor or bind(node)["alpha"] != 1 or is_dynamic(node.meta["val"].shape):
+    if node.target not in _ROTATED.targets or is_dynamic(node.meta["val"].shape):
         return None
-    shape, dtype = shape_of(node), dtype_of(node)
-    found = _matched(node)
-    if found is None or dtype not in FLOATS or len(shape) != _RANK or shape[0] != 1:
+    matches = (match.values for match in _ROTATED.matches(node, Match()))
+    found = next((values for values in matches if _is_turned(**values)), None)
+    if found is None:
         return None
-    part, cosines, sines = found
+    shape, dtype, part = shape_of(node), dtype_of(node), _part(found["x"])
+    cosines, sines = found["cosines"], found["sines"]
+    if dtype not in FLOATS or len(shape) != _RANK or shape[0] != 1:
+        return None
     if shape_of(part.source)[:-1] != shape[:-1] or part.end - part.start != shape[-1]:
         return None
     _, second, third, size = shape
@@ -128,35 +137,15 @@ def _rotation(node: Node, constants: Mapping[str, torch.Tensor]) -> _Rotation | 
     return _Rotation(result, part, cosines, sines, heads_first)
 
 
-def _matched(node: Node) -> tuple[_Part, Node, Node] | None:
-    """Returns the rotated part, the cosines and the sines."""
-    for straight, turned in (node.args[:2], node.args[1::-1]):
-        for x, cosines in _factors(straight):
-            for halves, sines in _factors(turned):
-                if _is_turned(halves, x):
-                    return _part(x), cosines, sines
-    return None
-
-
-def _factors(product: Any) -> list[tuple[Node, Node]]:
-    if not isinstance(product, Node) or product.target is not aten.mul.Tensor:
-        return []
-    x, y = product.args
-    return [(x, y), (y, x)] if isinstance(x, Node) and isinstance(y, Node) else []
-
-
-def _is_turned(node: Node, x: Node) -> bool:
-    """Whether a node is the second half of the rows of `x`, negated, and their first half."""
-    joined = _joined(node)
-    if joined is None or joined[0].target is not aten.neg.default:
-        return False
-    second, first = joined[0].all_input_nodes[0], joined[1]
-    part, half = _part(x), shape_of(x)[-1] // 2
-    middle = part.start + half
+def _is_turned(x: Node, first: Node, second: Node, dim: int, **_: Node) -> bool:
+    """Whether nodes are the halves of the rows of `x`."""
+    part, (*outer, size) = _part(x), shape_of(x)
+    middle = part.start + size // 2
     return (
-        _part(first) == _Part(part.source, part.start, middle)
+        positive(dim, len(outer) + 1) == len(outer)
+        and _part(first) == _Part(part.source, part.start, middle)
         and _part(second) == _Part(part.source, middle, part.end)
-        and 2 * half == shape_of(x)[-1]
+        and size % 2 == 0
     )
 
 

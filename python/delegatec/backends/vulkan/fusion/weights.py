@@ -18,8 +18,8 @@ from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import QuantizedConstant, quantized, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, each, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -40,18 +40,7 @@ def fuse_weights(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder = Builder(program)
-    changed = False
-    for node in list(program.graph.nodes):
-        fuse = _FUSED.get(node.target)
-        result = fuse(builder.at(node), node) if fuse is not None else None
-        if result is not None:
-            replace(node, result)
-            changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-        program.erase_unused_placeholders()
-    return changed
+    return rewrite(program, _FUSED)
 
 
 def _linear(builder: Builder, node: Node) -> Node | None:

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Final
+
+from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
-from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.formulas import cast
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
-
-aten = torch.ops.aten
 
 
 def fold_casts(program: EdgeProgram) -> bool:
@@ -25,19 +29,23 @@ def fold_casts(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder, changed = Builder(program), False
-    for node in list(program.graph.find_nodes(op="call_function", target=aten._to_copy.default)):
-        source = bind(node)["self"]
-        if not (dtype_of(source).is_floating_point and dtype_of(node).is_floating_point):
-            continue
-        if source.target is DEQUANTIZE:
-            wide = builder.at(node).call(DEQUANTIZE, *source.args, val=node.meta["val"])
-            node.replace_all_uses_with(wide)
-            changed = True
-        for user in list(node.users):
-            if user.target is QUANTIZE:
-                user.replace_input_with(node, source)
-                changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+    return rewrite(program, _RULES)
+
+
+def _dequantize(b: Builder, node: Node, source: Node) -> Node | None:
+    if not dtype_of(node).is_floating_point:
+        return None
+    return b.call(DEQUANTIZE, *source.args, val=node.meta["val"])
+
+
+def _quantize(_: Builder, node: Node, x: Node, converted: Node) -> Node | None:
+    if not (dtype_of(x).is_floating_point and dtype_of(converted).is_floating_point):
+        return None
+    node.replace_input_with(converted, x)
+    return node
+
+
+_RULES: Final = {
+    **fusion(cast(Call(DEQUANTIZE, ...).named("source")), _dequantize),
+    **fusion(Call(QUANTIZE, cast(Var("x")).named("converted"), ...), _quantize),
+}

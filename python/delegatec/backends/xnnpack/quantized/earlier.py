@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Node
@@ -13,6 +13,9 @@ from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grids_of
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -68,18 +71,16 @@ def snap_bounds(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    grids, builder, changed = grids_of(program), Builder(program), False
-    for node in list(program.graph.nodes):
-        scale = grids.get(node.all_input_nodes[0]) if node.target in CLAMPS else None
+    grids = grids_of(program)
+
+    def snap(b: Builder, node: Node) -> Node | None:
+        scale = grids.get(node.all_input_nodes[0])
         if scale is None or node in grids or not all(scale_of(user) == scale for user in node.users):
-            continue
+            return None
         bounds = map(scale.nearest, CLAMPS[node.target](bind(node)))
-        clamped = builder.at(node).call(aten.clamp.default, node.args[0], *bounds, val=node.meta["val"])
-        node.replace_all_uses_with(clamped)
-        changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+        return b.call(aten.clamp.default, node.args[0], *bounds, val=node.meta["val"])
+
+    return rewrite(program, dict.fromkeys(CLAMPS, snap))
 
 
 def quantize_after_clamps(program: EdgeProgram) -> bool:
@@ -94,36 +95,21 @@ def quantize_after_clamps(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder, changed = Builder(program), False
-    for node in list(program.graph.nodes):
-        found = _quantized_twice(node) if node.target in CLAMPS else None
-        if found is None:
-            continue
-        source, scale = found
-        low, high = CLAMPS[node.target](bind(node))
-        ends = scale.nearest(-math.inf), scale.nearest(math.inf)
-        bounds = max(low, ends[0]), min(high, ends[1])
-        if bounds[0] >= bounds[1]:
-            continue
-        clamped = builder.at(node).call(aten.clamp.default, source, *bounds, val=node.meta["val"])
-        node.replace_all_uses_with(clamped)
-        changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+    return rewrite(program, _QUANTIZED_TWICE)
 
 
-def _quantized_twice(clamp: Node) -> tuple[Node, Scale] | None:
-    """Returns the value that a clamp limits after it was quantized, and its scale."""
-    dequantize: Any = clamp.args[0]
-    levels = bind(dequantize)["input"] if dequantize.target is DEQUANTIZE else None
-    if not isinstance(levels, Node) or levels.target is not QUANTIZE or scale_of(levels) is None:
+def _clamp_first(b: Builder, node: Node, x: Node, once: Node, quantized: Node) -> Node | None:
+    scale = scale_of(quantized)
+    again = {scale_of(user) if user.target is QUANTIZE else None for user in node.users}
+    if scale is None or scale != scale_of(once) or len(again) != 1 or again <= {None, scale}:
         return None
-    source = bind(levels)["input"]
-    is_alone = all(len(each.users) == 1 for each in (source, levels, dequantize))
-    is_computed = source.op == "call_function" and source.target is not DEQUANTIZE
-    again = {scale_of(user) if user.target is QUANTIZE else None for user in clamp.users}
-    if not is_alone or not is_computed or len(again) != 1 or None in again:
-        return None
-    scale = scale_of(levels)
-    return None if scale is None or scale != scale_of(dequantize) or {scale} == again else (source, scale)
+    low, high = CLAMPS[node.target](bind(node))
+    bounds = max(low, scale.nearest(-math.inf)), min(high, scale.nearest(math.inf))
+    return None if bounds[0] >= bounds[1] else b.call(aten.clamp.default, x, *bounds, val=node.meta["val"])
+
+
+_COMPUTED: Final = Var("x").one_use().where(lambda x: x.op == "call_function" and x.target is not DEQUANTIZE)
+_QUANTIZED: Final = Call(QUANTIZE, _COMPUTED, ...).one_use().named("quantized")
+_QUANTIZED_TWICE: Final = fusion(
+    Call(CLAMPS, Call(DEQUANTIZE, _QUANTIZED, ...).one_use().named("once"), ...), _clamp_first
+)

@@ -13,7 +13,11 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
 from delegatec.edge.arguments import bind, operand_nodes
+from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -106,17 +110,9 @@ def remove_repeated(program: EdgeProgram) -> bool:
         Whether it changed.
     """
     grids = grids_of(program)
-    changed = False
-    for node in list(program.graph.nodes):
-        if node.target is not DEQUANTIZE:
-            continue
-        levels = bind(node)["input"]
-        if levels.target is not QUANTIZE:
-            continue
-        source = bind(levels)["input"]
-        if scale_of(levels) == scale_of(node) == grids.get(source) is not None:
-            node.replace_all_uses_with(source)
-            changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+
+    def remove(_: Builder, node: Node, x: Node, quantized: Node) -> Node | None:
+        return x if scale_of(quantized) == scale_of(node) == grids.get(x) is not None else None
+
+    quantized = Call(QUANTIZE, Var("x"), ...).named("quantized")
+    return rewrite(program, fusion(Call(DEQUANTIZE, quantized, ...), remove))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -21,6 +21,9 @@ from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.patterns.formulas import cast, viewed
+from delegatec.edge.patterns.match import Match
+from delegatec.edge.patterns.pattern import ANY, NONE, Call, Const, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
 
@@ -60,7 +63,7 @@ def products(nodes: Sequence[Node], constant: Constant) -> list[Product]:
         nodes: its calls.
         constant: returns the value of a constant node, and None for other nodes.
     """
-    found = (_product(node, constant) for node in nodes if node.target is aten.mul.Tensor)
+    found = (_product(node, constant) for node in nodes)
     return closed([each for each in found if each is not None])
 
 
@@ -123,55 +126,20 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
 
 def _product(node: Node, constant: Constant) -> Product | None:
     """Returns the product that a multiplication by the scales of channels yields."""
-    scaled, steps = _by_constant(node, constant)
-    if scaled is None or steps is None:
-        return None
-    if scaled.target is aten.mm.default:
-        x, factor = (bind(scaled)[name] for name in ("self", "mat2"))
-        levels = bind(factor)["self"] if factor.target is aten._to_copy.default else None
-        if levels is None or not _is_matrix(levels, steps, constant) or not _are_numbers(x, node):
-            return None
-        wide = _unviewed(x)
-        if sizes_key(wide.meta["val"].shape[-1:]) == sizes_key(x.meta["val"].shape[-1:]):
-            x = wide
-        return Product(x, False, levels, steps, node, (factor, scaled, node))
-    casts = [scaled] if scaled.target is aten._to_copy.default else []
-    scaled = bind(scaled)["self"] if casts else scaled
-    if scaled.target is not aten.mul.Tensor or not dtype_of(node) is dtype_of(scaled) is torch.float32:
-        return None
-    return _integers(node, scaled, casts, steps, constant)
-
-
-def _integers(
-    node: Node, scaled: Node, casts: Sequence[Node], steps: Node, constant: Constant
-) -> Product | None:
-    """Returns a product of levels. A float16 model rounds it between the scales, and gets float32."""
-    for sums, scale in (scaled.args, scaled.args[::-1]):
-        if (
-            not isinstance(sums, Node)
-            or not isinstance(scale, Node)
-            or sums.target is not aten._to_copy.default
-        ):
+    for match in _PRODUCT.matches(node, Match(constant)):
+        x, levels, steps, quantize = (match.values.get(name) for name in ("x", "levels", "steps", "quantize"))
+        if not _is_matrix(levels, steps, constant):
             continue
-        product = bind(sums)["self"]
-        if product.target is not aten._int_mm.default:
+        calls = match.calls[::-1]
+        if quantize is None and _are_numbers(x, node):
+            wide = _unviewed(x)
+            is_row = sizes_key(wide.meta["val"].shape[-1:]) == sizes_key(x.meta["val"].shape[-1:])
+            return Product(wide if is_row else x, False, levels, steps, node, calls)
+        if quantize is None or not _are_numbers(x) or not _is_of_rows(bind(quantize)):
             continue
-        first, levels = bind(product).values()
-        quantize, step = _unviewed(first), _unviewed(scale)
-        if quantize.target is not AFFINE.quantize_affine.default or step.target is not operator.getitem:
-            continue
-        bound, chosen = bind(quantize), step.all_input_nodes[0]
-        is_symmetric = chosen.target is AFFINE.choose_qparams_affine.default and (
-            bind(chosen)["mapping_type"] == "SYMMETRIC"
-        )
-        if not is_symmetric or bound["scale"] is not step or not _is_matrix(levels, steps, constant):
-            continue
-        x, zero = bound["input"], bound["zero_point"]
-        if bind(chosen)["input"] is not x or not _are_numbers(x) or not _is_of_rows(bound):
-            continue
-        zeros = [zero] if isinstance(zero, Node) else []
-        parts = (chosen, step, *zeros, quantize, scale, first, product, sums, scaled, *casts, node)
-        return Product(x, True, levels, steps, node, tuple(dict.fromkeys(parts)))
+        # A float16 model rounds it between the scales, and gets float32.
+        if dtype_of(node) is dtype_of(match.values["scaled"]) is torch.float32:
+            return Product(x, True, levels, steps, node, tuple(dict.fromkeys(calls)))
     return None
 
 
@@ -191,14 +159,16 @@ def _is_matrix(levels: Any, steps: Node, constant: Constant) -> bool:
     return found is not None and found.dtype == torch.int8 and shape_of(steps) == (found.shape[1],)
 
 
-def _by_constant(node: Node, constant: Constant) -> tuple[Node | None, Node | None]:
-    """Returns the factors of a multiplication by a row."""
-    first, second = node.args
-    if isinstance(first, Node) and constant(first) is not None:
-        first, second = second, first
-    is_row = isinstance(second, Node) and constant(second) is not None and len(shape_of(second)) == 1
-    return (first, second) if isinstance(first, Node) and is_row else (None, None)  # type: ignore[return-value]
-
-
 def _unviewed(node: Node) -> Node:
     return bind(node)["self"] if node.target is aten.view.default else node
+
+
+_X, _LEVELS = Var("x"), Const("levels")
+_STEPS: Final = Const("steps").where(lambda steps: len(shape_of(steps)) == 1)
+_CHOSEN: Final = Call(AFFINE.choose_qparams_affine.default, _X, "SYMMETRIC", ...).named("chosen")
+_STEP: Final = Call(operator.getitem, _CHOSEN, 0).named("step")
+_ZERO: Final = Call(operator.getitem, _CHOSEN, 1) | NONE
+_QUANTIZE: Final = Call(AFFINE.quantize_affine.default, _X, ANY, _STEP, _ZERO, ...).named("quantize")
+_SUMS: Final = cast(Call(aten._int_mm.default, viewed(_QUANTIZE), _LEVELS))
+_SCALED: Final = (_SUMS * viewed(_STEP)).named("scaled")
+_PRODUCT: Final = (Call(aten.mm.default, _X, cast(_LEVELS)) | _SCALED | cast(_SCALED)) * _STEPS

@@ -6,15 +6,17 @@ torchao traces layers with int8 weights in groups (`Int8WeightOnlyConfig`) as su
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.weights import is_weight
-from delegatec.edge.analysis.quantized import Constant
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -29,31 +31,16 @@ def linear_of_transposed(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder, changed = Builder(program), False
-    for node in list(program.graph.nodes):
-        found = _operands(node, builder.facts.constant)
-        if found is None:
-            continue
-        layer = builder.at(node).call(aten.linear.default, *found, val=node.meta["val"])
-        node.replace_all_uses_with(layer)
-        changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+    return rewrite(program, _RULES)
 
 
-def _operands(node: Node, constant: Constant) -> tuple[Node, Node, Node | None] | None:
-    """Returns input, weight and bias of a product that is a linear layer."""
-    if node.target is aten.mm.default:
-        x, factor, bias = *bind(node).values(), None
-    elif node.target is aten.addmm.default:
-        bound: dict[str, Any] = bind(node)
-        x, factor, bias = bound["mat1"], bound["mat2"], bound["self"]
-        if bound["alpha"] != 1 or bound["beta"] != 1 or shape_of(bias) != shape_of(node)[-1:]:
-            return None
-    else:
+def _linear(b: Builder, node: Node, x: Node, weight: Node, bias: Node | None = None) -> Node | None:
+    if not is_weight(weight, b.facts.constant) or (bias and shape_of(bias) != shape_of(node)[-1:]):
         return None
-    if factor.target is not aten.permute.default or list(bind(factor)["dims"]) != [1, 0]:
-        return None
-    weight = bind(factor)["self"]
-    return (x, weight, bias) if is_weight(weight, constant) else None
+    return b.call(aten.linear.default, x, weight, bias, val=node.meta["val"])
+
+
+_X, _WEIGHT = Var("x"), Call(aten.permute.default, Var("weight"), [1, 0])
+_RULES: Final = fusion(
+    Call(aten.mm.default, _X, _WEIGHT) | Call(aten.addmm.default, Var("bias"), _X, _WEIGHT), _linear
+)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a match: the values of variables, and the calls that have matched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a pattern has matched so far.
+
+    Attributes:
+        constant: returns the value of a constant node, and None for other nodes.
+        values: name of a variable -> its node or number.
+        calls: the matched calls, users before operands.
+    """
+
+    constant: Callable[[Node], Tensor | None] = lambda _: None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    calls: tuple[Node, ...] = ()
+
+    def binding(self, name: str, value: Any) -> Match:
+        """Returns the match with another variable."""
+        return replace(self, values={**self.values, name: value})
+
+    def calling(self, node: Node) -> Match:
+        """Returns the match with another call."""
+        return replace(self, calls=(*self.calls, node))
+
+    def is_closed(self) -> bool:
+        """Whether nothing else uses the matched calls, except for the result, which is the first."""
+        return all(user in self.calls for node in self.calls[1:] for user in node.users)
