@@ -15,6 +15,7 @@ from delegatec.edge.legalize.rules import (
     arithmetic,
     arrangement,
     attention,
+    batch_norm,
     bits,
     convolution,
     convolution_3d,
@@ -29,12 +30,12 @@ from delegatec.edge.legalize.rules import (
     extrema,
     grouped,
     interpolation,
+    layer_norm,
     linear,
     lookup,
     lookups,
     matrices,
     moves,
-    normalization,
     ordering,
     overlap,
     padding,
@@ -44,7 +45,6 @@ from delegatec.edge.legalize.rules import (
     powers,
     quantized,
     random,
-    ranks,
     recurrent,
     reductions,
     replacement,
@@ -54,24 +54,29 @@ from delegatec.edge.legalize.rules import (
     scattering,
     selection,
     shape,
+    softmax,
     sorting,
     special,
     trigonometry,
+    variance,
 )
 
 RULES: Final[RuleTable] = merge(
     attention.RULES,
+    batch_norm.RULES,
     convolution.RULES,
     convolution_3d.RULES,
     copies.RULES,
     elementwise.RULES,
     interpolation.RULES,
+    layer_norm.RULES,
     linear.RULES,
-    normalization.RULES,
     pooling.RULES,
     recurrent.RULES,
     resizing.RULES,
     shape.RULES,
+    softmax.RULES,
+    variance.RULES,
 )
 
 FUNCTIONS: Final[FunctionTable] = merge(
@@ -90,11 +95,10 @@ FUNCTIONS: Final[FunctionTable] = merge(
 )
 
 REWRITES: Final[Rewrites] = rewrites(
-    # first: other rules are for few dimensions
-    ranks.REWRITES,
     accumulation.REWRITES,
     activations.REWRITES,
     arrangement.REWRITES,
+    batch_norm.REWRITES,
     bits.REWRITES,
     convolutions.REWRITES,
     creation.REWRITES,
@@ -102,6 +106,7 @@ REWRITES: Final[Rewrites] = rewrites(
     division.REWRITES,
     elementary.REWRITES,
     extrema.REWRITES,
+    layer_norm.REWRITES,
     linear.REWRITES,
     lookups.REWRITES,
     moves.REWRITES,
@@ -116,5 +121,6 @@ REWRITES: Final[Rewrites] = rewrites(
     sampling.REWRITES,
     scaled.REWRITES,
     selection.REWRITES,
+    softmax.REWRITES,
     trigonometry.REWRITES,
 )

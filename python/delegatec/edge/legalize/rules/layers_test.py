@@ -19,7 +19,6 @@ from delegatec.edge.legalize.rules import (
     overlap,
     padding,
     pools,
-    ranks,
     resizing,
     sampling,
     scaled,
@@ -38,7 +37,6 @@ REWRITES = rewrites(
     overlap.REWRITES,
     padding.REWRITES,
     pools.REWRITES,
-    ranks.REWRITES,
     resizing.REWRITES,
     sampling.REWRITES,
     scaled.REWRITES,
@@ -59,9 +57,6 @@ LINE, SMALL = _quarters(2, 4, 9), _quarters(2, 4, 5, 6)
 WHOLE = (_quarters(2, 3, 4, 5) * 4).long()
 BIAS = _quarters(4, seed=2)
 HUGE = WHOLE * (2**40 + 1)
-# Five dimensions, of which the last two have 12 elements.
-MANY = _quarters(2, 2, 2, 3, 4)
-SCALE, SHIFT = _quarters(3, 4, seed=4), _quarters(3, 4, seed=5)
 NANS = torch.full((3, 3), math.nan)
 LEVELS = torch.randint(-128, 128, (4, 6), generator=torch.Generator().manual_seed(6), dtype=torch.int8)
 SCALES, ZEROS = torch.tensor([0.5, 1e-6, 0.25, 2.0]), torch.tensor([3, -2, 0, 1])
@@ -71,7 +66,6 @@ _ALPHAS: list[tuple[Any, ...]] = [
     (WHOLE.int(), WHOLE, {"alpha": -3}),
 ]
 _NUMBERS: list[tuple[Any, ...]] = [(WHOLE, 5, 2**24 + 1), (WHOLE.int(), -7, 3)]
-_SOFTMAX: list[tuple[Any, ...]] = [(MANY, dim, False) for dim in (0, 2, -1)] + [(torch.tensor(2.5), 0, False)]
 
 _NEAREST_2D: list[tuple[Any, ...]] = [(IMAGE, size, None) for size in ([14, 24], [5, 11], [3, 4])]
 _NEAREST_3D: list[tuple[Any, ...]] = [
@@ -113,13 +107,6 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
         (SMALL[0, 0, 0, :3], NANS, NANS, {"alpha": 0, "beta": 3}),
         (NANS, NANS, NANS, {"alpha": 0, "beta": 0}),
     ],
-    aten._softmax.default: _SOFTMAX,
-    aten._log_softmax.default: _SOFTMAX,
-    aten._native_batch_norm_legit_no_training.default: [
-        (MANY, *SHIFT[:2, :2], SCALE[0, :2], SCALE[1, :2].abs() + 0.5, 0.1, 1e-3),
-        (MANY, None, None, SCALE[0, :2], SCALE[1, :2].abs() + 0.5, 0.1, 1e-3),
-    ],
-    aten.native_layer_norm.default: [(MANY, [3, 4], SCALE, SHIFT, 1e-3), (MANY, [4], None, SHIFT[0], 1e-3)],
     aten.grid_sampler_2d.default: [
         (SMALL, GRID, mode, padding_mode, corners)
         for mode in range(3)

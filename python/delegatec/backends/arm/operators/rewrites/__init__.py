@@ -16,7 +16,6 @@ from delegatec.backends.arm.operators.rewrites import (
     elements,
     extrema,
     moves,
-    normalization,
     padding,
     permutations,
     powers,
@@ -28,11 +27,16 @@ from delegatec.backends.arm.operators.rewrites import (
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import steps
+from delegatec.edge.legalize.rules import batch_norm, layer_norm, softmax, steps
 
 REWRITES: Final[Rewrites] = rewrites(
     activations.REWRITES,
-    normalization.REWRITES,
+    (
+        *softmax.BY_ARITHMETIC,
+        layer_norm.BY_ARITHMETIC,
+        batch_norm.by_constants(wide=True),
+        batch_norm.BY_ARITHMETIC,
+    ),
     products.REWRITES,
     elements.REWRITES,
     shifts.REWRITES,

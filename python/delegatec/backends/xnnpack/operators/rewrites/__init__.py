@@ -20,13 +20,12 @@ from delegatec.backends.xnnpack.operators.rewrites import (
     pools,
     resizing,
     slopes,
-    softmax,
     windows,
 )
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import steps
+from delegatec.edge.legalize.rules import softmax, steps
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
@@ -39,7 +38,7 @@ REWRITES: Final[Rewrites] = rewrites(
     resizing.REWRITES,
     interpolation.REWRITES,
     slopes.REWRITES,
-    softmax.REWRITES,
+    (softmax.LAST_DIMENSION,),
     windows.REWRITES,
     steps.REWRITES,
     shuffling.REWRITES,
