@@ -34,6 +34,7 @@ REWRITES = rewrites(
     convolutions.REWRITES,
     creation.REWRITES,
     linear.REWRITES,
+    (linear.ADDMM_BY_MM, linear.LINEAR_BY_MM, linear.LINEAR_OF_ROWS),
     overlap.REWRITES,
     padding.REWRITES,
     pools.REWRITES,
@@ -106,6 +107,12 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
         (NANS, NANS[:, :0].new_ones(3, 3), NANS.new_ones(3, 3), {"beta": 0, "alpha": 2}),
         (SMALL[0, 0, 0, :3], NANS, NANS, {"alpha": 0, "beta": 3}),
         (NANS, NANS, NANS, {"alpha": 0, "beta": 0}),
+        (BIAS, SMALL[0, 0, :, :3], SMALL[0, 0, :3, :4], {"alpha": 2, "beta": -3}),
+    ],
+    aten.linear.default: [
+        (SMALL, _quarters(4, 6, seed=1), BIAS),
+        (LINE[0], _quarters(4, 9, seed=1)),
+        (LINE, _quarters(9, seed=1)),
     ],
     aten.grid_sampler_2d.default: [
         (SMALL, GRID, mode, padding_mode, corners)

@@ -11,7 +11,6 @@ from typing import Final
 
 from delegatec.backends.vulkan.operators.rewrites import (
     affine,
-    attention,
     elements,
     layers,
     logarithms,
@@ -26,9 +25,10 @@ from delegatec.backends.vulkan.operators.rewrites import (
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
+from delegatec.edge.legalize.rules import attention
 
 REWRITES: Final[Rewrites] = rewrites(
-    attention.REWRITES,
+    (attention.OF_EQUAL_HEADS, attention.BY_PRODUCTS),
     numbers.REWRITES,
     promotion.REWRITES,
     elements.REWRITES,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import torch
@@ -12,6 +11,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules import linear
 from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import is_dynamic, sizes_key
 
@@ -19,41 +19,6 @@ aten = torch.ops.aten
 
 MOST_IMAGES: Final = 32
 MOST_MERGED: Final = 1 << 24
-
-
-def _linear(builder: Builder, node: Node) -> Node | None:
-    """Joins the dimensions before the last."""
-    bound = bind(node)
-    x = value_of(builder, bound["input"])
-    if x.rank <= 3:
-        return None
-    rows = x.view(math.prod(x.shape[:-1]), x.shape[-1])
-    product = builder.call(aten.linear.default, rows.node, bound["weight"], bound["bias"])
-    return Value(builder, product).view(*shape_of(node)).node
-
-
-def _variable_linear(builder: Builder, node: Node) -> Node | None:
-    """Multiplies by a weight that is not a constant."""
-    bound = bind(node)
-    x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
-    if weight.rank != 2:
-        return None
-    rows = x.view(math.prod(x.shape[:-1]), x.shape[-1])
-    product = Value(builder, builder.call(aten.mm.default, rows.node, weight.permute(1, 0).node))
-    if bound["bias"] is not None:
-        product = product + value_of(builder, bound["bias"])
-    return product.view(*shape_of(node)).node
-
-
-def _addmm(builder: Builder, node: Node) -> Node:
-    bound = bind(node)
-    product = Value(builder, builder.call(aten.mm.default, bound["mat1"], bound["mat2"]))
-    if bound["alpha"] != 1:
-        product = product * bound["alpha"]
-    if bound["beta"] == 0:
-        return product.node
-    bias = value_of(builder, bound["self"])
-    return (product + (bias if bound["beta"] == 1 else bias * bound["beta"])).node
 
 
 def _convolution(builder: Builder, node: Node) -> Node | None:
@@ -97,14 +62,6 @@ def _padded_sequence(builder: Builder, node: Node) -> Node | None:
         return None
     padded = {**bound, "input": x.pad(list(bound["padding"]) * 2).node, "padding": [0]}
     return builder.call(aten.convolution.default, *padded.values(), val=node.meta["val"])
-
-
-def _batched_product(builder: Builder, node: Node) -> Node | None:
-    """Multiplies matrices whose sizes vary as a batch: for others, the largest sizes select the shader."""
-    first, second = (value_of(builder, each) for each in bind(node).values())
-    if not is_dynamic((*first.shape, *second.shape)):
-        return None
-    return (first.view(1, *first.shape) @ second.view(1, *second.shape)).view(*shape_of(node)).node
 
 
 def _slices(builder: Builder, node: Node) -> list[Node | None] | None:
@@ -198,10 +155,10 @@ def _embedding(builder: Builder, node: Node) -> Node | None:
 
 
 REWRITES: Final = (
-    Rewrite(aten.linear.default, _linear, preserved=True),
-    Rewrite(aten.linear.default, _variable_linear, note="mm"),
-    Rewrite(aten.addmm.default, _addmm, note="mm"),
-    Rewrite(aten.mm.default, _batched_product, note="bmm"),
+    linear.LINEAR_OF_ROWS,
+    linear.LINEAR_BY_MM,
+    linear.ADDMM_BY_MM,
+    linear.DYNAMIC_MM_BY_BMM,
     Rewrite(aten.convolution.default, _convolution, note="image by image"),
     Rewrite(aten.convolution.default, _patches, note="a product of patches, for a batch that varies"),
     Rewrite(aten.convolution.default, _padded_sequence, note="of a padded sequence whose length varies"),

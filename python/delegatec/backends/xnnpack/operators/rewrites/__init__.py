@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.backends.xnnpack.operators import attention
 from delegatec.backends.xnnpack.operators.rewrites import (
     byte_inputs,
     convolutions,
@@ -25,10 +24,10 @@ from delegatec.backends.xnnpack.operators.rewrites import (
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import softmax, steps
+from delegatec.edge.legalize.rules import attention, softmax, steps
 
 REWRITES: Final[Rewrites] = rewrites(
-    attention.REWRITES,
+    (attention.BY_PRODUCTS,),
     byte_inputs.REWRITES,
     convolutions.REWRITES,
     integers.REWRITES,
