@@ -12,6 +12,7 @@ from delegatec.edge.legalize.rule import Rule as Rule
 from delegatec.edge.legalize.rules import (
     accumulation,
     activations,
+    adaptive_pooling,
     arithmetic,
     arrangement,
     attention,
@@ -40,8 +41,6 @@ from delegatec.edge.legalize.rules import (
     overlap,
     padding,
     pooling,
-    pooling_nd,
-    pools,
     powers,
     quantized,
     random,
@@ -62,6 +61,7 @@ from delegatec.edge.legalize.rules import (
 )
 
 RULES: Final[RuleTable] = merge(
+    adaptive_pooling.RULES,
     attention.RULES,
     batch_norm.RULES,
     convolution.RULES,
@@ -80,13 +80,14 @@ RULES: Final[RuleTable] = merge(
 )
 
 FUNCTIONS: Final[FunctionTable] = merge(
+    adaptive_pooling.FUNCTIONS,
     arithmetic.FUNCTIONS,
     cumulative.FUNCTIONS,
     grouped.FUNCTIONS,
     interpolation.FUNCTIONS,
     lookup.FUNCTIONS,
     matrices.FUNCTIONS,
-    pooling_nd.FUNCTIONS,
+    pooling.FUNCTIONS,
     quantized.FUNCTIONS,
     random.FUNCTIONS,
     scattering.FUNCTIONS,
@@ -97,6 +98,7 @@ FUNCTIONS: Final[FunctionTable] = merge(
 REWRITES: Final[Rewrites] = rewrites(
     accumulation.REWRITES,
     activations.REWRITES,
+    adaptive_pooling.REWRITES,
     arrangement.REWRITES,
     batch_norm.REWRITES,
     bits.REWRITES,
@@ -113,7 +115,7 @@ REWRITES: Final[Rewrites] = rewrites(
     ordering.REWRITES,
     overlap.REWRITES,
     padding.REWRITES,
-    pools.REWRITES,
+    pooling.REWRITES,
     powers.REWRITES,
     reductions.REWRITES,
     replacement.REWRITES,

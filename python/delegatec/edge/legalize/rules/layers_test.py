@@ -12,13 +12,14 @@ from torch._ops import OpOverload
 
 from delegatec.edge.legalize.rule import rewrites
 from delegatec.edge.legalize.rules import (
+    adaptive_pooling,
     arrangement,
     convolutions,
     creation,
     linear,
     overlap,
     padding,
-    pools,
+    pooling,
     resizing,
     sampling,
     scaled,
@@ -37,7 +38,9 @@ REWRITES = rewrites(
     (linear.ADDMM_BY_MM, linear.LINEAR_BY_MM, linear.LINEAR_OF_ROWS),
     overlap.REWRITES,
     padding.REWRITES,
-    pools.REWRITES,
+    padding.BY_SLICES,
+    pooling.REWRITES,
+    adaptive_pooling.REWRITES,
     resizing.REWRITES,
     sampling.REWRITES,
     scaled.REWRITES,

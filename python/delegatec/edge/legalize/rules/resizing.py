@@ -22,7 +22,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.pointwise import FLOATS
-from delegatec.edge.legalize.rules.pools import averages
+from delegatec.edge.legalize.rules.pooling import averages
 from delegatec.edge.legalize.rules.windows import Windows
 from delegatec.edge.legalize.value import Value, table, value_of
 

@@ -16,7 +16,6 @@ from delegatec.backends.arm.operators.rewrites import (
     elements,
     extrema,
     moves,
-    padding,
     permutations,
     powers,
     products,
@@ -27,7 +26,7 @@ from delegatec.backends.arm.operators.rewrites import (
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import batch_norm, layer_norm, softmax, steps
+from delegatec.edge.legalize.rules import batch_norm, layer_norm, padding, softmax, steps
 
 REWRITES: Final[Rewrites] = rewrites(
     activations.REWRITES,
@@ -45,7 +44,7 @@ REWRITES: Final[Rewrites] = rewrites(
     steps.REWRITES,
     moves.REWRITES,
     quantized.REWRITES,
-    padding.REWRITES,
+    padding.BY_SLICES,
     permutations.REWRITES,
     scattering.REWRITES,
     channels_last.REWRITES,
