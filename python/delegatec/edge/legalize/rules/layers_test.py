@@ -14,7 +14,8 @@ from delegatec.edge.legalize.rule import rewrites
 from delegatec.edge.legalize.rules import (
     adaptive_pooling,
     arrangement,
-    convolutions,
+    convolution,
+    convolution_in_parts,
     creation,
     linear,
     overlap,
@@ -23,6 +24,7 @@ from delegatec.edge.legalize.rules import (
     resizing,
     sampling,
     scaled,
+    transposed_convolution,
 )
 from delegatec.edge.testing import assert_rewrites
 
@@ -32,7 +34,9 @@ quantized = torch.ops.quantized_decomposed
 
 REWRITES = rewrites(
     arrangement.REWRITES,
-    convolutions.REWRITES,
+    convolution_in_parts.REWRITES,
+    convolution.REWRITES,
+    transposed_convolution.REWRITES,
     creation.REWRITES,
     linear.REWRITES,
     (linear.ADDMM_BY_MM, linear.LINEAR_BY_MM, linear.LINEAR_OF_ROWS),
