@@ -118,11 +118,14 @@ def _by_arithmetic(builder: Builder, node: Node) -> list[Node | None]:
     """Subtracts, scales and shifts by parameters that need not be constant, in float32."""
     bound = bind(node)
     x = value_of(builder, bound["input"]).widened()
-    mean, variance = (
-        value_of(builder, bound[name], x.dtype).view(x.shape[1], *[1] * (x.rank - 2))
-        for name in ("running_mean", "running_var")
+    shape = (x.shape[1], *[1] * (x.rank - 2))
+    weight, bias, mean, variance = (
+        bound[name] and value_of(builder, bound[name], x.dtype).view(*shape)
+        for name in ("weight", "bias", "running_mean", "running_var")
     )
-    y = affine_of_channels((x - mean) * (variance + bound["eps"]).rsqrt(), bound["weight"], bound["bias"])
+    y = (x - mean) * (variance + bound["eps"]).rsqrt()
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
     return [y.to(node.meta["val"][0].dtype).node, None, None]
 
 
