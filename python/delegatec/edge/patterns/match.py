@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -27,11 +27,11 @@ class Match:
 
     def binding(self, name: str, value: Any) -> Match:
         """Returns the match with another variable."""
-        return replace(self, values={**self.values, name: value})
+        return Match(self.constant, {**self.values, name: value}, self.calls)
 
     def calling(self, node: Node) -> Match:
         """Returns the match with another call."""
-        return replace(self, calls=(*self.calls, node))
+        return Match(self.constant, self.values, (*self.calls, node))
 
     def is_closed(self) -> bool:
         """Whether nothing else uses the matched calls, except for the result, which is the first."""

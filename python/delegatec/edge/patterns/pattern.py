@@ -117,12 +117,16 @@ class OneOf(Pattern):
 
     def __init__(self, *alternatives: Pattern) -> None:
         self._alternatives = alternatives
+        self._by_target: dict[Any, list[Pattern]] = {}
         if all(each.targets for each in alternatives):
             self.targets = frozenset().union(*(each.targets for each in alternatives))
+            for target in self.targets:
+                self._by_target[target] = [each for each in alternatives if target in each.targets]
 
     def matches(self, value: Any, match: Match) -> Iterator[Match]:
         """See `Pattern.matches`."""
-        for each in self._alternatives:
+        target = value.target if isinstance(value, Node) else None
+        for each in self._by_target.get(target, ()) if self.targets else self._alternatives:
             yield from each.matches(value, match)
 
 

@@ -127,7 +127,8 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
 def _product(node: Node, constant: Constant) -> Product | None:
     """Returns the product that a multiplication by the scales of channels yields."""
     for match in _PRODUCT.matches(node, Match(constant)):
-        x, levels, steps, quantize = (match.values.get(name) for name in ("x", "levels", "steps", "quantize"))
+        x, levels, steps = (match.values[name] for name in ("x", "levels", "steps"))
+        quantize = match.values.get("quantize")
         if not _is_matrix(levels, steps, constant):
             continue
         calls = match.calls[::-1]
