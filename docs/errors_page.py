@@ -29,10 +29,10 @@ BLOCKS: Final = {
 }
 _INTRODUCTION: Final = """Every message about a model carries one of these codes, whose meaning never changes.
 
-The example below a code is what the compiler prints for a mistake that a test makes; its first line names the
-mistake. Of all messages with the code (`tests/errors/recorded.json`, `tests/rules/refusal_test.bzl`) it is the
-one with the most details: where (`at`), the `node` of the graph, what would be valid (`expected`), and what to
-do (`help`). Messages in BUILD files are shortened. A code without an example has no such message.
+The example below a code is what the compiler prints for a mistake that a test makes; its first line names
+the mistake. Of all messages with the code (`tests/errors/recorded.json`, `tests/rules/refusal_test.bzl`) it
+is the one with the most details: where (`at`), the `node` of the graph, what would be valid (`expected`), and
+what to do (`help`). Messages in BUILD files are shortened. A code without an example has no such message.
 
 Exit codes: 1 for these errors, 2 for an invalid command line (`DC001`), 70 for a crash or a bug, 128 and the
 number of the signal that ended the compiler."""
