@@ -35,8 +35,7 @@ def operators_portable_page() -> str:
         "operator without a decomposition is a build error (`DC201`) that names the line.",
         "[minimal_runtime.md](minimal_runtime.md#which-dtypes) lists calls that are unsupported,\n"
         "and how an app links the kernels, or a part of them.",
-        f"{optimized}\n"
-        "are in the runtime's optimized library only; its portable library has all others.",
+        f"{optimized}\nare in the runtime's optimized library only; its portable library has all others.",
         table(("operator", "kernel"), rows),
     ]
     return "\n\n".join(parts) + "\n"
