@@ -20,7 +20,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.rules.linear import batched_matmul
@@ -37,22 +37,21 @@ _SMALL: Final = 1 << 16
 # ---- by products and softmax -----------------------------------------------------------------------------
 
 
-def _attention(b: Builder, node: Node) -> Node | None:
-    arguments = bind(node)
-    query, key, value = arguments["query"], arguments["key"], arguments["value"]
-    if arguments["dropout_p"] or len(shape_of(query)) < 2:
+def _attention(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    query, key, value = (value_of(builder, bound[name]) for name in ("query", "key", "value"))
+    if bound["dropout_p"] or query.rank < 2:
         return None
-    rows, columns = shape_of(query)[-2], shape_of(key)[-2]
-    if arguments["enable_gqa"]:
-        key, value = (_repeat_heads(b, x, shape_of(query)[-3]) for x in (key, value))
-
-    scale = arguments["scale"]
-    scaled = b.call(aten.mul.Scalar, query, 1.0 / math.sqrt(shape_of(query)[-1]) if scale is None else scale)
-    scores = batched_matmul(b, scaled, _transpose(b, key))
-    scores, row_is_alive = _mask(b, scores, arguments["attn_mask"], arguments["is_causal"], rows, columns)
-    weights = b.call(aten._softmax.default, scores, len(shape_of(scores)) - 1, False)
-    result = batched_matmul(b, weights, value)
-    return result if row_is_alive is None else b.call(aten.mul.Tensor, result, row_is_alive)
+    rows, columns = query.shape[-2], key.shape[-2]
+    if bound["enable_gqa"]:
+        key, value = (_repeat_heads(each, query.shape[-3]) for each in (key, value))
+    scaled = query * (1.0 / math.sqrt(query.shape[-1]) if bound["scale"] is None else bound["scale"])
+    last = key.rank - 1
+    scores = batched_matmul(scaled, key.permute(*range(last - 1), last, last - 1))
+    masked, alive = _mask(builder, scores.node, bound["attn_mask"], bound["is_causal"], rows, columns)
+    weights = value_of(builder, masked).softmax(scores.rank - 1)
+    result = batched_matmul(weights, value)
+    return (result if alive is None else result * value_of(builder, alive)).node
 
 
 def _mask(
@@ -90,19 +89,13 @@ def any_in_row(b: Builder, mask: Node, dtype: torch.dtype) -> Node:
     return b.call(aten._to_copy.default, b.call(aten.gt.Scalar, share, 0), dtype=dtype)
 
 
-def _transpose(b: Builder, x: Node) -> Node:
-    rank = len(shape_of(x))
-    return b.call(aten.permute.default, x, [*range(rank - 2), rank - 1, rank - 2])
-
-
-def _repeat_heads(b: Builder, x: Node, heads: int) -> Node:
+def _repeat_heads(x: Value, heads: int) -> Value:
     """Repeats each head: [*, H, S, E] -> [*, heads, S, E]."""
-    *outer, own, length, width = shape_of(x)
+    *outer, own, length, width = x.shape
     if own == heads:
         return x
-    grouped = b.call(aten.unsqueeze.default, x, len(outer) + 1)
-    repeated = b.call(aten.expand.default, grouped, [*outer, own, heads // own, length, width])
-    return b.call(aten.view.default, repeated, [*outer, heads, length, width])
+    grouped = value_of(x.builder, x.builder.call(aten.unsqueeze.default, x.node, len(outer) + 1))
+    return grouped.expand(*outer, own, heads // own, length, width).view(*outer, heads, length, width)
 
 
 # ---- equal heads, and a finite mask that is added --------------------------------------------------------

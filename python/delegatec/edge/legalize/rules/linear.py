@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from functools import reduce
+from typing import Final
 
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, broadcast, dtype_of, shape_of
+from delegatec.edge.arguments import bind, broadcast, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.value import Value, full, value_of
-from delegatec.edge.symbols import is_dynamic, sizes_key
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -43,78 +44,46 @@ def _linear(b: Builder, node: Node) -> Node:
     return product if len(outer) == 1 else b.call(aten.view.default, product, [*outer, shape_of(weight)[0]])
 
 
-def _matmul(b: Builder, node: Node) -> Node | None:
-    left, right = node.args[0], node.args[1]
-    assert isinstance(left, Node) and isinstance(right, Node)
-    left_rank, right_rank = len(shape_of(left)), len(shape_of(right))
-    if left_rank < 2 or right_rank < 2:
+def _matmul(builder: Builder, node: Node) -> Node | None:
+    left, right = (value_of(builder, each) for each in bind(node).values())
+    if left.rank < 2 or right.rank < 2:
         return None
-    if left_rank == right_rank == 2:
-        return b.call(aten.mm.default, left, right)
-    if right_rank == 2:
-        *outer, width = shape_of(left)
-        flat = b.call(aten.view.default, left, [math.prod(outer), width])
-        return b.call(aten.view.default, b.call(aten.mm.default, flat, right), [*outer, shape_of(right)[1]])
-    return batched_matmul(b, left, right)
+    if right.rank > 2:
+        return batched_matmul(left, right).node
+    rows = left.view(math.prod(left.shape[:-1]), left.shape[-1])
+    return (rows @ right).view(*left.shape[:-1], right.shape[1]).node
 
 
-def batched_matmul(b: Builder, left: Node, right: Node) -> Node:
+def batched_matmul(left: Value, right: Value) -> Value:
     """Computes `left @ right` of [*, M, K] and [*, K, N], whose leading dimensions broadcast."""
-    batch = broadcast(shape_of(left)[:-2], shape_of(right)[:-2])
+    batch = broadcast(left.shape[:-2], right.shape[:-2])
     if not batch:
-        return b.call(aten.mm.default, left, right)
-    product = b.call(aten.bmm.default, _flatten(b, left, batch), _flatten(b, right, batch))
-    if len(batch) == 1:
-        return product
-    return b.call(aten.view.default, product, [*batch, shape_of(left)[-2], shape_of(right)[-1]])
+        return left @ right
+    first, second = (
+        each.expand(*batch, *each.shape[-2:]).view(math.prod(batch), *each.shape[-2:])
+        for each in (left, right)
+    )
+    return (first @ second).view(*batch, left.shape[-2], right.shape[-1])
 
 
-def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
-    """Broadcasts the leading dimensions of `x` to `batch`, and joins them."""
-    sizes = shape_of(x)
-    if sizes_key(sizes[:-2]) != sizes_key(batch):
-        x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])
-    return x if len(batch) == 1 else b.call(aten.view.default, x, [math.prod(batch), *sizes[-2:]])
-
-
-def _with_vector(b: Builder, node: Node) -> Node | None:
+def _with_vector(builder: Builder, node: Node) -> Node | None:
     """Multiplies a matrix or a row by a column; sums of integers have no kernel of a product."""
-    left, right = node.args
-    assert isinstance(left, Node) and isinstance(right, Node)
-    if not dtype_of(node).is_floating_point:
+    left, right = (value_of(builder, each) for each in bind(node).values())
+    if not left.dtype.is_floating_point:
         return None
-    rows = left if len(shape_of(left)) == 2 else b.call(aten.view.default, left, [1, *shape_of(left)])
-    column = b.call(aten.view.default, right, [*shape_of(right), 1])
-    return b.call(aten.view.default, b.call(aten.mm.default, rows, column), list(shape_of(node)))
+    rows = left if left.rank == 2 else left.view(1, left.numel)
+    return (rows @ right.view(right.numel, 1)).view(*shape_of(node)).node
 
 
-def _int_mm(b: Builder, node: Node) -> Node | None:
+def _int_mm(builder: Builder, node: Node) -> Node | None:
     """Multiplies int8 matrices in float32, which holds sums of up to `_EXACT_TERMS` products exactly."""
-    x, y = node.args
-    assert isinstance(x, Node) and isinstance(y, Node)
-    terms = shape_of(x)[1]
+    left, right = (value_of(builder, each, torch.float32) for each in bind(node).values())
+    terms = left.shape[1]
     if not isinstance(terms, int) or terms == 0:
         return None
-    left, right = (b.call(aten._to_copy.default, each, dtype=torch.float32) for each in (x, y))
-    total = None
-    for start in range(0, terms, _EXACT_TERMS):
-        pieces = [left, right]
-        if terms > _EXACT_TERMS:
-            end = min(start + _EXACT_TERMS, terms)
-            pieces = [
-                b.call(aten.slice.Tensor, each, dim, start, end) for each, dim in ((left, 1), (right, 0))
-            ]
-        product = b.call(aten._to_copy.default, b.call(aten.mm.default, *pieces), dtype=torch.int32)
-        total = product if total is None else b.call(aten.add.Tensor, total, product)
-    return total
-
-
-RULES: RuleTable = {
-    aten._int_mm.default: _int_mm,
-    aten.linear.default: _linear,
-    aten.matmul.default: _matmul,
-    **dict.fromkeys((aten.dot.default, aten.mv.default), _with_vector),
-}
+    bounds = [(start, min(start + _EXACT_TERMS, terms)) for start in range(0, terms, _EXACT_TERMS)]
+    parts = ((left.slice(1, *each) @ right.slice(0, *each)).to(torch.int32) for each in bounds)
+    return reduce(Value.__add__, parts).node
 
 
 # ---- by other products -----------------------------------------------------------------------------------
@@ -171,6 +140,13 @@ def _dynamic_mm_by_bmm(builder: Builder, node: Node) -> Node | None:
         return None
     return (first.view(1, *first.shape) @ second.view(1, *second.shape)).view(*shape_of(node)).node
 
+
+RULES: Final[RuleTable] = {
+    aten._int_mm.default: _int_mm,
+    aten.linear.default: _linear,
+    aten.matmul.default: _matmul,
+    **dict.fromkeys((aten.dot.default, aten.mv.default), _with_vector),
+}
 
 REWRITES: Final = (
     Rewrite(aten.addmm.default, _without_an_operand, note="without the operand whose factor is zero"),
