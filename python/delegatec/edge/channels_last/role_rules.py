@@ -67,7 +67,7 @@ def linear(node: Node) -> Operation | None:
 
 
 def convolution(node: Node) -> Operation | None:
-    """A channels-last convolution: channels have any order if it is dense, depthwise or of each pixel alone."""
+    """A channels-last convolution: channels have any order if it is dense, depthwise or of single pixels."""
     bound = bind(node)
     order = bound.get("weight_order", "ODHWI")
     if bound.get("groups", 1) == 1:

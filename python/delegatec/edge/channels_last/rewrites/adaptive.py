@@ -1,27 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adaptive pools over images as channels-last pools."""
+"""Adaptive pools over images, as pools by runs of windows of one size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Final
 
-import torch
-from torch.fx import Node
-
-from delegatec.edge.arguments import bind, tensors
-from delegatec.edge.builder import Builder
-from delegatec.edge.channels_last.rewrites.convolutions import FLOATS
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
-from delegatec.edge.channels_last.rewrites.pools import averages, maxima
-from delegatec.edge.legalize.constraints import only_first_result, operand_dtypes
-from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pooling import images
 from delegatec.edge.legalize.rules.windows import Windows, bounds
-from delegatec.edge.legalize.value import Value, cat, value_of
-
-aten = torch.ops.aten
+from delegatec.edge.legalize.value import Value, cat
 
 Pool = Callable[[Value, Sequence[Windows]], Value]
 """Pools [N, H, W, C] by windows per dimension."""
@@ -63,34 +49,3 @@ def _windows(run: Sequence[tuple[int, int]]) -> Windows:
     start, end = run[0]
     stride = run[1][0] - start if len(run) > 1 else 1
     return Windows(run[-1][1] - start, len(run), end - start, stride)
-
-
-def _adaptive_avg_pool2d(builder: Builder, node: Node) -> Node:
-    shape = node.meta["val"].shape
-    x = channels_last(images(value_of(builder, bind(node)["self"])))
-    return channels_first(adaptive(x, shape[-2:], averages)).view(*shape).node
-
-
-def _adaptive_max_pool2d(builder: Builder, node: Node) -> list[Node | None]:
-    shape = tensors(node.meta["val"])[0].shape
-    x = channels_last(images(value_of(builder, bind(node)["self"])))
-    return [channels_first(adaptive(x, shape[-2:], maxima)).view(*shape).node, None]
-
-
-def _rewrite(target: Any, rule: Any, *constraints: Any) -> Rewrite:
-    note = "channels last; windows of several sizes by dimension, in runs of the same size"
-    return Rewrite(target, rule, constraints, note=note, preserved=True)
-
-
-REWRITES: Final = (
-    _rewrite(
-        aten._adaptive_avg_pool2d.default,
-        _adaptive_avg_pool2d,
-        operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),
-    ),
-    _rewrite(
-        aten.adaptive_max_pool2d.default,
-        _adaptive_max_pool2d,
-        only_first_result("there is no operator for the indices."),
-    ),
-)
