@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import torch
@@ -14,12 +15,11 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.builder import Builder
-from delegatec.edge.channels_last.rewrites.adaptive import adaptive
 from delegatec.edge.channels_last.rewrites.images import batch, channels_first, channels_last, like
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Refusal, Rewrite
-from delegatec.edge.legalize.rules.windows import Windows, windows_of
-from delegatec.edge.legalize.value import Number, Value, value_of
+from delegatec.edge.legalize.rules.windows import Windows, bounds, windows_of
+from delegatec.edge.legalize.value import Number, Value, cat, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -33,6 +33,9 @@ _CEIL: Final = Refusal(
     "argument", "the number of windows has another formula with ceil_mode, for sizes that vary"
 )
 VARY: Final = Refusal("shape", "the windows follow from the sizes, which vary")
+
+
+_NO_PADDING: Final = ((0, 0), (0, 0))
 
 
 @dataclass(frozen=True)
@@ -117,9 +120,47 @@ def _adaptive(pool: Pool, builder: Builder, node: Node) -> Any:
     x = channels_last(batch(source))
     if is_dynamic(x.shape[1:]):
         return VARY
-    result = adaptive(x, results[0].shape[-2:], lambda part, windows: pool(part, windows, [(0, 0)] * 2))
+    result = _in_runs(x, results[0].shape[-2:], pool)
     node_of_result = like(channels_first(result), source.rank).node
     return [node_of_result, None] if len(results) > 1 else node_of_result
+
+
+def _in_runs(x: Value, outputs: Sequence[int], pool: Pool) -> Value:
+    """Pools [N, H, W, C] to some rows and columns: at once if windows are regular, else runs of such."""
+    found = [_runs(size, count) for size, count in zip(x.shape[1:3], outputs, strict=True)]
+    if all(len(runs) == 1 for runs in found):
+        return pool(x, [windows for ((_, windows),) in found], _NO_PADDING)
+    for dim, runs in enumerate(found, 1):
+        whole = Windows(x.shape[3 - dim], x.shape[3 - dim], kernel=1, stride=1)
+        parts = []
+        for start, windows in runs:
+            axes = (windows, whole) if dim == 1 else (whole, windows)
+            parts.append(pool(x.slice(dim, start, start + windows.size), axes, _NO_PADDING))
+        x = cat(parts, dim)
+    return x
+
+
+def _runs(size: int, outputs: int) -> list[tuple[int, Windows]]:
+    """Returns runs of windows with one size and distance, and where each starts."""
+    windows = [(int(start), int(end)) for start, end in zip(*bounds(size, outputs), strict=True)]
+    runs: list[list[tuple[int, int]]] = []
+    for window in windows:
+        if runs and _is_regular([*runs[-1], window]):
+            runs[-1].append(window)
+        else:
+            runs.append([window])
+    return [(run[0][0], _windows(run)) for run in runs]
+
+
+def _is_regular(run: Sequence[tuple[int, int]]) -> bool:
+    steps = {later[0] - earlier[0] for earlier, later in pairwise(run)}
+    return len(steps) == 1 and steps != {0} and len({end - start for start, end in run}) == 1
+
+
+def _windows(run: Sequence[tuple[int, int]]) -> Windows:
+    start, end = run[0]
+    stride = run[1][0] - start if len(run) > 1 else 1
+    return Windows(run[-1][1] - start, len(run), end - start, stride)
 
 
 def padding_of(node: Node, windows: Sequence[Windows]) -> list[Pair] | None:
