@@ -12,12 +12,12 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, row, rows
 from delegatec.edge.legalize.rule import Refusal, Rewrite
-from delegatec.edge.legalize.rules.resize import Dim, dims_of, factors_of, nearest_elements, operand_of
+from delegatec.edge.legalize.rules.resize import Dim, dims_of, nearest_elements, operand_of
 from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.symbols import is_dynamic, whole_ratio
 
