@@ -31,6 +31,10 @@ class Pattern:
         """Yields the matches of a value, in order of preference, each with more variables."""
         raise NotImplementedError
 
+    def first(self, value: Any, match: Match | None = None) -> Match | None:
+        """Returns the first match of a value, if any, with the variables of another match."""
+        return next(self.matches(value, match or Match()), None)
+
     def named(self, name: str) -> Pattern:
         """Returns the pattern as a variable."""
         return Var(name, self)
