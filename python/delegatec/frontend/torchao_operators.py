@@ -12,7 +12,6 @@ from torch.fx import GraphModule, Node
 
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.arguments import bind, dtype_of, shape_of
-from delegatec.edge.patterns.match import Match
 from delegatec.edge.patterns.pattern import Call, Var
 
 aten = torch.ops.aten
@@ -59,11 +58,12 @@ def adopt_torchao_operators(program: ExportedProgram) -> None:
 
 def _unshift(difference: Node) -> bool:
     """Removes the shift of a factor from int8 to uint8, and the difference that undoes it."""
-    found = next((match.values for match in _SHIFTED.matches(difference, Match())), None)
-    if found is None:
+    match = _SHIFTED.first(difference)
+    if match is None:
         return False
-    found["product"].replace_input_with(found["shifted"], found["factor"])
-    difference.replace_all_uses_with(found["product"])
+    product = match.values["product"]
+    product.replace_input_with(match.values["shifted"], match.values["factor"])
+    difference.replace_all_uses_with(product)
     difference.graph.erase_node(difference)
     return True
 

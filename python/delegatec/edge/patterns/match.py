@@ -18,7 +18,7 @@ class Match:
     Attributes:
         constant: returns the value of a constant node, and None for other nodes.
         values: name of a variable -> its node or number.
-        calls: the matched calls, users before operands.
+        calls: the matched calls, users before operands; one that the pattern mentions twice is there twice.
     """
 
     constant: Callable[[Node], Tensor | None] = lambda _: None
@@ -32,7 +32,3 @@ class Match:
     def calling(self, node: Node) -> Match:
         """Returns the match with another call."""
         return Match(self.constant, self.values, (*self.calls, node))
-
-    def is_closed(self) -> bool:
-        """Whether nothing else uses the matched calls, except for the result, which is the first."""
-        return all(user in self.calls for node in self.calls[1:] for user in node.users)
