@@ -20,7 +20,8 @@ from delegatec.edge.control_flow import FORMS
 from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.legalize.engine import Legalizer, is_erased
 from delegatec.edge.legalize.guards import NEEDS_VALUE
-from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
+from delegatec.edge.legalize.normal_form import is_removed
+from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule, preserved
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
@@ -48,11 +49,17 @@ class TableTarget(Generic[SettingsT]):
         table: the rows.
         rewrites: rules for illegal calls.
         settings: the user's settings, for the constraints.
+
+    Raises:
+        ValueError: the normal form removes the operator of a row, which is neither preserved nor private.
     """
 
     full: Final = True
 
     def __init__(self, table: OperatorTable[Any, SettingsT], rewrites: Rewrites, settings: SettingsT) -> None:
+        reachable = table.preserved() | preserved(rewrites) | table.private
+        if removed := [str(each) for each in table.rows if is_removed(each) and each not in reachable]:
+            raise ValueError(f"the normal form removes the operators of rows: {', '.join(removed)}")
         self.table = table
         self.rewrites = rewrites
         self.settings = settings
