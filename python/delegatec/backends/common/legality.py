@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
@@ -20,9 +21,10 @@ from delegatec.edge.control_flow import FORMS
 from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.legalize.engine import Legalizer, is_erased
 from delegatec.edge.legalize.guards import NEEDS_VALUE
-from delegatec.edge.legalize.normal_form import is_removed
 from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule, preserved
+from delegatec.edge.legalize.templates import is_traced
 from delegatec.edge.passes.eliminate_common import eliminate_common
+from delegatec.edge.passes.remove_identities import UNCONDITIONAL
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
@@ -40,6 +42,13 @@ _DEPENDS_ON_DATA: Final = Refusal(
     "a size depends on data, and the delegate needs to know it",
     "select a fixed number of elements, such as by topk or nonzero_static",
 )
+
+
+def is_removed(target: object) -> bool:
+    """Whether no program in normal form has calls of an ATen operator, unless a backend preserves it."""
+    if not isinstance(target, OpOverload) or target.namespace != "aten":
+        return False
+    return is_traced(target) or target in UNCONDITIONAL
 
 
 class TableTarget(Generic[SettingsT]):

@@ -30,7 +30,6 @@ from delegatec.edge.legalize.guards import no_new_guards, uncached
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
-from delegatec.edge.passes.remove_identities import UNCONDITIONAL
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.rule_names import rule_name
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative
@@ -56,13 +55,6 @@ def decompose(
     builder = Builder(program)
     with no_new_guards(builder):
         Legalizer(builder, _NormalForm(preserve, kept)).run()
-
-
-def is_removed(target: object) -> bool:
-    """Whether no program in normal form has calls of an ATen operator, unless a backend preserves it."""
-    if not isinstance(target, OpOverload) or target.namespace != "aten":
-        return False
-    return is_traced(target) or target in UNCONDITIONAL
 
 
 class _NormalForm:
