@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.patterns.match import Match
 from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.quantization.affine import AFFINE

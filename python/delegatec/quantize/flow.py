@@ -77,8 +77,8 @@ def quantize_model(
     )
     tensors = SharedTensors(state)
     made: dict[str, ExportedProgram] = {}
-    inputs: dict[str, dict[str, Levels]] = {}
-    outputs: dict[str, dict[int, Levels]] = {}
+    inputs: dict[str, dict[str, Quantization]] = {}
+    outputs: dict[str, dict[int, Quantization]] = {}
     for method, graph in graphs:
         program = methods[method]
         example = _example(program)

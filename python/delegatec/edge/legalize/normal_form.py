@@ -31,8 +31,8 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.rule_names import rule_name
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
+from delegatec.edge.rule_names import rule_name
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative
 
 aten = torch.ops.aten

@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from delegatec.edge.arguments import shape_of
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram

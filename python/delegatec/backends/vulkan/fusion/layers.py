@@ -16,9 +16,9 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.operators.clamps import CLAMPS, bounds_of
-from delegatec.edge.arguments import bind, dtype_of, shape_of
-from delegatec.edge.legalize.rules.convolution_in_parts import MOST_IMAGES, MOST_MERGED
 from delegatec.backends.vulkan.operators.quantized.conversion import RANGE, is_shifted
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.legalize.rules.convolution_in_parts import MOST_IMAGES, MOST_MERGED
 from delegatec.edge.quantization.constant import Constant
 from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE

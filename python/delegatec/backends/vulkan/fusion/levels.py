@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from typing import Final
 
-import torch
 from torch.fx import Node
+
+from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Call, Var
-from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 

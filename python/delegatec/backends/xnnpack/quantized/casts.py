@@ -7,7 +7,7 @@ from typing import Final
 
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype_of, bind
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.formulas import cast

@@ -12,13 +12,12 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.weights import is_weight
-from delegatec.edge.arguments import shape_of, bind
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.quantization.constant import Constant
 
 aten = torch.ops.aten
 

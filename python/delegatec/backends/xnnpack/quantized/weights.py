@@ -10,8 +10,6 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.scales import are_steps
-from delegatec.edge.arguments import bind
-from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
 from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
 from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS

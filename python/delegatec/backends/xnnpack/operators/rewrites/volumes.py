@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
