@@ -18,7 +18,6 @@ from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.grids import MOVES
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.delegation import PartitionView
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.channels_last.dimension_rules import along, pointwise
@@ -28,6 +27,7 @@ from delegatec.edge.channels_last.operation import Operation
 from delegatec.edge.channels_last.rules import RULES, OperationRules
 from delegatec.edge.channels_last.storage import Storage, Stored
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 aten = torch.ops.aten
 

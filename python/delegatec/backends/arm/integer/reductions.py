@@ -191,7 +191,11 @@ def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
     divisor = bound["divisor_override"]
     area = math.prod(axis.kernel for axis in windows)
     is_padded = any(axis.before or axis.padding for axis in windows)
-    is_same = to is not None and (to.dtype, to.scale, to.zero) == (levels.dtype, levels.scale, levels.zero)
+    is_same = to is not None and (to.dtype, to.scales, to.zero_point) == (
+        levels.dtype,
+        levels.scale,
+        levels.zero,
+    )
     is_even = not is_padded or bound["count_include_pad"] or bool(divisor)
     alone = replace(levels, node=first.node)
     if all(axis.counts(False).tolist() == [axis.size] for axis in windows) and _is_image(alone, [2, 3]):
