@@ -26,7 +26,7 @@ _PER_GROUP: Final = (
     quantized.dequantize_per_channel_group.default,
 )
 _PER_TOKEN: Final = (quantized.quantize_per_token.default, quantized.dequantize_per_token.default)
-_AFFINE: Final = (AFFINE.quantize_affine.default, AFFINE.dequantize_affine.default)
+BLOCKWISE: Final = frozenset({AFFINE.quantize_affine.default, AFFINE.dequantize_affine.default})
 
 CHOOSE: Final = frozenset(
     {
@@ -40,7 +40,7 @@ CHOOSE: Final = frozenset(
 _DYNAMIC: Final = (
     *(quantized.quantize_per_tensor.tensor, quantized.quantize_per_tensor.tensor2),
     *(quantized.dequantize_per_tensor.tensor, quantized.dequantize_per_tensor.tensor2),
-    *(*_PER_TOKEN, *_AFFINE),
+    *(*_PER_TOKEN, *BLOCKWISE),
 )
 DYNAMIC: Final = CHOOSE.union(_DYNAMIC)
 """Operators that compute scales, and that quantize and dequantize with them."""
@@ -103,7 +103,7 @@ def operands_of(node: Node) -> Operands:
 
 def _block(node: Node, bound: dict[str, Any]) -> Sequence[Any]:
     shape = list(bound["input"].meta["val"].shape)
-    if node.target in _AFFINE:
+    if node.target in BLOCKWISE:
         return list(bound["block_size"])
     if node.target in _PER_CHANNEL:
         shape[positive(bound["axis"], len(shape))] = 1

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.vulkan.fusion.layers import (
-    TARGETS,
     Fused,
     activation_of,
     fused_of,
@@ -25,6 +24,7 @@ from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.rules.convolution_in_parts import merge_groups
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -38,22 +38,18 @@ def fuse_layers(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder = Builder(program)
-    changed = False
-    for node in list(program.graph.nodes):
-        if node.target not in TARGETS:
-            continue
-        layer = fused_of(node, lambda operand: program.constants.get(operand.name))
-        if layer is None or unsupported(layer) is not None:
-            continue
-        result = _FUSED[node.target](builder.at(layer.output), layer)
-        if result is not None:
-            replace(layer.output, result)
-            changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-        program.erase_unused_placeholders()
-    return changed
+    return rewrite(program, dict.fromkeys(_FUSED, _fuse))
+
+
+def _fuse(b: Builder, node: Node) -> Node | None:
+    layer = fused_of(node, lambda operand: b.program.constants.get(operand.name))
+    if layer is None or unsupported(layer) is not None:
+        return None
+    result = _FUSED[node.target](b.at(layer.output), layer)
+    if result is None:
+        return None
+    replace(layer.output, result)
+    return node
 
 
 def _sum(builder: Builder, layer: Fused) -> Node:

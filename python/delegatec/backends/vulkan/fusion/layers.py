@@ -27,7 +27,6 @@ aten = torch.ops.aten
 
 _TEXEL: Final = 4
 _OPERANDS: Final = ("self", "other", "input")
-TARGETS: Final = frozenset({aten.convolution.default, aten.linear.default, aten.add.Tensor, *CLAMPS})
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,10 @@ class Fused:
 
 
 def fused_of(node: Node, constant: Constant) -> Fused | None:
-    """Returns the layer of a node with a target in `TARGETS`, if its operands and result are quantized.
+    """Returns the layer that a node computes, if its operands and result are quantized.
 
     Args:
-        node: a call.
+        node: a convolution, a linear layer, a sum or a clamp.
         constant: returns the value of a constant node, and None for other nodes.
     """
     bound = bind(node)

@@ -9,9 +9,9 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.scales import WHOLE, scale_of
-from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
@@ -32,23 +32,21 @@ def limit_levels(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder = Builder(program)
-    facts, changed = builder.facts, False
-    for node in program.graph.find_nodes(op="call_function", target=QUANTIZE):
-        if is_wide(node):
-            limited = _limited(builder, node, facts)
-            for user in list(node.users):
-                user.replace_all_uses_with(limited)
-        elif _is_narrow(node):
-            node.replace_input_with(bind(node)["input"], _limited(builder, node, facts))
-            least, most = WHOLE[bind(node)["dtype"]]
-            node.args = (*node.args[:3], least, most, *node.args[5:])
-        else:
-            continue
-        changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+    return rewrite(program, {QUANTIZE: _limit})
+
+
+def _limit(b: Builder, node: Node) -> Node | None:
+    if is_wide(node):
+        limited = _limited(b, node)
+        for user in list(node.users):
+            user.replace_all_uses_with(limited)
+        return node
+    if not _is_narrow(node):
+        return None
+    node.replace_input_with(bind(node)["input"], _limited(b, node))
+    least, most = WHOLE[bind(node)["dtype"]]
+    node.args = (*node.args[:3], least, most, *node.args[5:])
+    return node
 
 
 def is_wide(node: Node) -> bool:
@@ -65,15 +63,15 @@ def _is_narrow(node: Node) -> bool:
     return scale_of(node) is not None and (bound["quant_min"], bound["quant_max"]) != WHOLE[bound["dtype"]]
 
 
-def _limited(builder: Builder, node: Node, facts: Facts) -> Node:
+def _limited(builder: Builder, node: Node) -> Node:
     """Returns the numbers that a call quantizes, between the bounds of its levels."""
     bound = bind(node)
     source: Node = bound["input"]
     least, most = ((bound[end] - bound["zero_point"]) * bound["scale"] for end in ("quant_min", "quant_max"))
-    found, margin = facts.of(source), _LESS * bound["scale"]
+    found, margin = builder.facts.of(source), _LESS * bound["scale"]
     low = None if found.low >= least - margin else least
     high = None if found.high <= most + margin else most
     if low is None and high is None:
         return source
     clamp = torch.ops.aten.clamp.default
-    return builder.at(node).call(clamp, source, low, high, val=source.meta["val"])
+    return builder.call(clamp, source, low, high, val=source.meta["val"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -16,9 +16,13 @@ from delegatec.backends.xnnpack.quantized.closure import closed
 from delegatec.backends.xnnpack.quantized.weights import layer_of, takes_rounded
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import ANY, NONE, Argument, Call, Pattern, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.constant import Constant
 from delegatec.edge.quantization.operators import (
+    BLOCKWISE,
     CHOOSE,
     DEQUANTIZING,
     DYNAMIC,
@@ -105,44 +109,48 @@ def order_images(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    builder, changed = Builder(program), False
-    for node in program.graph.find_nodes(op="call_function", target=aten.permute.default):
-        call, dims = bind(node)["self"], bind(node)["dims"]
-        if call.target is not XNNPACK.rounded.default or dims[: -bind(call)["dims"]] != [0]:
-            continue
-        moved = builder.at(node).call(aten.permute.default, bind(call)["x"], dims)
-        result = builder.call(XNNPACK.rounded.default, moved, bind(call)["dims"], val=node.meta["val"])
-        node.replace_all_uses_with(result)
-        changed = True
-    if changed:
-        program.graph.eliminate_dead_code()
-    return changed
+    return rewrite(program, _PERMUTED)
+
+
+def _permute_first(b: Builder, node: Node, x: Node, dims: int, order: list[int]) -> Node | None:
+    if order[:-dims] != [0]:
+        return None
+    permuted = b.call(aten.permute.default, x, order)
+    return b.call(XNNPACK.rounded.default, permuted, dims, val=node.meta["val"])
+
+
+_X: Final = Var("x")
+_PERMUTED: Final = fusion(
+    Call(aten.permute.default, Call(XNNPACK.rounded.default, _X, Argument("dims")), Argument("order")),
+    _permute_first,
+)
 
 
 def _rounding(node: Node, constant: Constant) -> Rounding | None:
-    if node.target not in _DEQUANTIZE:
+    match = _ROUNDED.first(node)
+    if match is None:
         return None
-    operands = operands_of(node)
-    if operands.x.target not in _QUANTIZE:
-        return None
-    quantize, scale, zero = operands_of(operands.x), operands.scale, operands.zero_point
-    source = quantize.x
-    if not isinstance(scale, Node) or scale.target is not operator.getitem:
-        return None
-    (chosen,) = scale.all_input_nodes
-    if (quantize.scale, quantize.zero_point) != (scale, zero) or chosen.target not in CHOOSE:
-        return None
-    if bind(chosen)["input"] is not source or dtype_of(source) not in (torch.float32, torch.float16):
-        return None
-    zeros = [zero] if isinstance(zero, Node) else []
-    if any(each.target is not operator.getitem or each.all_input_nodes[0] is not chosen for each in zeros):
-        return None
+    x, quantize, operands = match.values["x"], operands_of(match.values["quantize"]), operands_of(node)
     has_eight_bits = quantize.dtype in _DTYPES and quantize.high - quantize.low >= _LEAST_RANGE
-    if dtype_of(node) != dtype_of(source) or not has_eight_bits or not _is_of_rows(operands):
+    if dtype_of(x) not in (torch.float32, torch.float16) or dtype_of(node) != dtype_of(x):
+        return None
+    if not has_eight_bits or not _is_of_rows(operands):
         return None
     dims = IMAGE_DIMS if _is_convolved(node) else _dims_of_scale(node, constant)
-    calls = dict.fromkeys((chosen, scale, *zeros, operands.x, node))
-    return Rounding(source, node, dims, tuple(calls))
+    return Rounding(x, node, dims, tuple(dict.fromkeys(match.calls[::-1])))
+
+
+def _with_chosen(targets: frozenset[Any], x: Pattern) -> Pattern:
+    """Matches calls with a scale, and maybe a zero point, that are computed from the value."""
+    chosen = Call(CHOOSE, _X, ...).named("chosen")
+    scale = Call(operator.getitem, chosen, ANY).named("scale")
+    zero = (Call(operator.getitem, chosen, ANY) | NONE).named("zero")
+    return Call(targets & BLOCKWISE, x, ANY, scale, zero, ...) | Call(
+        targets - BLOCKWISE, x, scale, zero, ...
+    )
+
+
+_ROUNDED: Final = _with_chosen(_DEQUANTIZE, _with_chosen(_QUANTIZE, _X).named("quantize"))
 
 
 def _is_of_rows(operands: Operands) -> bool:
