@@ -6,18 +6,25 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from delegatec.edge.arguments import dtype_of, shape_of
-from delegatec.edge.program import EdgeProgram
-from delegatec.edge.quantization.affine import AFFINE
-from delegatec.edge.quantization.operators import operands_of, quantized
+from torch.fx import Node
 
-_REPLACED: Final = frozenset(
-    {quantized.dequantize_per_channel.default, quantized.dequantize_per_channel_group.default}
+from delegatec.edge.arguments import dtype_of
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of, quantized
+
+_OPERATORS: Final = frozenset(
+    {
+        quantized.dequantize_per_channel.default,
+        quantized.dequantize_per_channel_group.default,
+        DEQUANTIZE_BLOCKS,
+    }
 )
 
 
 def normalize_dequantization(program: EdgeProgram) -> bool:
     """Replaces calls that dequantize channels or groups by those that dequantize blocks of any shape.
+
+    Zero points that are constant zeros are removed.
 
     Args:
         program: edited in place.
@@ -25,17 +32,26 @@ def normalize_dequantization(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    changed = False
+    changed, constants = False, program.fixed_constants()
     for node in program.graph.nodes:
-        if node.target not in _REPLACED:
+        if node.target not in _OPERATORS:
             continue
         found, dtype = operands_of(node), dtype_of(node)
-        scale = found.scale
+        scale, zeros = found.scale, found.zero_point
         assert not isinstance(scale, float)
         # one scale serves all channels
-        block = list(shape_of(found.x) if math.prod(shape_of(scale)) == 1 else found.block)
-        node.target = AFFINE.dequantize_affine.default
-        node.args = (found.x, block, scale, found.zero_point, found.dtype, found.low, found.high)
+        is_single = math.prod(scale.meta["val"].shape) == 1
+        block = list(found.x.meta["val"].shape) if is_single and _is_static(found.x) else list(found.block)
+        if isinstance(zeros, Node) and zeros.name in constants and not bool(constants[zeros.name].any()):
+            zeros = None
+        node.target = DEQUANTIZE_BLOCKS
+        node.args = (found.x, block, scale, zeros, found.dtype, found.low, found.high)
         node.kwargs = {"output_dtype": dtype}
         changed = True
+    if changed:
+        program.erase_unused_placeholders()
     return changed
+
+
+def _is_static(node: Node) -> bool:
+    return all(isinstance(size, int) for size in node.meta["val"].shape)
