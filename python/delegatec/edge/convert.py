@@ -42,6 +42,7 @@ from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.movement.cancel import cancel_permutations
 from delegatec.edge.passes.movement.merge import merge_movements
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
+from delegatec.edge.passes.normalize_dequantization import normalize_dequantization
 from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
@@ -49,7 +50,6 @@ from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.passes.sizes_of_inputs import take_sizes_of_inputs
 from delegatec.edge.passes.widen_float8 import widen_float8
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
-from delegatec.edge.quantization.normalize import normalize_dequantization
 from delegatec.edge.rejections import (
     dynamic_dimensions,
     functions,

@@ -30,9 +30,9 @@ from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.recover_rms_norm import recover_rms_norm
+from delegatec.edge.passes.sign_activations import sign_activations
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE
-from delegatec.edge.quantization.signed import sign_activations
 
 _TEXTURES: Final = (Representation.WIDTH, Representation.CHANNELS, Representation.HEIGHT)
 _QUANTIZED: Final = tuple(each for each in Representation if each.is_quantized)

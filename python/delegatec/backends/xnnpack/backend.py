@@ -35,9 +35,9 @@ from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecut
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.sign_activations import sign_activations
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DYNAMIC
-from delegatec.edge.quantization.signed import sign_activations
 
 
 class XnnpackBackend(TableBackend[Settings]):

@@ -13,9 +13,9 @@ from torch.nn import functional as f
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.testing import qdq
+from delegatec.edge.passes.sign_activations import sign_activations
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
-from delegatec.edge.quantization.signed import sign_activations
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
 

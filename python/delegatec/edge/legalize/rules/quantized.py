@@ -7,8 +7,7 @@ model runs everywhere, with the same results; it is fast in a delegate that reco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import torch
 from torch import Tensor
@@ -55,13 +54,6 @@ def _single(parameter: float | Tensor) -> float | Tensor:
     between two levels, within the precision of float32, may differ from eager mode by one level.
     """
     return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
-
-
-def _dequantize_blocks(
-    x: Tensor, block: Sequence[int], scale: Tensor, zero_point: Tensor | None, *args: Any, **kwargs: Any
-) -> Tensor:
-    scale = _single(scale) if scale.dtype == torch.float64 else scale
-    return affine.dequantize(x, block, scale, zero_point, *args, **kwargs)
 
 
 def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -177,5 +169,5 @@ FUNCTIONS: Final[FunctionTable] = {
     quantized.dequantize_per_token.default: _dequantize_per_token,
     affine.AFFINE.choose_qparams_affine.default: affine.choose_qparams,
     affine.AFFINE.quantize_affine.default: affine.quantize,
-    affine.AFFINE.dequantize_affine.default: _dequantize_blocks,
+    affine.AFFINE.dequantize_affine.default: affine.dequantize,
 }
