@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 
 from delegatec.edge.legalize.rule import rewrites
 from delegatec.edge.legalize.rules import (
+    arithmetic,
     arrangement,
     convolutions,
     creation,
@@ -31,6 +32,7 @@ aten = torch.ops.aten
 quantized = torch.ops.quantized_decomposed
 
 REWRITES = rewrites(
+    arithmetic.REWRITES,
     arrangement.REWRITES,
     convolutions.REWRITES,
     creation.REWRITES,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
-from delegatec.edge.legalize.rule import rewrites
+from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
     accumulation,
     distances,
@@ -28,7 +28,7 @@ INF, NAN = math.inf, math.nan
 
 REWRITES = rewrites(
     reductions.REWRITES,
-    extrema.REWRITES,
+    extrema.ALONG_DIM,
     ordering.REWRITES,
     distances.REWRITES,
     lookups.REWRITES,
@@ -151,3 +151,8 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip("eager mode has it in float32 only")
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 2e-3 if dtype == torch.float16 else 2e-6)
+
+
+@pytest.mark.parametrize("rewrite", extrema.SEPARATE_POSITION, ids=lambda each: str(each.target))
+def test_extrema_and_positions_are_computed_apart(rewrite: Rewrite) -> None:
+    assert_rewrites([rewrite], CASES[rewrite.target], torch.float32, 0.0)

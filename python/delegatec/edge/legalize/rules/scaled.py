@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums with a factor and weights with scales, for targets that lack them."""
+"""Weights with scales, for targets that lack them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from delegatec.edge.arguments import bind, dtype_of, positive, shape_of, short_n
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGER_RESULT, INTEGERS
+from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGERS
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
@@ -22,24 +22,6 @@ quantized = torch.ops.quantized_decomposed
 
 # The smallest number with all digits of float16.
 _LEAST_NORMAL: Final = 2.0**-14
-
-
-def _sum(builder: Builder, node: Node) -> Node | None:
-    """Multiplies by alpha before the sum or difference."""
-    bound, dtype = bind(node), dtype_of(node)
-    first, second, alpha = bound.values()
-    if alpha == 1:
-        return None
-    if node.target is aten.rsub.Scalar:
-        first, second = second, first
-    scaled = value_of(builder, second, dtype) * alpha
-    added = value_of(builder, first, dtype)
-    is_sum = node.target in (aten.add.Scalar, aten.add.Tensor)
-    result: Value = added + scaled if is_sum else added - scaled
-    return result.node
-
-
-# ---- quantized weights -----------------------------------------------------------------------------------
 
 
 def _per_channel(builder: Builder, node: Node) -> Node:
@@ -120,16 +102,6 @@ def _weight(target: Any, rule: Any) -> Rewrite:
 
 
 REWRITES: Final = (
-    *(
-        Rewrite(target, _sum, (INTEGER_RESULT,), note="the product with alpha first")
-        for target in (
-            aten.add.Scalar,
-            aten.add.Tensor,
-            aten.sub.Scalar,
-            aten.sub.Tensor,
-            aten.rsub.Scalar,
-        )
-    ),
     _weight(quantized.dequantize_per_channel.default, _per_channel),
     _weight(quantized.dequantize_per_channel_group.default, _per_group),
 )

@@ -116,40 +116,6 @@ def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
     return x
 
 
-def _full(b: Builder, node: Node, number: Any) -> Node:
-    return b.call(aten.full.default, list(shape_of(node)), number, dtype=dtype_of(node), val=node.meta["val"])
-
-
-def _filled(b: Builder, node: Node) -> Node:
-    return _full(b, node, bind(node)["fill_value"])
-
-
-def _ones(b: Builder, node: Node) -> Node:
-    return _full(b, node, 1)
-
-
-def _zeros(b: Builder, node: Node) -> Node:
-    return _full(b, node, 0)
-
-
-def _fill(b: Builder, node: Node) -> Node:
-    value = bind(node)["value"]
-    if not isinstance(value, Node) or not isinstance(value.meta["val"], torch.Tensor):
-        return _full(b, node, value)
-    return _written(b, node, value)
-
-
-def _copy(b: Builder, node: Node) -> Node:
-    return _written(b, node, bind(node)["src"])
-
-
-def _written(b: Builder, node: Node, source: Node) -> Node:
-    """Converts a source to the shape and dtype of the tensor that it overwrites."""
-    if dtype_of(source) != dtype_of(node):
-        source = b.call(aten._to_copy.default, source, dtype=dtype_of(node))
-    return b.call(aten.expand.default, source, list(shape_of(node)), val=node.meta["val"])
-
-
 def _select_scatter(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     size, index = shape_of(a["self"])[a["dim"]], a["index"]
@@ -215,9 +181,7 @@ RULES: RuleTable = {
     **dict.fromkeys(
         (aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes), _split
     ),
-    aten.copy.default: _copy,
     aten.expand_as.default: _expand,
-    **dict.fromkeys((aten.fill.Scalar, aten.fill.Tensor), _fill),
     aten.pad.default: _pad,
     aten.pixel_unshuffle.default: _pixel_unshuffle,
     aten.roll.default: _roll,
@@ -226,21 +190,4 @@ RULES: RuleTable = {
     aten.unfold.default: _unfold,
     aten.unbind.int: _unbind,
     aten.where.default: _positions,
-    **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
-    **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
-    # folded uninitialized memory would make builds differ
-    **dict.fromkeys(
-        (
-            aten.empty.memory_format,
-            aten.empty_like.default,
-            aten.empty_permuted.default,
-            aten.empty_strided.default,
-            aten.new_empty.default,
-            aten.new_empty_strided.default,
-            aten.new_zeros.default,
-            aten.zeros.default,
-            aten.zeros_like.default,
-        ),
-        _zeros,
-    ),
 }

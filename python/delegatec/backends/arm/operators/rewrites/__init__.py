@@ -11,15 +11,12 @@ import itertools
 from typing import Final
 
 from delegatec.backends.arm.operators.rewrites import (
-    activations,
     by_floats,
     elements,
-    extrema,
     moves,
     normalization,
     padding,
     permutations,
-    powers,
     products,
     quantized,
     scattering,
@@ -28,16 +25,27 @@ from delegatec.backends.arm.operators.rewrites import (
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import steps
+from delegatec.edge.legalize.rules import (
+    activations,
+    division,
+    exponentials,
+    extrema,
+    powers,
+    rounding,
+    steps,
+)
 
 REWRITES: Final[Rewrites] = rewrites(
-    activations.REWRITES,
+    (activations.ELU_IN_FLOAT32, *exponentials.IN_FLOAT32),
+    (activations.GELU_BY_ERF, activations.LEAKY_RELU_BY_MAXIMUM),
     normalization.REWRITES,
     products.REWRITES,
     elements.REWRITES,
+    rounding.SIGN_BY_WHERE,
+    division.TRUNCATED,
     shifts.REWRITES,
-    extrema.REWRITES,
-    powers.REWRITES,
+    extrema.SEPARATE_POSITION,
+    powers.IN_DOMAIN,
     steps.REWRITES,
     moves.REWRITES,
     quantized.REWRITES,

@@ -14,25 +14,23 @@ from delegatec.backends.vulkan.operators.rewrites import (
     attention,
     elements,
     layers,
-    logarithms,
     lookups,
-    moves,
     normalization,
     numbers,
-    promotion,
     quantized,
     reductions,
     scattering,
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
+from delegatec.edge.legalize.rules import exponentials, promotion
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
     numbers.REWRITES,
-    promotion.REWRITES,
+    promotion.PROMOTED,
     elements.REWRITES,
-    logarithms.REWRITES,
+    exponentials.BY_ROOTS,
     reductions.REWRITES,
     normalization.REWRITES,
     layers.REWRITES,
@@ -40,6 +38,5 @@ REWRITES: Final[Rewrites] = rewrites(
     scattering.REWRITES,
     quantized.REWRITES,
     affine.REWRITES,
-    moves.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
