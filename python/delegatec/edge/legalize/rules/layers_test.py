@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
-from delegatec.edge.legalize.rule import rewrites
+from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
     arithmetic,
-    arrangement,
     convolutions,
     creation,
     linear,
@@ -24,6 +23,7 @@ from delegatec.edge.legalize.rules import (
     resizing,
     sampling,
     scaled,
+    slicing,
 )
 from delegatec.edge.testing import assert_rewrites
 
@@ -33,7 +33,7 @@ quantized = torch.ops.quantized_decomposed
 
 REWRITES = rewrites(
     arithmetic.REWRITES,
-    arrangement.REWRITES,
+    slicing.REWRITES,
     convolutions.REWRITES,
     creation.REWRITES,
     linear.REWRITES,
@@ -226,3 +226,31 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip(_NO_HALF[operator])
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 3e-3 if dtype == torch.float16 else 1e-5)
+
+
+_MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
+    (slicing.FLIP_OF_MIDDLE, (MANY, [0, -2])),
+    (slicing.SPLIT_BY_SLICES, (MANY, [1, 3], -1)),
+    *((slicing.STEPS_BY_GROUPS, (MANY, 4, start, 4, step)) for start in (0, 1) for step in (2, 3)),
+    (slicing.STEPS_BY_GROUPS, (LINE, 1, 0, 9, 4)),
+    *(
+        (rewrite, call)
+        for rewrite, call in zip(
+            ranks.OTHERS,
+            (
+                (MANY, {"dtype": torch.float64}),
+                ([2, 2, 2, 3, 4], 1.5, {"dtype": torch.float32}),
+                (MANY, [1, 0, 0, 2]),
+                ([MANY, MANY[:, :, :1]], 2),
+                (MANY, [1, 2], 3),
+            ),
+            strict=True,
+        )
+    ),
+    (ranks.OTHERS[2], (MANY, [1, 0, 0, 2, 0, 0, 1, 1, 2, 2])),
+]
+
+
+@pytest.mark.parametrize("rewrite, call", _MOVES, ids=lambda each: str(getattr(each, "target", "")))
+def test_alternatives_have_the_same_results(rewrite: Rewrite, call: tuple[Any, ...]) -> None:
+    assert_rewrites([rewrite], [call], torch.float32, 0.0)

@@ -12,14 +12,14 @@ from torch._ops import OpOverload
 
 from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
-    accumulation,
     distances,
     extrema,
-    lookups,
+    gather,
+    index_put,
     moves,
     ordering,
     reductions,
-    replacement,
+    scatter,
 )
 from delegatec.edge.testing import assert_rewrites
 
@@ -31,9 +31,9 @@ REWRITES = rewrites(
     extrema.ALONG_DIM,
     ordering.REWRITES,
     distances.REWRITES,
-    lookups.REWRITES,
-    replacement.REWRITES,
-    accumulation.REWRITES,
+    gather.REWRITES,
+    index_put.REWRITES,
+    scatter.REWRITES,
     moves.REWRITES,
 )
 
@@ -155,4 +155,30 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
 
 @pytest.mark.parametrize("rewrite", extrema.SEPARATE_POSITION, ids=lambda each: str(each.target))
 def test_extrema_and_positions_are_computed_apart(rewrite: Rewrite) -> None:
-    assert_rewrites([rewrite], CASES[rewrite.target], torch.float32, 0.0)
+    calls = [call for call in CASES[rewrite.target] if call[0] is not FLAGS]
+    assert_rewrites([rewrite], calls, torch.float32, 0.0)
+
+
+_OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.index.Tensor: [(X, [None, ROWS.squeeze(1), ROWS.squeeze(1)])],
+    aten.index_put.default: [
+        (X, [None, AT], SCALAR),
+        (X, [AT], Y[:, :1, :1].sum(0, keepdim=True)),
+        (X, [None, BACK], Y),
+        (X, [None, None, ONE.view(1)], Y[..., :1]),
+    ],
+    aten.scatter.value: [(X, 2, PLACES[:1, :2] // 2, 0.5)],
+}
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        *(gather.INDEX_BY_SELECTION, index_put.PUT_ONE_VALUE),
+        *(index_put.PUT_BY_SELECTION, scatter.SCATTER_ONE_VALUE),
+    ],
+    ids=lambda each: each.note,
+)
+def test_alternatives_have_the_same_results(rewrite: Rewrite) -> None:
+    calls = [*CASES[rewrite.target], *_OTHER_CASES[rewrite.target]]
+    assert_rewrites([rewrite], calls, torch.float32, 0.0, refuses=True)

@@ -12,14 +12,10 @@ from typing import Final
 
 from delegatec.backends.arm.operators.rewrites import (
     by_floats,
-    elements,
-    moves,
     normalization,
     padding,
-    permutations,
     products,
     quantized,
-    scattering,
     shifts,
 )
 from delegatec.edge.channels_last import rewrites as channels_last
@@ -30,9 +26,12 @@ from delegatec.edge.legalize.rules import (
     division,
     exponentials,
     extrema,
+    index_put,
     powers,
     rounding,
-    steps,
+    scatter,
+    shape,
+    slicing,
 )
 
 REWRITES: Final[Rewrites] = rewrites(
@@ -40,18 +39,18 @@ REWRITES: Final[Rewrites] = rewrites(
     (activations.GELU_BY_ERF, activations.LEAKY_RELU_BY_MAXIMUM),
     normalization.REWRITES,
     products.REWRITES,
-    elements.REWRITES,
+    (slicing.SPLIT_BY_SLICES,),
     rounding.SIGN_BY_WHERE,
     division.TRUNCATED,
     shifts.REWRITES,
     extrema.SEPARATE_POSITION,
     powers.IN_DOMAIN,
-    steps.REWRITES,
-    moves.REWRITES,
+    # on Ethos-U55 and U65, Vela reverses only the second and the third last dimension
+    (slicing.STEPS_BY_GROUPS, slicing.FLIP_OF_MIDDLE),
     quantized.REWRITES,
     padding.REWRITES,
-    permutations.REWRITES,
-    scattering.REWRITES,
+    (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),
+    (index_put.PUT_ONE_VALUE, scatter.SCATTER_ONE_VALUE),
     channels_last.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -14,16 +14,14 @@ from delegatec.backends.vulkan.operators.rewrites import (
     attention,
     elements,
     layers,
-    lookups,
     normalization,
     numbers,
     quantized,
     reductions,
-    scattering,
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import exponentials, promotion
+from delegatec.edge.legalize.rules import exponentials, gather, index_put, promotion
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
@@ -34,8 +32,7 @@ REWRITES: Final[Rewrites] = rewrites(
     reductions.REWRITES,
     normalization.REWRITES,
     layers.REWRITES,
-    lookups.REWRITES,
-    scattering.REWRITES,
+    (gather.INDEX_BY_SELECTION, index_put.PUT_BY_SELECTION),
     quantized.REWRITES,
     affine.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),

@@ -16,7 +16,6 @@ from delegatec.backends.xnnpack.operators.rewrites import (
     integers,
     interpolation,
     norms,
-    places,
     pools,
     resizing,
     slopes,
@@ -26,7 +25,7 @@ from delegatec.backends.xnnpack.operators.rewrites import (
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import steps
+from delegatec.edge.legalize.rules import gather, slicing
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
@@ -34,14 +33,14 @@ REWRITES: Final[Rewrites] = rewrites(
     convolutions.REWRITES,
     integers.REWRITES,
     norms.REWRITES,
-    places.REWRITES,
+    (gather.CONSTANT_INDEX,),
     pools.REWRITES,
     resizing.REWRITES,
     interpolation.REWRITES,
     slopes.REWRITES,
     softmax.REWRITES,
     windows.REWRITES,
-    steps.REWRITES,
+    (slicing.STEPS_BY_GROUPS,),
     shuffling.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
