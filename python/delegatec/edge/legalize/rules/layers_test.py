@@ -236,7 +236,7 @@ _MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
     *(
         (rewrite, call)
         for rewrite, call in zip(
-            ranks.OTHERS,
+            (*ranks.ELEMENTWISE, *ranks.MOVES),
             (
                 (MANY, {"dtype": torch.float64}),
                 ([2, 2, 2, 3, 4], 1.5, {"dtype": torch.float32}),
@@ -247,7 +247,7 @@ _MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
             strict=True,
         )
     ),
-    (ranks.OTHERS[2], (MANY, [1, 0, 0, 2, 0, 0, 1, 1, 2, 2])),
+    (ranks.MOVES[0], (MANY, [1, 0, 0, 2, 0, 0, 1, 1, 2, 2])),
 ]
 
 

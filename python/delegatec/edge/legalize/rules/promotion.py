@@ -37,6 +37,7 @@ PROMOTED: Final = tuple(
     Rewrite(target, _promote, note="operands are converted to one dtype")
     for target in (
         *(getattr(packet, kind) for packet in _PROMOTING for kind in ("Tensor", "Scalar")),
-        *(aten.rsub.Scalar, aten.minimum.default, aten.maximum.default, aten.where.self, aten.clamp.default),
+        *(aten.rsub.Scalar, aten.minimum.default, aten.maximum.default, aten.where.self),
     )
 )
+PROMOTED_CLAMP: Final = Rewrite(aten.clamp.default, _promote)

@@ -174,9 +174,11 @@ REWRITES: Final = (
     Rewrite(aten.native_layer_norm.default, _layer_norm, note=_NOTE),
 )
 
-OTHERS: Final = (
+ELEMENTWISE: Final = (
     Rewrite(aten._to_copy.default, _convert),
     Rewrite(aten.full.default, _full, computes=False),
+)
+MOVES: Final = (
     Rewrite(aten.constant_pad_nd.default, _pad, note="dimensions without padding joined", computes=False),
     Rewrite(aten.cat.default, _cat, computes=False),
     Rewrite(aten.split_with_sizes.default, _split, computes=False),

@@ -57,7 +57,7 @@ ALTERNATIVES = rewrites(
     comparison.NOT_FINITE_BY_ORDER,
     comparison.WHERE_BY_ARITHMETIC,
     division.TRUNCATED,
-    promotion.PROMOTED,
+    (*promotion.PROMOTED, promotion.PROMOTED_CLAMP),
 )
 
 EDGES = torch.tensor(

@@ -21,7 +21,7 @@ from delegatec.backends.vulkan.operators.rewrites import (
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import exponentials, gather, index_put, promotion
+from delegatec.edge.legalize.rules import exponentials, gather, index_put, promotion, ranks
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
@@ -35,5 +35,6 @@ REWRITES: Final[Rewrites] = rewrites(
     (gather.INDEX_BY_SELECTION, index_put.PUT_BY_SELECTION),
     quantized.REWRITES,
     affine.REWRITES,
+    ranks.MOVES,
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -13,6 +13,7 @@ from delegatec.edge.legalize.rules import (
     exponentials,
     extrema,
     powers,
+    promotion,
     ranks,
     rounding,
     special,
@@ -47,7 +48,7 @@ _BINARY: Final = tuple(
 
 REWRITES: Final = (
     *(Rewrite(overload(name), ranks.of_few_dimensions) for name in _FEW_DIMENSIONS),
-    *ranks.OTHERS,
+    *ranks.ELEMENTWISE,
     *(Rewrite(target, ranks.of_rank_one) for target in _BINARY),
     # equality of floats holds up to a distance of 1e-5
     *comparison.EQUAL_BY_ORDER,
@@ -56,6 +57,7 @@ REWRITES: Final = (
     special.ERF_BY_EXP,
     activations.GELU_BY_EXP,
     powers.NEGATIVE_BY_RECIPROCAL,
+    promotion.PROMOTED_CLAMP,
     exponentials.EXP2_BY_EXP,
     *rounding.BY_FLOOR,
     rounding.SIGN_BY_DIFFERENCE,
