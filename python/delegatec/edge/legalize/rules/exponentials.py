@@ -102,6 +102,16 @@ def _log_by_root(x: Value, excess: Value) -> Value:
 
 FUNCTIONS: FunctionTable = {aten.exp2.default: _exp2}
 
+OTHER_BASES: Final = tuple(
+    Rewrite(
+        target,
+        in_float32(_logarithm(base)),
+        (FLOAT_RESULT,),
+        note="a series where others lose digits; in float32",
+    )
+    for target, base in ((aten.log2.default, 2.0), (aten.log10.default, 10.0))
+)
+
 REWRITES: Final = (
     Rewrite(
         aten.log1p.default,
@@ -128,15 +138,7 @@ REWRITES: Final = (
         Rewrite(target, pointwise(_xlogy, 2), (FLOAT_RESULT,))
         for target in (aten.xlogy.Scalar_Other, aten.xlogy.Scalar_Self)
     ),
-    *(
-        Rewrite(
-            target,
-            in_float32(_logarithm(base)),
-            (FLOAT_RESULT,),
-            note="a series where others lose digits; in float32",
-        )
-        for target, base in ((aten.log2.default, 2.0), (aten.log10.default, 10.0))
-    ),
+    *OTHER_BASES,
 )
 
 IN_FLOAT32: Final = (

@@ -31,7 +31,7 @@ def _promote(builder: Builder, node: Node) -> Any:
     return again(builder, node, **{name: value_of(builder, each, dtype).node for name, each in nodes.items()})
 
 
-_PROMOTING: Final = (*(getattr(aten, name) for name in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge")),)
+_PROMOTING: Final = (aten.add, aten.sub, aten.mul, aten.div, aten.lt, aten.le, aten.gt, aten.ge)
 
 PROMOTED: Final = tuple(
     Rewrite(target, _promote, note="operands are converted to one dtype")

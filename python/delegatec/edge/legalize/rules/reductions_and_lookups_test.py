@@ -12,14 +12,15 @@ from torch._ops import OpOverload
 
 from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
+    cumulative,
     distances,
     extrema,
     gather,
     index_put,
-    moves,
-    ordering,
+    integer_moves,
     reductions,
     scatter,
+    topk,
 )
 from delegatec.edge.testing import assert_rewrites
 
@@ -27,14 +28,15 @@ aten = torch.ops.aten
 INF, NAN = math.inf, math.nan
 
 REWRITES = rewrites(
+    cumulative.REWRITES,
     reductions.REWRITES,
     extrema.ALONG_DIM,
-    ordering.REWRITES,
+    topk.REWRITES,
     distances.REWRITES,
     gather.REWRITES,
     index_put.REWRITES,
     scatter.REWRITES,
-    moves.REWRITES,
+    integer_moves.REWRITES,
 )
 
 # Small whole numbers and quarters: float16 holds them and their sums.

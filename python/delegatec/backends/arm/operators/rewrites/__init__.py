@@ -11,7 +11,6 @@ import itertools
 from typing import Final
 
 from delegatec.backends.arm.operators.rewrites import (
-    by_floats,
     normalization,
     padding,
     products,
@@ -27,6 +26,7 @@ from delegatec.edge.legalize.rules import (
     exponentials,
     extrema,
     index_put,
+    integers_by_floats,
     powers,
     rounding,
     scatter,
@@ -56,6 +56,6 @@ REWRITES: Final[Rewrites] = rewrites(
 )
 
 WITHOUT_INTEGERS: Final[Rewrites] = rewrites(
-    by_floats.REWRITES, itertools.chain.from_iterable(REWRITES.values())
+    integers_by_floats.REWRITES, itertools.chain.from_iterable(REWRITES.values())
 )
 """For specifications without the profile INT."""

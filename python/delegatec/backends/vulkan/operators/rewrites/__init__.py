@@ -15,17 +15,16 @@ from delegatec.backends.vulkan.operators.rewrites import (
     elements,
     layers,
     normalization,
-    numbers,
     quantized,
     reductions,
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import exponentials, gather, index_put, promotion, ranks
+from delegatec.edge.legalize.rules import exponentials, gather, index_put, promotion, ranks, symbolic_scalars
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
-    numbers.REWRITES,
+    symbolic_scalars.REWRITES,
     promotion.PROMOTED,
     elements.REWRITES,
     exponentials.BY_ROOTS,
