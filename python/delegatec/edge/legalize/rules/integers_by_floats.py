@@ -18,6 +18,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.integer_moves import is_exact
+from delegatec.edge.legalize.rules.pointwise import pointwise
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, value_of
 
@@ -166,9 +167,9 @@ def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
     return repeated
 
 
-def _neg(builder: Builder, node: Node) -> Node | None:
-    x = value_of(builder, bind(node)["self"])
-    return None if x.dtype not in _INTEGERS else (x * -1).node
+def _of_integers(compute: Callable[..., Value], operands: int = 1) -> Rule:
+    rule = pointwise(compute, operands)
+    return lambda builder, node: rule(builder, node) if dtype_of(node) in _INTEGERS else None
 
 
 def _reduced(adds: bool) -> Rule:
@@ -244,7 +245,16 @@ REWRITES: Final = (
             *(aten.remainder.Tensor, aten.remainder.Scalar),
         )
     ),
-    _rewrite(aten.neg.default, _neg),
+    *(
+        _rewrite(target, _of_integers(lambda x, y: x.ge(y).where(x, y), 2))
+        for target in (aten.maximum.default, aten.fmax.default)
+    ),
+    *(
+        _rewrite(target, _of_integers(lambda x, y: x.le(y).where(x, y), 2))
+        for target in (aten.minimum.default, aten.fmin.default)
+    ),
+    _rewrite(aten.abs.default, _of_integers(lambda x: x.lt(0).where(x * -1, x))),
+    _rewrite(aten.neg.default, _of_integers(lambda x: x * -1)),
     *(_rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
     *(_rewrite(target, _reduced(adds=False)) for target in (aten.amax.default, aten.amin.default)),
 )
