@@ -12,7 +12,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import HAS_AXIS
-from delegatec.edge.legalize.rule import Rewrite, RuleTable
+from delegatec.edge.legalize.rule import Refusal, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, cat, value_of
@@ -157,7 +157,51 @@ def _flip(builder: Builder, node: Node) -> Node | None:
     return x.node
 
 
+def _narrow(b: Builder, node: Node) -> Node:
+    """Slices from a position that may be negative, at which the kernel aborts."""
+    a = bind(node)
+    x, dim, start = a["self"], a["dim"] % len(shape_of(a["self"])), a["start"]
+    if isinstance(start, int) and start < 0:
+        start = shape_of(x)[dim] + start
+    return b.call(aten.slice.Tensor, x, dim, start, start + a["length"], val=node.meta["val"])
+
+
+_MOST_SLICES: Final = 64
+_VARYING: Final = Refusal("dynamic-shape", "the number of windows varies")
+_TOO_MANY: Final = Refusal("argument", f"the windows need more than {_MOST_SLICES} slices")
+
+
+def _unfold(builder: Builder, node: Node) -> Node | Refusal | None:
+    """Slices one part of all windows at a time, or one window; a part is as large as size and step permit."""
+    bound = bind(node)
+    x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
+    dim = positive(bound["dimension"], x.rank)
+    count = shape_of(node)[dim]
+    if size == step:
+        return None  # the windows are adjacent: the shared rule needs one slice
+    if not isinstance(x.shape[dim], int):
+        return _VARYING
+    part = math.gcd(size, step)
+    parts, stride = size // part, step // part
+    if min(parts, count) > _MOST_SLICES:
+        return _TOO_MANY
+    before, after = x.shape[:dim], x.shape[dim + 1 :]
+    rows, width = math.prod(before), math.prod(after)
+    x = x.view(rows, x.shape[dim], width)
+    if parts <= count:
+        used = (count - 1) * step + size
+        blocks = x.slice(1, 0, used).view(rows, used // part, part * width)
+        found = [blocks.slice(1, n, n + (count - 1) * stride + 1, stride) for n in range(parts)]
+        windows = cat([each.view(rows, count, 1, part * width) for each in found], 2)
+    else:
+        found = [x.slice(1, n * step, n * step + size) for n in range(count)]
+        windows = cat([each.view(rows, 1, size, width) for each in found], 1)
+    order = [d for d in range(len(before) + len(after) + 2) if d != dim + 1] + [dim + 1]
+    return windows.view(*before, count, size, *after).permute(*order).node
+
+
 RULES: RuleTable = {
+    aten.narrow_copy.default: _narrow,
     **dict.fromkeys(
         (aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes), _split
     ),
@@ -183,4 +227,7 @@ FLIP_OF_MIDDLE: Final = Rewrite(
 SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _split, computes=False)
 STEPS_BY_GROUPS: Final = Rewrite(
     aten.slice.Tensor, _neighbors, computes=False, note="steps as slices of groups"
+)
+UNFOLD_BY_SLICES: Final = Rewrite(
+    aten.unfold.default, _unfold, (HAS_AXIS,), computes=False, note="a slice for each part of a window"
 )

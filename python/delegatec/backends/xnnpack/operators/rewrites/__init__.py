@@ -20,7 +20,6 @@ from delegatec.backends.xnnpack.operators.rewrites import (
     resizing,
     slopes,
     softmax,
-    windows,
 )
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
@@ -39,8 +38,7 @@ REWRITES: Final[Rewrites] = rewrites(
     interpolation.REWRITES,
     slopes.REWRITES,
     softmax.REWRITES,
-    windows.REWRITES,
-    (slicing.STEPS_BY_GROUPS,),
+    (slicing.UNFOLD_BY_SLICES, slicing.STEPS_BY_GROUPS),
     shuffling.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
