@@ -174,8 +174,8 @@ class Value:
         return self._call(aten.view.default, self, list(shape), shape=shape)
 
     def expand(self, *shape: int) -> Value:
-        """Broadcasts to a shape of the same rank."""
-        assert len(shape) == self.rank
+        """Broadcasts to a shape of at least the same rank."""
+        assert len(shape) >= self.rank
         if sizes_key(shape) == sizes_key(self.shape):
             return self
         return self._call(aten.expand.default, self, list(shape), shape=shape)

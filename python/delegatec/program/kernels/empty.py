@@ -18,6 +18,8 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
+from delegatec.edge.legalize.rules.softmax import log_softmax
+from delegatec.edge.legalize.value import cat, full, value_of
 from delegatec.edge.symbols import smallest
 
 aten = torch.ops.aten
@@ -51,23 +53,18 @@ def _extremum(target: Any) -> Rule:
     return rule
 
 
-def log_softmax(b: Builder, node: Node) -> Node | None:
+def log_softmax_of_empty(b: Builder, node: Node) -> Node | None:
     """The kernel aborts if its operand is empty."""
     a = bind(node)
-    x, dim = a["self"], a["dim"]
-    sizes = list(shape_of(x))
+    sizes = list(shape_of(node))
     if not _may_be_empty(sizes):
         return None
-    most = x
+    x = value_of(b, a["self"], dtype_of(node))
+    dim, most = a["dim"] % len(sizes), x
     if _may_be_empty([sizes[dim]]):  # without elements, there is no maximum
         sizes[dim] = 1
-        least = b.call(aten.full.default, sizes, -math.inf, dtype=dtype_of(x))
-        most = b.call(aten.cat.default, [x, least], dim)
-    pair = b.call(aten.max.dim, most, dim, True)
-    largest = b.call(operator.getitem, pair, 0, val=pair.meta["val"][0])
-    shifted = b.call(aten.sub.Tensor, x, largest, val=node.meta["val"])
-    total = b.call(aten.sum.dim_IntList, b.call(aten.exp.default, shifted), [dim], True)
-    return b.call(aten.sub.Tensor, shifted, b.call(aten.log.default, total), val=node.meta["val"])
+        most = cat([x, full(b, sizes, -math.inf, x.dtype)], dim)
+    return log_softmax(x, dim, most).node
 
 
 def _index_select(b: Builder, node: Node) -> Node | None:

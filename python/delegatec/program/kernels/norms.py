@@ -19,7 +19,8 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, read_results, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
-from delegatec.edge.legalize.rules import RULES as DECOMPOSITIONS
+from delegatec.edge.legalize.rules.batch_norm import batch_norm_of_batch
+from delegatec.edge.legalize.rules.layer_norm import group_norm, layer_norm_by_arithmetic
 from delegatec.program.kernels.limits import COMPUTED_IN
 
 aten = torch.ops.aten
@@ -35,7 +36,7 @@ def _layer_norm(b: Builder, node: Node) -> list[Any] | None:
     count = math.prod(shape_of(x)[first:])
     rows = [*shape_of(x)[:first], count]
     if dtype_of(x) is torch.float64:
-        return _by_arithmetic(b, node, rows)
+        return layer_norm_by_arithmetic(b, node)
     return None if isinstance(count, int) and count >= LONG_ROW else _of_centered(b, node, rows)
 
 
@@ -44,7 +45,7 @@ def _group_norm(b: Builder, node: Node) -> Any:
     a = bind(node)
     batch, *sizes = shape_of(a["input"])
     if dtype_of(node.args[0]) is torch.float64:  # type: ignore[arg-type]
-        return DECOMPOSITIONS[aten.native_group_norm.default](b, node)
+        return group_norm(b, node)
     # a node if it depends on a dynamic size
     groups = a["group"].meta["val"] if isinstance(a["group"], Node) else a["group"]
     return _of_centered(b, node, [batch, groups, math.prod(sizes) // groups])
@@ -55,7 +56,7 @@ def _batch_norm(b: Builder, node: Node) -> Any:
     x = node.args[0]
     assert isinstance(x, Node)
     if dtype_of(x) is torch.float64:
-        return DECOMPOSITIONS[aten._native_batch_norm_legit.no_stats](b, node)
+        return batch_norm_of_batch(b, node)
     batch, channels, *sizes = shape_of(x)
     return _of_centered(b, node, [batch, channels, math.prod(sizes)], of_batch=True)
 
@@ -100,20 +101,6 @@ def _is_centered(x: Node, rows: list[int]) -> bool:
         mean = mean.args[0]
         assert isinstance(mean, Node)
     return mean is minuend
-
-
-def _by_arithmetic(b: Builder, node: Node, rows: list[int]) -> list[Any]:
-    """Computes a layer norm by operators that have kernels for float64."""
-    a, val, last = bind(node), node.meta["val"], [len(rows) - 1]
-    flat = b.call(aten.view.default, a["input"], rows)
-    mean = b.call(aten.mean.dim, flat, last, True)
-    centered = b.call(aten.sub.Tensor, flat, mean)
-    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centered, centered), last, True)
-    rstd = b.call(aten.rsqrt.default, b.call(aten.add.Scalar, variance, a["eps"]))
-    y = b.call(aten.view.default, b.call(aten.mul.Tensor, centered, rstd), list(val[0].shape))
-    for operation, parameter in ((aten.mul.Tensor, a["weight"]), (aten.add.Tensor, a["bias"])):
-        y = y if parameter is None else b.call(operation, y, parameter)
-    return [y, *(b.call(aten.view.default, each, list(val[1].shape)) for each in (mean, rstd))]
 
 
 RULES: RuleTable = {

@@ -17,6 +17,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.legalize.rules.linear import addmm_by_mm
 from delegatec.edge.legalize.value import Value, cat
 from delegatec.program.kernels.limits import COMPUTED_IN
 
@@ -40,8 +41,7 @@ def _addmm(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     if a["alpha"] != 1 or a["beta"] != 1 or _computed_in(node) != dtype_of(node):
         return None
-    product = b.call(aten.mm.default, a["mat1"], a["mat2"], val=node.meta["val"])
-    return b.call(aten.add.Tensor, product, a["self"], val=node.meta["val"])
+    return addmm_by_mm(b, node)
 
 
 def _convolution(b: Builder, node: Node) -> Node | None:

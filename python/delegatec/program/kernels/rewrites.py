@@ -18,6 +18,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
+from delegatec.edge.legalize.rules.padding import without_negative
 from delegatec.edge.legalize.rules.powers import power_by_number
 from delegatec.program.kernels import empty, norms, pools, products, special_values
 
@@ -238,17 +239,12 @@ def _linear(b: Builder, node: Node) -> Any:
 def _pad(b: Builder, node: Node) -> Node | None:
     """The kernel rejects negative amounts, which crop, and integers that the dtype does not hold."""
     a = bind(node)
-    x, amounts, value = a["self"], a["pad"], _wrap(a["value"], dtype_of(node))
+    value = _wrap(a["value"], dtype_of(node))
     is_held = value == a["value"] or a["value"] != a["value"]
-    if is_held and not any(isinstance(amount, int) and amount < 0 for amount in amounts):
+    if is_held and not any(isinstance(amount, int) and amount < 0 for amount in a["pad"]):
         return None
-    for i in range(len(amounts) // 2):
-        before, after = (max(-amount, 0) for amount in amounts[2 * i : 2 * i + 2])
-        if before or after:
-            dim = len(shape_of(x)) - 1 - i
-            x = b.call(aten.slice.Tensor, x, dim, before, shape_of(x)[dim] - after)
-    kept = [max(amount, 0) for amount in amounts]
-    return b.call(aten.constant_pad_nd.default, x, kept, value, val=node.meta["val"])
+    x, pairs = without_negative(b, node)
+    return x.pad([amount for pair in pairs for amount in pair], value).node
 
 
 def _hardtanh(b: Builder, node: Node) -> Node | None:

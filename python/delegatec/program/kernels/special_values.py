@@ -15,6 +15,8 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.legalize.rules.softmax import log_softmax_by_arithmetic
+from delegatec.edge.legalize.rules.variance import correction_of
 from delegatec.program.kernels import empty
 
 aten = torch.ops.aten
@@ -23,16 +25,14 @@ _HALVES: Final = frozenset({torch.float16, torch.bfloat16})
 
 
 def _log_softmax(b: Builder, node: Node) -> Node | None:
-    """The kernel does not support float64, and returns 0 for any 0-d tensor; and see `empty.log_softmax`."""
+    """The kernel does not support float64, and returns 0 for any 0-d tensor; and see `empty`."""
     a = bind(node)
-    x, dim = a["self"], a["dim"]
+    x = a["self"]
     if not shape_of(x):
         return b.call(aten.sub.Tensor, x, x, val=node.meta["val"])
     if dtype_of(x) is not torch.float64 or dtype_of(node) is not torch.float64:
-        return empty.log_softmax(b, node)
-    shifted = b.call(aten.sub.Tensor, x, b.call(aten.amax.default, x, [dim], True))
-    total = b.call(aten.sum.dim_IntList, b.call(aten.exp.default, shifted), [dim], True)
-    return b.call(aten.sub.Tensor, shifted, b.call(aten.log.default, total), val=node.meta["val"])
+        return empty.log_softmax_of_empty(b, node)
+    return log_softmax_by_arithmetic(b, node)
 
 
 def _reduced(node: Node) -> tuple[list[int], int]:
@@ -48,8 +48,7 @@ def _var(b: Builder, node: Node) -> Node | None:
     """The kernel returns NaN if there are not more elements than the correction, instead of infinity."""
     a = bind(node)
     x, (dims, count) = a["self"], _reduced(node)
-    correction = int(a["unbiased"]) if "unbiased" in a else 1 if a["correction"] is None else a["correction"]
-    if not dims or count > correction or not all(isinstance(shape_of(x)[dim], int) for dim in dims):
+    if not dims or count > correction_of(node) or not all(isinstance(shape_of(x)[dim], int) for dim in dims):
         return None
     centered = b.call(aten.sub.Tensor, x, b.call(aten.mean.dim, x, dims, True))
     squares = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, centered, centered), dims, a["keepdim"])
@@ -61,7 +60,7 @@ def _var_mean(b: Builder, node: Node) -> list[Node] | None:
     a = bind(node)
     x, keepdim = a["self"], a["keepdim"]
     dims, count = _reduced(node)
-    if count > max(1, 1 if a["correction"] is None else a["correction"]):
+    if count > max(1, correction_of(node)):
         return None
     variance = b.call(aten.var.correction, x, dims, correction=a["correction"], keepdim=keepdim)
     return [variance, b.call(aten.mean.dim, x, dims, keepdim)]

@@ -22,7 +22,7 @@ from delegatec.edge.channels_last.rewrites.convolutions import Convolution, conv
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
 from delegatec.edge.channels_last.rewrites.pools import averages, maxima, padded
 from delegatec.edge.channels_last.rewrites.resizing import interpolated, linear_axes
-from delegatec.edge.legalize.rules.pools import images
+from delegatec.edge.legalize.rules.pooling import images
 from delegatec.edge.legalize.rules.windows import windows_of
 from delegatec.edge.legalize.value import Value
 

@@ -85,6 +85,14 @@ def test_batch_norm_is_a_product_and_a_sum() -> None:
     run_case(_BatchNorm(), (floats(2, 3, 4, 5),), "MUL ADD")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_batch_norm_has_variable_parameters(dtype: torch.dtype) -> None:
+    parameters = (floats(3), floats(3, seed=1).abs() + 1.0, floats(3, seed=2), floats(3, seed=3))
+    inputs = tuple(each.to(dtype) for each in (floats(2, 3, 4, 5), *parameters))
+    tolerance = (2 * torch.finfo(dtype).eps, 1e-5)
+    run_case(F.batch_norm, inputs, "", tolerance, specification=SPECIFICATION)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("function", [lambda x: x.softmax(1), lambda x: F.layer_norm(x, (4,)), torch.sum])
 def test_half_precision_is_rounded_once(function: Function, dtype: torch.dtype) -> None:

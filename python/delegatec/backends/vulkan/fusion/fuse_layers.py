@@ -19,12 +19,12 @@ from delegatec.backends.vulkan.fusion.layers import (
 )
 from delegatec.backends.vulkan.operators.clamps import CLAMPS
 from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
-from delegatec.backends.vulkan.operators.rewrites.layers import merge_groups
 from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.rules.convolution_in_parts import merge_groups
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten

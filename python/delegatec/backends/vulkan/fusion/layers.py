@@ -17,9 +17,9 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.operators.clamps import CLAMPS, bounds_of
 from delegatec.backends.vulkan.operators.quantized.conversion import DEQUANTIZE, QUANTIZE, RANGE, is_shifted
-from delegatec.backends.vulkan.operators.rewrites.layers import MOST_IMAGES, MOST_MERGED
 from delegatec.edge.analysis.quantized import Constant, QuantizedConstant, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.legalize.rules.convolution_in_parts import MOST_IMAGES, MOST_MERGED
 
 aten = torch.ops.aten
 

@@ -34,8 +34,6 @@ from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, op
 from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import argument
-from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.attention import RULES
 from delegatec.edge.symbols import is_dynamic
 
 _ATTENTION: Final = overload("scaled_dot_product_attention")
@@ -243,4 +241,3 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         note="heads that share keys are rows of one head; a masked score is the lowest number",
     ),
 )
-REWRITES: Final = (Rewrite(_ATTENTION, RULES[_ATTENTION], note="bmm, softmax, bmm"),)

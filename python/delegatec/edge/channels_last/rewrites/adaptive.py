@@ -17,7 +17,7 @@ from delegatec.edge.channels_last.rewrites.images import channels_first, channel
 from delegatec.edge.channels_last.rewrites.pools import averages, maxima
 from delegatec.edge.legalize.constraints import only_first_result, operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pools import images
+from delegatec.edge.legalize.rules.pooling import images
 from delegatec.edge.legalize.rules.windows import Windows, bounds
 from delegatec.edge.legalize.value import Value, cat, value_of
 

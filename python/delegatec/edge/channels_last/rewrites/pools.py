@@ -18,7 +18,7 @@ from delegatec.edge.channels_last.rewrites.convolutions import FLOATS
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, fitted
 from delegatec.edge.legalize.constraints import only_first_result, operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pools import images
+from delegatec.edge.legalize.rules.pooling import images
 from delegatec.edge.legalize.rules.windows import Windows, windows_of
 from delegatec.edge.legalize.value import Number, Value, value_of
 

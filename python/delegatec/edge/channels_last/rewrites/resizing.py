@@ -12,13 +12,14 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import FLOATS
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, rows
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.resize import Dim, dims_of, nearest_elements, operand_of
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
@@ -61,27 +62,12 @@ class Axis(NamedTuple):
         return positions.to(torch.float64) / self.numerator
 
 
-class _Dim(NamedTuple):
-    """One dimension: its size, that of the result, and the factor, if the program specifies it."""
-
-    size: int
-    outputs: int
-    factor: float | None
-
-    def steps(self) -> Iterator[Fraction]:
-        """Yields the ratio of sizes, and the one by the factor."""
-        if self.factor:
-            yield Fraction(1 / self.factor).limit_denominator(_LARGEST // 2)
-            yield 1 / Fraction(self.factor).limit_denominator(_LARGEST // 2)
-        yield Fraction(self.size, self.outputs)
-
-
-def _dims(node: Node) -> list[_Dim]:
-    bound = bind(node)
-    source = shape_of(next(iter(bound.values())))  # `self` of some overloads, `input` of others
-    names = ("scales_h", "scales_w")[-(len(source) - 2) :]
-    factors = bound.get("scale_factors") or [bound.get(name, bound.get("scales")) for name in names]
-    return [_Dim(*each) for each in zip(source[2:], shape_of(node)[2:], factors, strict=True)]
+def _steps(dim: Dim) -> Iterator[Fraction]:
+    """Yields the ratio of sizes, and the one by the factor."""
+    if dim.factor:
+        yield Fraction(1 / dim.factor).limit_denominator(_LARGEST // 2)
+        yield 1 / Fraction(dim.factor).limit_denominator(_LARGEST // 2)
+    yield Fraction(dim.size, dim.outputs)
 
 
 def resize(x: Value, sizes: Sequence[int], axes: Sequence[Axis], mode: str) -> Value:
@@ -95,12 +81,12 @@ def resize(x: Value, sizes: Sequence[int], axes: Sequence[Axis], mode: str) -> V
     return emit(NHWC.resize.default, x, scale, offset, border, mode, shape=shape, dtype=dtype)
 
 
-def _rule(mode: str, axis_of: Callable[[Node, _Dim], Axis | None]) -> Rule:
+def _rule(mode: str, axis_of: Callable[[Node, Dim], Axis | None]) -> Rule:
     def rule(builder: Builder, node: Node) -> Node | None:
         axes = _axes(node, axis_of)
         if axes is None:
             return None
-        x = value_of(builder, next(iter(bind(node).values())))
+        x = value_of(builder, operand_of(node))
         return _resized(x, node, axes, mode, lambda found: found).node
 
     return rule
@@ -123,8 +109,8 @@ def interpolated(x: Value, node: Node, axes: Sequence[Axis], finish: Callable[[V
     return _resized(x, node, axes, "bilinear", finish)
 
 
-def _axes(node: Node, axis_of: Callable[[Node, _Dim], Axis | None]) -> list[Axis] | None:
-    axes = [axis_of(node, dim) for dim in _dims(node)]
+def _axes(node: Node, axis_of: Callable[[Node, Dim], Axis | None]) -> list[Axis] | None:
+    axes = [axis_of(node, dim) for dim in dims_of(node)]
     found = [axis for axis in axes if axis is not None]
     return found if len(found) == len(axes) else None
 
@@ -132,7 +118,7 @@ def _axes(node: Node, axis_of: Callable[[Node, _Dim], Axis | None]) -> list[Axis
 def _resized(
     x: Value, node: Node, axes: Sequence[Axis], mode: str, finish: Callable[[Value], Value]
 ) -> Value:
-    outputs = [dim.outputs for dim in _dims(node)]
+    outputs = [dim.outputs for dim in dims_of(node)]
     images, sizes = channels_last(x), outputs
     if len(outputs) == 1:
         images, sizes, axes = rows(images), [1, *outputs], [Axis(1, 1, 0, 0), *axes]
@@ -146,10 +132,9 @@ def _nearest(target: OpOverload, shift: Fraction) -> Rule:
     The runtime rounds positions to the nearest element, a half upward: floor(p) is at p - 1/2.
     """
 
-    def axis_of(_: Node, dim: _Dim) -> Axis | None:
-        numbers = torch.arange(dim.size, dtype=torch.float64).view(1, 1, -1)
-        places = target(numbers, [dim.outputs], dim.factor).view(-1).to(torch.int64)
-        for step in dim.steps():
+    def axis_of(_: Node, dim: Dim) -> Axis | None:
+        places = nearest_elements(target, dim)
+        for step in _steps(dim):
             axis = Axis.at(dim.size, dim.outputs, step, step * shift - Fraction(1, 2))
             if axis is None:
                 continue
@@ -162,7 +147,7 @@ def _nearest(target: OpOverload, shift: Fraction) -> Rule:
     return _rule("nearest", axis_of)
 
 
-def _linear(node: Node, dim: _Dim) -> Axis | None:
+def _linear(node: Node, dim: Dim) -> Axis | None:
     size, outputs = dim.size, dim.outputs
     if bind(node)["align_corners"]:
         if outputs == 1 or size == 1:
@@ -170,7 +155,7 @@ def _linear(node: Node, dim: _Dim) -> Axis | None:
         else:
             step = Fraction(size - 1, outputs - 1)
         return Axis.at(size, outputs, step, Fraction(0))
-    for step in dim.steps():
+    for step in _steps(dim):
         wanted = 1 / dim.factor if dim.factor else size / outputs
         axis = Axis.at(size, outputs, step, step / 2 - Fraction(1, 2))
         if axis is not None and abs(wanted - step) * outputs < _TOLERANCE:

@@ -10,16 +10,14 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.rules.exponentials import expm1
 from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGER_RESULT, in_float32, pointwise
-from delegatec.edge.legalize.rules.ranks import low_rank
-from delegatec.edge.legalize.rules.reductions import sum_of
 from delegatec.edge.legalize.rules.special import erf
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
 
@@ -103,23 +101,6 @@ def _elu(x: Value, alpha: float, scale: float, input_scale: float) -> Value:
     return x.lt(0.0).where(below, x * scale)
 
 
-def _log_softmax(builder: Builder, node: Node) -> Node:
-    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the mean of x weighed by the softmax.
-
-    The logarithm of the softmax would be minus infinity where that underflows. m is less than the largest x
-    by no more than the logarithm of their number, so that nothing overflows; the entropy of the softmax is
-    what it lacks.
-    """
-    bound = bind(node)
-    x, dim = low_rank(value_of(builder, bound["self"], torch.float32), bound["dim"])
-    weight = x.softmax(dim)
-    # Next to a weight of zero, x may be minus infinity.
-    weighed = weight.eq(0.0).where(weight, weight * x)
-    shifted = x - sum_of(weighed, [dim], keepdim=True)
-    total = sum_of(shifted.exp(), [dim], keepdim=True)
-    return (shifted - total.log()).view(*shape_of(node)).to(dtype_of(node)).node
-
-
 _FLOAT: Final = (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),)
 
 RULES: RuleTable = {
@@ -146,12 +127,6 @@ REWRITES: Final = (
         pointwise(_elu),
         _FLOAT,
         note="with a series near zero, where exp(x) - 1 loses the digits of x",
-    ),
-    Rewrite(
-        aten._log_softmax.default,
-        _log_softmax,
-        _FLOAT,
-        note="with the mean, as the softmax weighs it, instead of the largest",
     ),
     Rewrite(aten.hardtanh.default, pointwise(lambda x, low, high: x.clamp(low, high))),
 )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances between rows, in float32: squares and sums may overflow float16 where their root does not."""
+"""Distances between rows, in float32: squares and sums may overflow float16 where their root does not.
+
+And the cosine similarity of vectors.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ import math
 from typing import Final
 
 import torch
+from torch import Tensor
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_of, same_dtypes
-from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite
 from delegatec.edge.legalize.rules.reductions import amax
 from delegatec.edge.legalize.value import Value, table, value_of
 
@@ -69,3 +73,16 @@ REWRITES: Final = tuple(
         (aten._pdist_forward.default, _pdist, "self", "in float32"),
     )
 )
+
+
+def _cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    # in which 0-d tensors count
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    # a vector of one element is broadcast before its norm is computed
+    x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))  # type: ignore[no-untyped-call]
+    norms = [torch.linalg.vector_norm(each, 2, [dim], keepdim=True).clamp(min=eps) for each in (x, y)]
+    similarity: Tensor = ((x / norms[0]) * (y / norms[1])).sum(dim)
+    return similarity
+
+
+FUNCTIONS: Final[FunctionTable] = {aten.cosine_similarity.default: _cosine_similarity}

@@ -12,18 +12,22 @@ from torch._ops import OpOverload
 
 from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
+    adaptive_pooling,
     arithmetic,
-    convolutions,
+    convolution,
+    convolution_in_parts,
     creation,
+    interpolation,
     linear,
     overlap,
     padding,
-    pools,
+    pooling,
     ranks,
-    resizing,
+    resize,
     sampling,
     scaled,
     slicing,
+    transposed_convolution,
 )
 from delegatec.edge.testing import assert_rewrites
 
@@ -34,14 +38,19 @@ quantized = torch.ops.quantized_decomposed
 REWRITES = rewrites(
     arithmetic.REWRITES,
     slicing.REWRITES,
-    convolutions.REWRITES,
+    convolution_in_parts.REWRITES,
+    convolution.REWRITES,
+    transposed_convolution.REWRITES,
     creation.REWRITES,
     linear.REWRITES,
+    (linear.ADDMM_BY_MM, linear.LINEAR_BY_MM, linear.LINEAR_OF_ROWS),
     overlap.REWRITES,
     padding.REWRITES,
-    pools.REWRITES,
-    ranks.REWRITES,
-    resizing.REWRITES,
+    padding.BY_SLICES,
+    pooling.REWRITES,
+    adaptive_pooling.REWRITES,
+    resize.REWRITES,
+    interpolation.REWRITES,
     sampling.REWRITES,
     scaled.REWRITES,
 )
@@ -61,9 +70,6 @@ LINE, SMALL = _quarters(2, 4, 9), _quarters(2, 4, 5, 6)
 WHOLE = (_quarters(2, 3, 4, 5) * 4).long()
 BIAS = _quarters(4, seed=2)
 HUGE = WHOLE * (2**40 + 1)
-# Five dimensions, of which the last two have 12 elements.
-MANY = _quarters(2, 2, 2, 3, 4)
-SCALE, SHIFT = _quarters(3, 4, seed=4), _quarters(3, 4, seed=5)
 NANS = torch.full((3, 3), math.nan)
 LEVELS = torch.randint(-128, 128, (4, 6), generator=torch.Generator().manual_seed(6), dtype=torch.int8)
 SCALES, ZEROS = torch.tensor([0.5, 1e-6, 0.25, 2.0]), torch.tensor([3, -2, 0, 1])
@@ -73,7 +79,6 @@ _ALPHAS: list[tuple[Any, ...]] = [
     (WHOLE.int(), WHOLE, {"alpha": -3}),
 ]
 _NUMBERS: list[tuple[Any, ...]] = [(WHOLE, 5, 2**24 + 1), (WHOLE.int(), -7, 3)]
-_SOFTMAX: list[tuple[Any, ...]] = [(MANY, dim, False) for dim in (0, 2, -1)] + [(torch.tensor(2.5), 0, False)]
 
 _NEAREST_2D: list[tuple[Any, ...]] = [(IMAGE, size, None) for size in ([14, 24], [5, 11], [3, 4])]
 _NEAREST_3D: list[tuple[Any, ...]] = [
@@ -114,14 +119,13 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
         (NANS, NANS[:, :0].new_ones(3, 3), NANS.new_ones(3, 3), {"beta": 0, "alpha": 2}),
         (SMALL[0, 0, 0, :3], NANS, NANS, {"alpha": 0, "beta": 3}),
         (NANS, NANS, NANS, {"alpha": 0, "beta": 0}),
+        (BIAS, SMALL[0, 0, :, :3], SMALL[0, 0, :3, :4], {"alpha": 2, "beta": -3}),
     ],
-    aten._softmax.default: _SOFTMAX,
-    aten._log_softmax.default: _SOFTMAX,
-    aten._native_batch_norm_legit_no_training.default: [
-        (MANY, *SHIFT[:2, :2], SCALE[0, :2], SCALE[1, :2].abs() + 0.5, 0.1, 1e-3),
-        (MANY, None, None, SCALE[0, :2], SCALE[1, :2].abs() + 0.5, 0.1, 1e-3),
+    aten.linear.default: [
+        (SMALL, _quarters(4, 6, seed=1), BIAS),
+        (LINE[0], _quarters(4, 9, seed=1)),
+        (LINE, _quarters(9, seed=1)),
     ],
-    aten.native_layer_norm.default: [(MANY, [3, 4], SCALE, SHIFT, 1e-3), (MANY, [4], None, SHIFT[0], 1e-3)],
     aten.grid_sampler_2d.default: [
         (SMALL, GRID, mode, padding_mode, corners)
         for mode in range(3)
@@ -228,6 +232,8 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 3e-3 if dtype == torch.float16 else 1e-5)
 
 
+# Five dimensions, of which the last two have 12 elements.
+MANY = _quarters(2, 2, 2, 3, 4)
 _MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
     (slicing.FLIP_OF_MIDDLE, (MANY, [0, -2])),
     (slicing.SPLIT_BY_SLICES, (MANY, [1, 3], -1)),

@@ -50,38 +50,6 @@ def again(builder: Builder, node: Node, **arguments: Any) -> Any:
     ]
 
 
-def _softmax(builder: Builder, node: Node) -> Any:
-    x = value_of(builder, bind(node)["self"])
-    joined, dim = low_rank(x, bind(node)["dim"])
-    return None if joined.shape == x.shape else again(builder, node, self=joined.node, dim=dim)
-
-
-def _batch_norm(builder: Builder, node: Node) -> Any:
-    x = value_of(builder, bind(node)["input"])
-    if x.rank <= FEW:
-        return None
-    return again(builder, node, input=x.view(*x.shape[:2], math.prod(x.shape[2:])).node)
-
-
-def _layer_norm(builder: Builder, node: Node) -> Any:
-    bound = bind(node)
-    x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
-    if x.rank <= FEW:
-        return None
-    parameters = {name: bound[name] and _flat(builder, bound[name]) for name in ("weight", "bias")}
-    rows = x.view(x.numel // count, count).node
-    return again(builder, node, input=rows, normalized_shape=[count], **parameters)
-
-
-def _flat(builder: Builder, parameter: Node) -> Node:
-    """Returns a parameter as a row; a constant stays one, with all its digits."""
-    constant = builder.program.constants.get(parameter.name)
-    if constant is None or len(shape_of(parameter)) == 1:
-        x = value_of(builder, parameter)
-        return x.view(x.numel).node
-    return builder.derived(parameter, constant.detach().reshape(-1))
-
-
 def of_rank_one(builder: Builder, node: Node) -> Any:
     """Computes an elementwise function of 0-d tensors on one dimension."""
     if shape_of(node):
@@ -165,14 +133,6 @@ def _pad(builder: Builder, node: Node) -> Any:
             x = flat.view(*x.shape[:dim], flat.shape[place], *x.shape[dim + 1 :])
     return x.node
 
-
-_NOTE: Final = "of more than four dimensions, some joined"
-
-REWRITES: Final = (
-    *(Rewrite(target, _softmax, note=_NOTE) for target in (aten._softmax.default, aten._log_softmax.default)),
-    Rewrite(aten._native_batch_norm_legit_no_training.default, _batch_norm, note=_NOTE),
-    Rewrite(aten.native_layer_norm.default, _layer_norm, note=_NOTE),
-)
 
 ELEMENTWISE: Final = (
     Rewrite(aten._to_copy.default, _convert),

@@ -102,12 +102,6 @@ _DIVISORS = (0.1, -0.3, 0.25, 0.0, INF, -INF, 3e38)
 
 # operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
-    aten._log_softmax.default: [
-        (SMALL.view(1, 37), 1, False),
-        (torch.tensor([[0.0, 200.0, -3.0], [1.0, -INF, 2.0]]), -1, False),
-        (torch.tensor(2.5), 0, False),
-        (SMALL[:32].view(2, 2, 2, 2, 2), 1, False),
-    ],
     aten.abs.default: _ROUNDED,
     aten.atan2.default: [PAIRS, (WHOLE, BY)],
     aten.bitwise_left_shift.Scalar_Tensor: [(3, SHIFTS)],

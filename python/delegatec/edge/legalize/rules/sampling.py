@@ -18,13 +18,12 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.indices import progression
+from delegatec.edge.legalize.rules.interpolation import far, near
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.value import Value, cat, full, value_of
 
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
-_CUBIC: Final = -0.75
-"""The free coefficient of the cubic kernel (R. Keys, 1981) that ATen has."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class _Axis:
         if mode == _BICUBIC:
             first = place.floor()
             part = place - first
-            kernel = [_far(part + 1), _near(part), _near(1 - part), _far(2 - part)]
+            kernel = [far(part + 1), near(part), near(1 - part), far(2 - part)]
             return [(self.inside(first + (step - 1)), weight) for step, weight in enumerate(kernel)]
         place = self.inside(place)
         if mode == _NEAREST:
@@ -77,16 +76,6 @@ class _Axis:
         first = place.floor()
         part = place - first
         return [(first, 1 - part), (first + 1, part)]
-
-
-def _near(x: Value) -> Value:
-    """Returns the cubic kernel at distances up to 1."""
-    return (x * (_CUBIC + 2) - (_CUBIC + 3)) * x * x + 1
-
-
-def _far(x: Value) -> Value:
-    """Returns the cubic kernel at distances from 1 to 2."""
-    return ((x * _CUBIC - 5 * _CUBIC) * x + 8 * _CUBIC) * x - 4 * _CUBIC
 
 
 def _grid_sample(builder: Builder, node: Node) -> Node:

@@ -11,8 +11,6 @@ import itertools
 from typing import Final
 
 from delegatec.backends.arm.operators.rewrites import (
-    normalization,
-    padding,
     products,
     quantized,
     shifts,
@@ -22,22 +20,31 @@ from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 from delegatec.edge.legalize.rules import (
     activations,
+    batch_norm,
     division,
     exponentials,
     extrema,
     index_put,
     integers_by_floats,
+    layer_norm,
+    padding,
     powers,
     rounding,
     scatter,
     shape,
     slicing,
+    softmax,
 )
 
 REWRITES: Final[Rewrites] = rewrites(
     (activations.ELU_IN_FLOAT32, *exponentials.IN_FLOAT32),
     (activations.GELU_BY_ERF, activations.LEAKY_RELU_BY_MAXIMUM),
-    normalization.REWRITES,
+    (
+        *softmax.BY_ARITHMETIC,
+        layer_norm.BY_ARITHMETIC,
+        batch_norm.by_constants(wide=True),
+        batch_norm.BY_ARITHMETIC,
+    ),
     products.REWRITES,
     (slicing.SPLIT_BY_SLICES,),
     rounding.SIGN_BY_WHERE,
@@ -48,7 +55,7 @@ REWRITES: Final[Rewrites] = rewrites(
     # on Ethos-U55 and U65, Vela reverses only the second and the third last dimension
     (slicing.STEPS_BY_GROUPS, slicing.FLIP_OF_MIDDLE),
     quantized.REWRITES,
-    padding.REWRITES,
+    padding.BY_SLICES,
     (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),
     (index_put.PUT_ONE_VALUE, scatter.SCATTER_ONE_VALUE),
     channels_last.REWRITES,

@@ -18,7 +18,8 @@ from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.constraints import argument, rank_of
-from delegatec.edge.legalize.rules.convolutions import MOST_TAPS, Axis, axes_of, zero_padding
+from delegatec.edge.legalize.rules.convolution import Axis, axes_of, zero_padding
+from delegatec.edge.legalize.rules.convolution_in_parts import MOST_TAPS
 
 _MOST_CHANNELS: Final = 2**16
 

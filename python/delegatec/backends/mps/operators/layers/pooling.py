@@ -23,7 +23,7 @@ from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind, dtype_of, read_results, tensors
 from delegatec.edge.legalize.constraints import rank_of
-from delegatec.edge.legalize.rules.pools import is_uniform
+from delegatec.edge.legalize.rules.pooling import is_uniform
 from delegatec.edge.legalize.rules.windows import windows_of
 
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from delegatec.backends.vulkan.operators.rewrites import (
     affine,
-    attention,
     elements,
     layers,
     normalization,
@@ -20,10 +19,18 @@ from delegatec.backends.vulkan.operators.rewrites import (
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import exponentials, gather, index_put, promotion, ranks, symbolic_scalars
+from delegatec.edge.legalize.rules import (
+    attention,
+    exponentials,
+    gather,
+    index_put,
+    promotion,
+    ranks,
+    symbolic_scalars,
+)
 
 REWRITES: Final[Rewrites] = rewrites(
-    attention.REWRITES,
+    (attention.OF_EQUAL_HEADS, attention.BY_PRODUCTS),
     symbolic_scalars.REWRITES,
     promotion.PROMOTED,
     elements.REWRITES,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.backends.xnnpack.operators import attention
 from delegatec.backends.xnnpack.operators.rewrites import (
     byte_inputs,
     convolutions,
@@ -19,15 +18,14 @@ from delegatec.backends.xnnpack.operators.rewrites import (
     pools,
     resizing,
     slopes,
-    softmax,
 )
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import gather, slicing
+from delegatec.edge.legalize.rules import attention, gather, slicing, softmax
 
 REWRITES: Final[Rewrites] = rewrites(
-    attention.REWRITES,
+    (attention.BY_PRODUCTS,),
     byte_inputs.REWRITES,
     convolutions.REWRITES,
     integers.REWRITES,
@@ -37,7 +35,7 @@ REWRITES: Final[Rewrites] = rewrites(
     resizing.REWRITES,
     interpolation.REWRITES,
     slopes.REWRITES,
-    softmax.REWRITES,
+    (softmax.LAST_DIMENSION,),
     (slicing.UNFOLD_BY_SLICES, slicing.STEPS_BY_GROUPS),
     shuffling.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),

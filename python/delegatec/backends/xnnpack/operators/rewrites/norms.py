@@ -14,32 +14,11 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
 from delegatec.edge.legalize.constraints import only_first_result
 from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.batch_norm import by_constants
 from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
-
-
-def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
-    """Multiplies channels by a constant, and adds another one."""
-    bound = bind(node)
-    parameters: dict[str, torch.Tensor] = {}
-    for name in ("weight", "bias", "running_mean", "running_var"):
-        if bound[name] is not None:
-            constant = builder.facts.constant(bound[name])
-            if constant is None:
-                return None
-            parameters[name] = constant.detach().double()
-    scale = (parameters["running_var"] + bound["eps"]).rsqrt() * parameters.get("weight", 1.0)
-    shift = parameters.get("bias", 0.0) - parameters["running_mean"] * scale
-    x = value_of(builder, bound["input"])
-    kind, shape = builder.program.constants[bound["running_mean"].name].dtype, [-1] + [1] * (x.rank - 2)
-    factor, offset = (
-        # named after the statistic if there is no parameter
-        Value(builder, builder.derived(bound[name] or bound[other], each.to(kind).view(shape)))
-        for name, other, each in (("weight", "running_var", scale), ("bias", "running_mean", shift))
-    )
-    return [(x * factor + offset).node, None, None]
 
 
 def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
@@ -76,7 +55,7 @@ def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
 
 
 REWRITES: Final = (
-    Rewrite(aten._native_batch_norm_legit_no_training.default, _batch_norm, note="a product and a sum"),
+    by_constants(),
     Rewrite(
         aten.native_group_norm.default,
         _group_norm,

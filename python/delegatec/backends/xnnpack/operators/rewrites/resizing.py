@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
@@ -18,6 +18,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal, Rewrite
+from delegatec.edge.legalize.rules.resize import Dim, dims_of, factors_of, nearest_elements, operand_of
 from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.symbols import is_dynamic, whole_ratio
 
@@ -28,33 +29,18 @@ _TOLERANCE: Final = 1e-5
 _VARY: Final = Refusal("shape", "the runtime resizes images to sizes that do not vary")
 
 
-class _Dim(NamedTuple):
-    """One dimension: its size, that of the result, and the factor, if the program specifies it."""
-
-    size: int
-    outputs: int
-    factor: float | None
-
-
-def _dims(node: Node, *, to_static: bool = False) -> list[_Dim] | None:
+def _dims(node: Node, *, to_static: bool = False) -> list[Dim] | None:
     """Returns the rows and columns; None if one of them, or of the result if it is to be static, varies."""
-    bound = bind(node)
-    sizes, outputs = shape_of(_source(node))[2:], shape_of(node)[2:]
-    if is_dynamic(outputs if to_static else (*sizes, *outputs)):
+    found = dims_of(node)
+    if is_dynamic(each.outputs for each in found) or (
+        not to_static and is_dynamic(each.size for each in found)
+    ):
         return None
-    names = ("scales_h", "scales_w")[-len(sizes) :]
-    factors = bound.get("scale_factors") or [bound.get(name, bound.get("scales")) for name in names]
-    found = [_Dim(*each) for each in zip(sizes, outputs, factors, strict=True)]
-    return [*[_Dim(1, 1, None)] * (2 - len(found)), *found]
-
-
-def _source(node: Node) -> Node:
-    source: Node = next(iter(bind(node).values()))  # `self` of some overloads, `input` of others
-    return source
+    return [*[Dim(1, 1, None, found[0].dtype)] * (2 - len(found)), *found]
 
 
 def _image(builder: Builder, node: Node) -> Value:
-    x = channels_last(value_of(builder, _source(node)))
+    x = channels_last(value_of(builder, operand_of(node)))
     return plane(x) if x.rank == 3 else x
 
 
@@ -88,8 +74,7 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
     x = _image(builder, node)
     repeats, groups, places = [], [], []
     for axis, dim in enumerate(dims, 1):
-        numbers = torch.arange(dim.size, dtype=torch.float64).view(1, 1, -1)
-        chosen = target(numbers, [dim.outputs], dim.factor).view(-1).to(torch.int64)
+        chosen = nearest_elements(target, dim)
         times, size = dim.outputs // dim.size or 1, dim.size // dim.outputs or 1
         wanted = torch.arange(dim.size).repeat_interleave(times)[int(chosen[0]) :: size]
         first = int(chosen[0])
@@ -104,11 +89,10 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
 
 def _copied(builder: Builder, node: Node) -> Any:
     """Repeats rows and columns of numbers that vary: a view has one such size, and a convolution several."""
-    bound, x = bind(node), _image(builder, node)
-    sizes, outputs = shape_of(_source(node))[2:], shape_of(node)[2:]
+    x = _image(builder, node)
+    sizes, outputs = shape_of(operand_of(node))[2:], shape_of(node)[2:]
     times = [whole_ratio(output, size) for size, output in zip(sizes, outputs, strict=True)]
-    factors = bound.get("scale_factors") or [bound.get(name) for name in ("scales_h", "scales_w", "scales")]
-    given = [each for each in factors if each is not None]
+    given = [each for each in factors_of(node) if each is not None]
     if len(given) == len(sizes) and all(each % 1 == 0 for each in given):
         times = [int(each) for each in given]
     channels = x.shape[3]

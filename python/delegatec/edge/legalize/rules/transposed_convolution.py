@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions, for targets that have those over images, not transposed, with short kernels.
+"""Transposed convolutions by others.
 
 With stride s, element o of a transposed convolution sums the operand's element i times tap t where
 o = s * i + d * t (padding left aside). For each phase o mod s that is a convolution with every s-th tap,
@@ -10,7 +10,6 @@ resolution. Others are separate convolutions: an added zero times infinity would
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -18,117 +17,17 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, each, shape_of
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.constraints import operand_dtypes, rank_of
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.padding import padded
-from delegatec.edge.legalize.rules.pointwise import FLOATS
+from delegatec.edge.legalize.rules.convolution import ONE_OR_TWO_DIMENSIONS, Axis, axes_of, convolve
 from delegatec.edge.legalize.value import Value, cat, full, table, value_of
 
 aten = torch.ops.aten
 
-MOST_TAPS: Final = 255
-"""Longest kernel in a dimension."""
 _NONE: Final = -1
 Taps = list[list[int]]
 """[taps of the convolution][phases]: which tap of the transposed one it is; -1 for a zero."""
-
-
-class Axis(NamedTuple):
-    """Geometry of a convolution along one dimension; a negative padding removes elements."""
-
-    stride: int
-    dilation: int
-    before: int
-    after: int
-
-
-def axes_of(node: Node) -> list[Axis]:
-    """Returns the geometry along each spatial dimension."""
-    bound = bind(node)
-    spatial = len(shape_of(bound["weight"])) - 2
-
-    sizes = zip(*(each(bound[name], spatial) for name in ("stride", "dilation", "padding")), strict=True)
-    return [Axis(stride, dilation, padding, padding) for stride, dilation, padding in sizes]
-
-
-def _convolve(x: Value, weight: Value, axes: Sequence[Axis], groups: int, bias: Node | None = None) -> Value:
-    """Convolves; other padding than the same amount on both sides is a separate call."""
-    padding = []
-    for dim, axis in enumerate(axes, 2):
-        is_equal = axis.before == axis.after >= 0
-        padding.append(axis.before if is_equal else 0)
-        x = x if is_equal else padded(x, dim, axis.before, axis.after)
-    outputs = [weight.shape[0]]
-    for dim, axis in enumerate(axes, 2):
-        reach = axis.dilation * (weight.shape[dim] - 1) + 1
-        outputs.append((x.shape[dim] + 2 * padding[dim - 2] - reach) // axis.stride + 1)
-    strides, dilations = ([getattr(axis, name) for axis in axes] for name in ("stride", "dilation"))
-    result = x.builder.call(
-        aten.convolution.default,
-        *(x.node, weight.node, bias, strides, padding, dilations, False, [0] * len(axes), groups),
-        val=x.builder.empty((x.shape[0], *outputs), x.dtype),
-    )
-    return Value(x.builder, result)
-
-
-# ---- long kernels ----------------------------------------------------------------------------------------
-
-
-def _in_parts(builder: Builder, node: Node) -> Node | None:
-    """Adds the convolutions with the parts of a long kernel."""
-    bound, axes, whole = bind(node), axes_of(node), shape_of(node)
-    x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
-    long = [dim for dim in range(2, weight.rank) if weight.shape[dim] > MOST_TAPS]
-    if not long or bound["transposed"]:
-        return None
-    dim, axis = long[0], axes[long[0] - 2]
-    # What overflows grows with the batch as well.
-    most = max(MOST_TAPS // x.shape[0], 16)
-    parts: list[Value] = []
-    for first in range(0, weight.shape[dim], most):
-        last = min(first + most, weight.shape[dim])
-        begin = first * axis.dilation - axis.before
-        end = begin + (whole[dim] - 1) * axis.stride + axis.dilation * (last - first - 1) + 1
-        moved = [*axes]
-        moved[dim - 2] = axis._replace(before=-begin, after=end - x.shape[dim])
-        bias = None if parts else bound["bias"]
-        parts.append(_convolve(x, weight.slice(dim, first, last), moved, bound["groups"], bias))
-    return reduce(Value.__add__, parts).node
-
-
-# ---- one dimension ---------------------------------------------------------------------------------------
-
-
-def _as_image(builder: Builder, node: Node) -> Node | None:
-    """Convolves a row as an image of one row; its padding by a separate call stays next to it."""
-    bound = bind(node)
-    x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
-    if weight.rank != 3 or bound["transposed"]:
-        return None
-    pads = zero_padding(x.node)
-    if pads is not None:
-        x = value_of(builder, x.node.all_input_nodes[0])
-    x, weight = (each.view(*each.shape[:2], 1, each.shape[2]) for each in (x, weight))
-    x = x if pads is None else padded(x, 3, *pads[-1])
-    (axis,) = axes_of(node)
-    result = _convolve(x, weight, [Axis(1, 1, 0, 0), axis], bound["groups"], bound["bias"])
-    return result.view(*shape_of(node)).node
-
-
-def zero_padding(node: Node) -> list[tuple[int, int]] | None:
-    """Returns the zeros before and after each spatial dimension, if a node only adds such; else None."""
-    if node.target is not aten.constant_pad_nd.default:
-        return None
-    bound, rank = bind(node), len(shape_of(node))
-    pairs = list(zip(bound["pad"][::2], bound["pad"][1::2], strict=True))[::-1]
-    if bound["value"] or len(pairs) > rank - 2 or min(bound["pad"], default=0) < 0:
-        return None
-    return [(0, 0)] * (rank - 2 - len(pairs)) + pairs
-
-
-# ---- transposed ------------------------------------------------------------------------------------------
 
 
 def _transposed(builder: Builder, node: Node) -> Node | None:
@@ -145,7 +44,7 @@ def _transposed(builder: Builder, node: Node) -> Node | None:
 
     def convolved(chosen: Sequence[_Phases]) -> Value:
         weight = _weight(builder, bound["weight"], groups, [phase.taps for phase in chosen])
-        return _convolve(x, weight, [phase.axis for phase in chosen], groups, None if apart else bias)
+        return convolve(x, weight, [phase.axis for phase in chosen], groups, None if apart else bias)
 
     def joined(chosen: list[_Phases]) -> Value:
         """Concatenates phases as [N, C, *strides, *lengths]."""
@@ -276,19 +175,12 @@ def _arranged(x: Any, groups: int, tables: Sequence[Taps]) -> Any:
     return reshape(x.permute(*order), *whole)
 
 
-_RULES: Final = (
-    operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),
-    rank_of("weight", (3, 4), "it has one or two spatial dimensions."),
-)
-
 REWRITES: Final = (
     Rewrite(
         aten.convolution.default,
         _transposed,
-        _RULES,
+        ONE_OR_TWO_DIMENSIONS,
         note="transposed: phases of the stride are output channels of convolutions with parts of the weight, "
         "then interleaved",
     ),
-    Rewrite(aten.convolution.default, _in_parts, _RULES, note="a long kernel in parts that are added"),
-    Rewrite(aten.convolution.default, _as_image, _RULES, note="a row as an image of one row"),
 )
