@@ -20,7 +20,7 @@ from delegatec.edge.legalize.constraints import HAS_AXIS, argument
 from delegatec.edge.legalize.rule import FunctionTable, Refusal, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.indices import ElementIndex, TensorIndex, progression
 from delegatec.edge.legalize.rules.ranks import again
-from delegatec.edge.legalize.value import table, value_of
+from delegatec.edge.legalize.value import Value, table, value_of
 
 aten = torch.ops.aten
 
@@ -146,6 +146,20 @@ def _flip(builder: Builder, node: Node) -> Node:
     return x.node
 
 
+def _flip_of_middle(builder: Builder, node: Node) -> Node | None:
+    """Reverses the second of three dimensions: one, those before it as one, and those after it."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    dims = sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank)
+    if x.rank == 3 and dims == [1]:
+        return None
+    for dim in dims:
+        if x.shape[dim] > 1:
+            rows = x.view(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+            x = Value(builder, builder.call(aten.flip.default, rows.node, [1])).view(*x.shape)
+    return x.node
+
+
 def _unfold(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
@@ -221,4 +235,7 @@ CONSTANT_INDEX: Final = Rewrite(
     _constant_index,
     note="elements at constant places of adjacent dimensions",
     computes=False,
+)
+FLIP_OF_MIDDLE: Final = Rewrite(
+    aten.flip.default, _flip_of_middle, computes=False, note="the second of three dimensions"
 )

@@ -17,6 +17,7 @@ from delegatec.edge.legalize.rules import (
     convolution,
     convolution_in_parts,
     creation,
+    gather,
     interpolation,
     linear,
     overlap,
@@ -235,7 +236,7 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
 # Five dimensions, of which the last two have 12 elements.
 MANY = _quarters(2, 2, 2, 3, 4)
 _MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
-    (slicing.FLIP_OF_MIDDLE, (MANY, [0, -2])),
+    (gather.FLIP_OF_MIDDLE, (MANY, [0, -2])),
     (slicing.SPLIT_BY_SLICES, (MANY, [1, 3], -1)),
     *((slicing.STEPS_BY_GROUPS, (MANY, 4, start, 4, step)) for start in (0, 1) for step in (2, 3)),
     (slicing.STEPS_BY_GROUPS, (LINE, 1, 0, 9, 4)),

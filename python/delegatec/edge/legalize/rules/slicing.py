@@ -15,7 +15,7 @@ from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Refusal, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.ranks import again
-from delegatec.edge.legalize.value import Value, cat, value_of
+from delegatec.edge.legalize.value import cat, value_of
 
 aten = torch.ops.aten
 
@@ -143,20 +143,6 @@ def _neighbors(builder: Builder, node: Node) -> Node | None:
     return groups.slice(2, start - first, start - first + 1).view(*shape_of(node)).node
 
 
-def _flip(builder: Builder, node: Node) -> Node | None:
-    """Reverses the second of three dimensions: one, those before it as one, and those after it."""
-    bound = bind(node)
-    x = value_of(builder, bound["self"])
-    dims = sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank)
-    if x.rank == 3 and dims == [1]:
-        return None
-    for dim in dims:
-        if x.shape[dim] > 1:
-            rows = x.view(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-            x = Value(builder, builder.call(aten.flip.default, rows.node, [1])).view(*x.shape)
-    return x.node
-
-
 def _narrow(b: Builder, node: Node) -> Node:
     """Slices from a position that may be negative, at which the kernel aborts."""
     a = bind(node)
@@ -221,9 +207,6 @@ REWRITES: Final = (
     Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, note="images as one batch", computes=False),
 )
 
-FLIP_OF_MIDDLE: Final = Rewrite(
-    aten.flip.default, _flip, computes=False, note="the second of three dimensions"
-)
 SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _split, computes=False)
 STEPS_BY_GROUPS: Final = Rewrite(
     aten.slice.Tensor, _neighbors, computes=False, note="steps as slices of groups"

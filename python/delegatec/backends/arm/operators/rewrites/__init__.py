@@ -24,6 +24,7 @@ from delegatec.edge.legalize.rules import (
     division,
     exponentials,
     extrema,
+    gather,
     index_put,
     integers_by_floats,
     layer_norm,
@@ -53,7 +54,7 @@ REWRITES: Final[Rewrites] = rewrites(
     extrema.SEPARATE_POSITION,
     powers.IN_DOMAIN,
     # on Ethos-U55 and U65, Vela reverses only the second and the third last dimension
-    (slicing.STEPS_BY_GROUPS, slicing.FLIP_OF_MIDDLE),
+    (slicing.STEPS_BY_GROUPS, gather.FLIP_OF_MIDDLE),
     quantized.REWRITES,
     padding.BY_SLICES,
     (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),
