@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of errors: all codes, and the messages of the table of mistakes."""
+"""The page of errors: all codes, each with a message of the table of mistakes."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ _ROOT: Final = Path(__file__).parent.parent
 _RECORDED: Final = _ROOT / "tests/errors/recorded.json"
 _REFUSALS: Final = _ROOT / "tests/rules/refusal_test.bzl"
 _CODE: Final = re.compile(r"error (DC\d{3})")
+_DETAIL: Final = re.compile(r"^  (at|node|expected|help)\b", re.MULTILINE)
 _BUILD: Final = "In BUILD files"
 
 BLOCKS: Final = {
@@ -28,32 +29,47 @@ BLOCKS: Final = {
 }
 _INTRODUCTION: Final = """Every message about a model carries one of these codes, whose meaning never changes.
 
-Below each code is what the compiler prints for mistakes that tests make, by the part of the input that they
-are in. A message has one problem per line; the lines after it say where (`at`), what would be valid
-(`expected`), and what to do (`help`). Messages in BUILD files are shortened. Exit codes: 1 for these errors,
-2 for an invalid command line (`DC001`), 70 for a crash or a bug, 128 and the number of the signal that ended
-the compiler."""
+The example below a code is what the compiler prints for a mistake that a test makes; its first line names
+the mistake. Of all messages with the code (`tests/errors/recorded.json`, `tests/rules/refusal_test.bzl`) it
+is the one with the most details: where (`at`), the `node` of the graph, what would be valid (`expected`), and
+what to do (`help`). Messages in BUILD files are shortened. A code without an example has no such message.
+
+Exit codes: 1 for these errors, 2 for an invalid command line (`DC001`), 70 for a crash or a bug, 128 and the
+number of the signal that ended the compiler."""
 
 
 def errors_page(generated: str) -> str:
-    """Returns the page of all diagnostic codes, with messages.
+    """Returns the page of all diagnostic codes, with an example of each.
 
     Args:
         generated: the comment that says that it is generated.
     """
-    shown: dict[str, list[tuple[str, str]]] = {}
-    for name, text in _messages():
-        if found := _CODE.search(text):
-            shown.setdefault(found[1], []).append((name, text))
+    messages = [*_messages()]
     parts = ["# Error codes", generated, _INTRODUCTION]
     for prefix, title in BLOCKS.items():
         parts.append(f"## {prefix}xx: {title}")
         for code, meaning in sorted(CODES.items()):
             if code.startswith(prefix):
                 parts.append(f"### {code}\n\n{meaning}")
-                texts = "\n\n".join(f"# {name}\n{text}" for name, text in shown.get(code, ()))
-                parts += [f"```\n{texts}\n```"] if texts else []
+                parts += [f"```\n# {name}\n{text}\n```" for name, text in example(code, messages)]
     return "\n\n".join(parts) + "\n"
+
+
+def example(code: str, messages: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """Returns the most instructive message of a code and its mistake, if there is one.
+
+    Args:
+        code: the code.
+        messages: mistakes and their messages, of which the first of equal ones is returned.
+    """
+    having = [each for each in messages if _CODE.findall(each[1])[:1] == [code]]
+    return [max(having, key=_instruction)] if having else []
+
+
+def _instruction(message: tuple[str, str]) -> tuple[bool, bool, int]:
+    """Returns how instructive a message is: about one problem, not shortened, with many kinds of lines."""
+    name, text = message
+    return len(_CODE.findall(text)) == 1, not name.startswith(_BUILD), len({*_DETAIL.findall(text)})
 
 
 def _messages() -> Iterator[tuple[str, str]]:

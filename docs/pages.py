@@ -33,11 +33,9 @@ def operators_portable_page() -> str:
         GENERATED,
         f"The runtime has kernels for these {len(rows)} operators. All others are decomposed to them; an\n"
         "operator without a decomposition is a build error (`DC201`) that names the line.",
-        "[kernel_grid.md](kernel_grid.md) lists the tested dtypes, and the calls that are rewritten or\n"
-        "unsupported.",
-        f"{optimized}\n"
-        "are in the runtime's optimized library only; its portable library has all others.\n"
-        "[minimal_runtime.md](minimal_runtime.md) describes how an app links them, or a part of them.",
+        "[minimal_runtime.md](minimal_runtime.md#which-dtypes) lists calls that are unsupported,\n"
+        "and how an app links the kernels, or a part of them.",
+        f"{optimized}\nare in the runtime's optimized library only; its portable library has all others.",
         table(("operator", "kernel"), rows),
     ]
     return "\n\n".join(parts) + "\n"

@@ -60,24 +60,38 @@ class Decoder(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "SUPPORT.md",
-        "docs/arm.md",
-        "docs/minimal_runtime.md",
-        "docs/mps.md",
-        "docs/vulkan.md",
-        "docs/xnnpack.md",
-    ],
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "python/delegatec/backends/*/README.md")
+    for path in ROOT.glob(pattern)
 )
-def test_links_lead_to_files(page: str) -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
-    assert targets
-    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    path = ROOT / page
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", path.read_text(encoding="utf-8"))
+    files = [(path.parent / target if target else path, anchor) for target, anchor in links]
+    assert [file for file, _ in files if not file.exists()] == []
+    assert [(file, anchor) for file, anchor in files if anchor and anchor not in anchors(file)] == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in index} == set()
+    assert "](docs/README.md)" in README
+
+
+def test_links_are_found() -> None:
+    assert {"README.md", "ARCHITECTURE.md", "docs/README.md", "docs/mps.md"} <= {*PAGES}
+    assert {"what-you-write", "read-on"} <= anchors(ROOT / "README.md")
 
 
 def test_the_backends_are_those_of_the_table() -> None:

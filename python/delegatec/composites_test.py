@@ -19,7 +19,7 @@ from delegatec.backends import builtin_backends
 from delegatec.delegation import PartitionRules, call_delegate
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.edge import EdgeProgram
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 from delegatec.edge.testing import Function
 from delegatec.lowering import lower
 from delegatec.program import write_program

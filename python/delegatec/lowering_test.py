@@ -18,7 +18,7 @@ from delegatec.backends.arm.ethos_u import backend as ethos_u
 from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 from delegatec.lowering import Lowered, lower
 from delegatec.program import ProgramOptions, write_program
 from delegatec.program.reader import read_program

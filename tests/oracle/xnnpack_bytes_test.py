@@ -14,7 +14,7 @@ from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Call
 from delegatec.backends.xnnpack.operators.grid import operations
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE
+from delegatec.edge.quantization.operators import DEQUANTIZE
 from tests.oracle.xnnpack import run_in_runtime
 
 _BYTES: Final = torch.arange(256).to(torch.uint8)

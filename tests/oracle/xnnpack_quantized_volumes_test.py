@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 from tests.oracle.xnnpack import assert_levels, numbers, run
 
 VOLUME: Final = numbers(2, 8, 4, 5, 6)

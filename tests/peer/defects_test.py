@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -13,10 +11,10 @@ from delegatec.backends.mps.testing import compile_module
 from tests.peer.blobs import peer_blobs
 from tests.peer.defects import DEFECTS
 from tests.peer.differential import RIGHT, compare
-from tests.peer.differential_page import defect_row, parse_defects
+from tests.peer.differential_page import RECORD, defect_row
+from tests.records.records import read
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mps_differential.md").read_text(encoding="utf-8")
-ROWS = parse_defects(PAGE)
+ROWS = read(RECORD)["defects"]
 HELP = "run `bazel run //tests/peer:differential_page`, and check the changes"
 
 
@@ -31,7 +29,7 @@ def test_right_where_the_peer_is_wrong(name: str) -> None:
     assert defect_row(DEFECTS[name].what, found) == ROWS[name], HELP
 
 
-def test_the_page_has_no_other_defects() -> None:
+def test_the_record_has_no_other_defects() -> None:
     assert set(ROWS) == set(DEFECTS)
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's test suite, lowered by both: repeats the measurements of docs/mps_differential.md."""
+"""The peer's test suite, lowered by both: repeats the measurements of recorded.json."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,11 +12,12 @@ import torch
 from tests.peer.classes import BETTER, CLASSES, EQUAL, WORSE, classify
 from tests.peer.differential import FAILS, RIGHT, STOPS, WRONG, Comparison, Side, same_values
 from tests.peer.differential import compare as lowered_by_both
-from tests.peer.differential_page import parse, parse_defects, render, rows_of
+from tests.peer.differential_page import DOCS, RECORD, SECTION, render, rows_of, summary
 from tests.peer.suite import PeerTest, peer_tests, record
+from tests.records.records import read, section, text_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mps_differential.md").read_text(encoding="utf-8")
-ROWS = parse(PAGE)
+RECORDED = read(RECORD)
+ROWS = RECORDED["cases"]
 HELP = "run `bazel run //tests/peer:differential_page`, and check the changes"
 
 
@@ -27,7 +27,7 @@ def _belongs(row: str, test: PeerTest) -> bool:
 
 
 @pytest.mark.parametrize("test", peer_tests(), ids=lambda test: test.name)
-def test_the_page_is_up_to_date(test: PeerTest) -> None:
+def test_the_record_is_up_to_date(test: PeerTest) -> None:
     found: dict[str, tuple[str, ...]] = {}
     for case in record(test):
         found |= rows_of(case.name, lowered_by_both(case))
@@ -35,8 +35,18 @@ def test_the_page_is_up_to_date(test: PeerTest) -> None:
     assert found == {name: row for name, row in ROWS.items() if _belongs(name, test)}, HELP
 
 
-def test_the_page_is_as_it_is_rendered_and_has_every_test() -> None:
-    assert render(ROWS, parse_defects(PAGE)) == PAGE
+def test_the_summary_is_up_to_date() -> None:
+    assert section(DOCS, SECTION) == summary(*RECORDED.values()), HELP
+    assert RECORD.read_text(encoding="utf-8") == text_of(RECORDED)
+
+
+def test_the_page_has_every_row() -> None:
+    page = render(*RECORDED.values())
+    for name in [*ROWS, *RECORDED["defects"]]:
+        assert page.count(f"\n| `{name}` |") == 1, name
+
+
+def test_the_record_has_every_test() -> None:
     tests = peer_tests()
     owners = {row: [test.name for test in tests if _belongs(row, test)] for row in ROWS}
     assert all(len(names) == 1 for names in owners.values())
@@ -48,7 +58,7 @@ def test_every_row_has_a_class_and_no_reason_is_unknown() -> None:
     assert kinds.keys() <= {*CLASSES, "no case"}
     assert sum(kinds.values()) > 250
     assert [name for name, row in ROWS.items() if "UNKNOWN" in row[-1]] == []
-    assert "UNKNOWN" not in PAGE
+    assert "UNKNOWN" not in RECORD.read_text(encoding="utf-8")
     assert [name for name, row in ROWS.items() if row[-2] == WORSE] == []
 
 

@@ -21,6 +21,7 @@ from delegatec import Model
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 from delegatec.edge.printer import print_program
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.frontend.export import export
 from tests.quantized.checks import check
 from tests.quantized.small_quantizer import SmallQuantizer
@@ -33,7 +34,7 @@ WHOLE: Final = frozenset(
         quantized.dequantize_per_tensor.default,
         quantized.quantize_per_tensor.tensor,
         quantized.dequantize_per_tensor.tensor,
-        quantized.dequantize_per_channel.default,
+        DEQUANTIZE_BLOCKS,
         quantized.choose_qparams.tensor,
     }
 )
@@ -150,7 +151,7 @@ def _calls(module: nn.Module, x: Tensor) -> list[str]:
 
 
 PAIR: Final = ["quantize_per_tensor", "dequantize_per_tensor"]
-WEIGHT: Final = "dequantize_per_channel"
+WEIGHT: Final = "dequantize_affine"
 
 
 def test_patterns_are_whole() -> None:

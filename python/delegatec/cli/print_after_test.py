@@ -55,6 +55,8 @@ def test_programs_are_printed_after_the_named_passes(capfd: pytest.CaptureFixtur
     edited = next(text for text in texts if text.startswith("sines_become_cosines:"))
     assert "aten.cos.default" in edited and "aten.sin" not in edited
     assert "delegatec_call_delegate" in texts[-1]
+    (sigmoid,) = [line for line in decomposed.splitlines() if "aten.sigmoid.default" in line]
+    assert re.search(r" by edge\.legalize\.rules\.\w+\._silu$", sigmoid)
 
 
 def test_all_means_every_pass(capfd: pytest.CaptureFixture[str]) -> None:

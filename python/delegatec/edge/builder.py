@@ -19,7 +19,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.fakes import computed
 from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.rule_names import RULE
+from delegatec.edge.rule_names import CURRENT_PASS, RULE
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
 
@@ -40,12 +40,12 @@ class Builder:
         facts: analysis results on its values; those that follow from its constants by default.
 
     Attributes:
-        rule: the name of the rule that creates the next nodes, which they keep; empty if there is none.
+        rule: the name of the rule, or else of the pass, that creates the next nodes, which they keep.
     """
 
     def __init__(self, program: EdgeProgram, facts: Facts | None = None) -> None:
         self.program = program
-        self.rule = ""
+        self.rule = CURRENT_PASS.get()
         self.facts = facts or Facts(program.fixed_constants())
         self.fake_mode = _fake_mode_of(program)
         self._sizes = SizeNodes(program)

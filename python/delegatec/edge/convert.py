@@ -49,6 +49,7 @@ from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.passes.sizes_of_inputs import take_sizes_of_inputs
 from delegatec.edge.passes.widen_float8 import widen_float8
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+from delegatec.edge.quantization.normalize import normalize_dequantization
 from delegatec.edge.rejections import (
     dynamic_dimensions,
     functions,
@@ -186,6 +187,7 @@ def to_edge(
         # The verifier can run only from here on.
         run_pass(each, partial(lower_complex, origins=origins))
         run_pass(each, fold_quantized_constants)
+        run_pass(each, normalize_dequantization)
         run_pass(each, convert_scalars)
         run_pass(each, partial(decompose, preserve=preserve))
         run_pass(each, widen_float8)

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from delegatec.diagnostics import Diagnostic
-from delegatec.edge.quantized_checks import quantization_problems
+from delegatec.edge.quantization.checks import quantization_problems
 from delegatec.edge.source import location_of
 from delegatec.edge.squeezes import squeeze_problems
 

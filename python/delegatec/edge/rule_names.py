@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
 
 RULE: Final = "rule"
 """Key in a node's metadata: the names of the rules that led to it, the last of which created it."""
+
+CURRENT_PASS: Final[ContextVar[str]] = ContextVar("current_pass", default="")
+"""The pass that runs, which creates the nodes that no rule does; empty outside of passes."""
 
 
 def rule_name(rule: Callable[..., Any]) -> str:

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.runnable import runnable
+from delegatec.quantize.boundary import quantize
 from delegatec.quantize.flow import QuantizedModel
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.samples.accuracy import ErrorSums, OutputAccuracy
@@ -60,7 +61,7 @@ def accuracies(model: QuantizedModel, samples: RecordedSamples, source: str = ""
         program, levels = model.methods[call.method], model.inputs.get(call.method, {})
         names = MethodInputs.of(program).values
         leaves = [
-            levels[name].of(leaf) if name in levels else leaf
+            quantize(leaf, levels[name]) if name in levels else leaf
             for name, leaf in zip(names, call.inputs, strict=True)
         ]
         results = pytree.tree_leaves(_called(modules[call.method], leaves, program))
@@ -69,7 +70,7 @@ def accuracies(model: QuantizedModel, samples: RecordedSamples, source: str = ""
             if not (isinstance(expected, torch.Tensor) and expected.is_floating_point()):
                 continue
             if position in scales:
-                found = scales[position].values(found)
+                found = scales[position].dequantize(found)
             key = (call.method, path, source or call.name)
             sums.setdefault(key, ErrorSums()).add(found, expected)
     return [each.accuracy(*key) for key, each in sums.items()]

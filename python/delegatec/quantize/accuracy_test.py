@@ -16,6 +16,7 @@ from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.accuracy import accuracies, calls_of, limit_problems, recorded_problems
+from delegatec.quantize.boundary import quantize
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.inputs import Sample
 from delegatec.quantize.settings import Settings
@@ -67,11 +68,11 @@ def test_the_error_against_the_module(settings: dict[str, Any]) -> None:
     results: dict[str, list[Tensor]] = {"['y']": [], "['mean']": []}
     for row in _ROWS:
         with torch.no_grad():
-            result = run(levels.of(row) if levels else row)
+            result = run(quantize(row, levels) if levels else row)
         for position, name in enumerate(results):
             value = result[name[2:-2]]
             scale = model.outputs.get("forward", {}).get(position)
-            results[name].append(scale.values(value) if scale else value)
+            results[name].append(scale.dequantize(value) if scale else value)
     for position, (name, values) in enumerate(results.items()):
         exact = torch.stack([call.outputs[position][1] for call in recorded.calls])
         each, stacked = found[name], torch.stack(values)

@@ -1,51 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized inputs and outputs of a program: the caller passes and receives levels."""
+"""Quantized inputs and outputs of a program: the caller passes and receives integers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-
-quantized = torch.ops.quantized_decomposed
-
-_QUANTIZE: Final = quantized.quantize_per_tensor.default
-_DEQUANTIZE: Final = quantized.dequantize_per_tensor.default
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.quantization.scale import Quantization
 
 
-@dataclass(frozen=True)
-class Levels:
-    """How an input or output is quantized: value = (level - zero_point) * scale.
-
-    Attributes:
-        scale: the difference of two levels.
-        zero_point: the level of 0.
-        low: the lowest level.
-        high: the highest level.
-        dtype: of a level.
-    """
-
-    scale: float
-    zero_point: int
-    low: int
-    high: int
-    dtype: torch.dtype
-
-    def of(self, values: torch.Tensor) -> torch.Tensor:
-        """Returns the levels of values."""
-        levels: torch.Tensor = _QUANTIZE(values, self.scale, self.zero_point, self.low, self.high, self.dtype)
-        return levels
-
-    def values(self, levels: torch.Tensor) -> torch.Tensor:
-        """Returns the values of levels."""
-        return (levels.to(torch.float32) - self.zero_point) * self.scale
+def quantize(values: torch.Tensor, to: Quantization) -> torch.Tensor:
+    """Returns quantized values, as eager mode computes them."""
+    found: torch.Tensor = QUANTIZE(values, *to.arguments)
+    return found
 
 
-def quantize_boundary(model: GraphModule, method: str) -> tuple[dict[str, Levels], dict[int, Levels]]:
+def quantize_boundary(
+    model: GraphModule, method: str
+) -> tuple[dict[str, Quantization], dict[int, Quantization]]:
     """Removes the first quantization of inputs and the last dequantization of outputs, in place.
 
     Args:
@@ -53,37 +29,37 @@ def quantize_boundary(model: GraphModule, method: str) -> tuple[dict[str, Levels
         method: its name, for messages.
 
     Returns:
-        Input -> its levels, and position of an output -> its levels.
+        Input -> its quantization, and position of an output -> that of the output.
 
     Raises:
         DelegatecError: DC134, an input or output that an operator in float uses or computes.
     """
-    inputs: dict[str, Levels] = {}
-    outputs: dict[int, Levels] = {}
+    inputs: dict[str, Quantization] = {}
+    outputs: dict[int, Quantization] = {}
     problems: list[str] = []
     for node in list(model.graph.nodes):
         if node.op == "placeholder" and _is_float(node) and node.users:
-            found = {_levels(user) if user.target is _QUANTIZE else None for user in node.users}
-            levels = found.pop() if len(found) == 1 else None
-            if levels is None:
+            found = {_quantization(user) if user.target is QUANTIZE else None for user in node.users}
+            to = found.pop() if len(found) == 1 else None
+            if to is None:
                 problems.append(f'input "{node.name}" of {method} is used in float')
                 continue
-            inputs[str(node.target)] = levels  # a node is not named as a builtin such as `input`
+            inputs[str(node.target)] = to  # a node is not named as a builtin such as `input`
             for user in list(node.users):
                 user.replace_all_uses_with(node)
                 model.graph.erase_node(user)
-            node.meta["val"] = levels.of(node.meta["val"])
+            node.meta["val"] = quantize(node.meta["val"], to)
         elif node.op == "output":
             leaves = list(node.all_input_nodes)
             for position, source in enumerate(_results(node)):
                 if not isinstance(source, Node) or not _is_float_result(source):
                     continue
-                if source.target is not _DEQUANTIZE:
+                if source.target is not DEQUANTIZE:
                     problems.append(f"output {position} of {method} is computed in float")
                     continue
-                outputs[position] = _levels(source)
+                outputs[position] = _quantization(source)
             for source in leaves:
-                if source.target is _DEQUANTIZE:
+                if source.target is DEQUANTIZE:
                     node.replace_input_with(source, source.args[0])
     if problems:
         raise DelegatecError(
@@ -106,9 +82,9 @@ def _results(output: Node) -> list[Any]:
     return torch.utils._pytree.tree_leaves(output.args[0])
 
 
-def _levels(node: Node) -> Levels:
-    _, scale, zero_point, low, high, dtype = node.args
-    return Levels(scale, zero_point, low, high, dtype)  # type: ignore[arg-type]
+def _quantization(node: Node) -> Quantization:
+    scale, zero_point, low, high, dtype = cast(Any, node.args[1:])
+    return Quantization(dtype, (scale,), zero_point, low, high)
 
 
 def _is_float(node: Node) -> bool:
@@ -117,4 +93,4 @@ def _is_float(node: Node) -> bool:
 
 
 def _is_float_result(node: Node) -> bool:
-    return node.target is _DEQUANTIZE or _is_float(node)
+    return node.target is DEQUANTIZE or _is_float(node)

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
+from delegatec.edge.quantization.operators import quantized
+
 aten = torch.ops.aten
-quantized = torch.ops.quantized_decomposed
 
 _QUANTIZE: Final = frozenset({quantized.quantize_per_tensor.default, quantized.quantize_per_channel.default})
 # Larger results of small operands, such as an expanded weight, stay in the graph.

@@ -15,11 +15,12 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
+from delegatec.edge.quantization.scale import Quantization
 from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
-from delegatec.quantize.boundary import Levels, quantize_boundary
+from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
 from delegatec.quantize.constants import fold_constants, store_levels
 from delegatec.quantize.decompositions import decompose
@@ -39,13 +40,13 @@ class QuantizedModel:
 
     Attributes:
         methods: method -> its program.
-        inputs: method -> input -> its levels, with `Settings.quantize_io`.
-        outputs: method -> position of an output -> its levels.
+        inputs: method -> input -> its quantization, with `Settings.quantize_io`.
+        outputs: method -> position of an output -> its quantization.
     """
 
     methods: dict[str, ExportedProgram] = field(default_factory=dict)
-    inputs: dict[str, dict[str, Levels]] = field(default_factory=dict)
-    outputs: dict[str, dict[int, Levels]] = field(default_factory=dict)
+    inputs: dict[str, dict[str, Quantization]] = field(default_factory=dict)
+    outputs: dict[str, dict[int, Quantization]] = field(default_factory=dict)
 
 
 def quantize_model(
@@ -76,8 +77,8 @@ def quantize_model(
     )
     tensors = SharedTensors(state)
     made: dict[str, ExportedProgram] = {}
-    inputs: dict[str, dict[str, Levels]] = {}
-    outputs: dict[str, dict[int, Levels]] = {}
+    inputs: dict[str, dict[str, Quantization]] = {}
+    outputs: dict[str, dict[int, Quantization]] = {}
     for method, graph in graphs:
         program = methods[method]
         example = _example(program)
@@ -195,11 +196,12 @@ def _example(program: ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]
     return tuple(arguments), dict(keywords)
 
 
-def _quantized_example(program: ExportedProgram, levels: Mapping[str, Levels]) -> tuple[Any, Any]:
+def _quantized_example(program: ExportedProgram, inputs: Mapping[str, Quantization]) -> tuple[Any, Any]:
     leaves, spec = pytree.tree_flatten(_example(program))
     names = [*MethodInputs.of(program).values]
     quantized = [
-        levels[name].of(leaf) if name in levels else leaf for name, leaf in zip(names, leaves, strict=True)
+        quantize(leaf, inputs[name]) if name in inputs else leaf
+        for name, leaf in zip(names, leaves, strict=True)
     ]
     arguments, keywords = pytree.tree_unflatten(quantized, spec)
     return arguments, keywords

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.quantization.scale import Quantization
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.quantize.boundary import Levels
+from delegatec.quantize.boundary import quantize
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.samples import Samples
 from delegatec.quantize.settings import Settings
@@ -108,11 +109,11 @@ def test_levels_at_the_boundary() -> None:
     model = quantized(Network(), (_SAMPLES[0],), settings, [((x,), {}) for x in _SAMPLES])
     (program,) = model.methods.values()
     levels = model.inputs["forward"]["x"]
-    assert isinstance(levels, Levels) and levels.dtype is torch.int8 and -128 < levels.zero_point < 127
+    assert isinstance(levels, Quantization) and levels.dtype is torch.int8 and -128 < levels.zero_point < 127
     output = model.outputs["forward"][0]
     inside = quantized(Network(), (_SAMPLES[0],), Settings(), [((x,), {}) for x in _SAMPLES])
     with torch.no_grad():
-        found = program.module(check_guards=False)(levels.of(_SAMPLES[1]))
+        found = program.module(check_guards=False)(quantize(_SAMPLES[1], levels))
         expected = inside.methods["forward"].module(check_guards=False)(_SAMPLES[1])
     assert found.dtype is torch.int8 and found.unique().numel() > 4
     assert torch.equal((found.to(torch.float32) - output.zero_point) * output.scale, expected)

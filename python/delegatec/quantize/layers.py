@@ -18,6 +18,7 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import Diagnostic
+from delegatec.edge.quantization.operators import quantized
 from delegatec.quantize.constants import (
     delete_unused_tensors,
     fold_constants,
@@ -31,7 +32,6 @@ from delegatec.quantize.norms import fold_batch_norms
 from delegatec.quantize.settings import Settings
 
 aten = torch.ops.aten
-quantized = torch.ops.quantized_decomposed
 torchao = torch.ops.torchao
 
 _KEYS: Final = ("stack_trace", "nn_module_stack")

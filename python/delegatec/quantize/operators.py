@@ -12,9 +12,6 @@ from typing import Final
 import torch
 from torch._ops import OpOverload
 
-# Registers torch.ops.quantized_decomposed.
-import torch.ao.quantization.fx._decomposed  # isort: skip
-
 aten = torch.ops.aten
 
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 
 from typing import Final
 
-import torch
 from torch.fx import GraphModule, Node
 
-quantized = torch.ops.quantized_decomposed
+from delegatec.edge.quantization.operators import DEQUANTIZING, QUANTIZING
 
 _KEYS: Final = ("stack_trace", "nn_module_stack")
-_QUANTIZE: Final = frozenset({quantized.quantize_per_tensor.default, quantized.quantize_per_channel.default})
-_DEQUANTIZE: Final = frozenset(
-    {quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default}
-)
 
 
 def port_metadata(model: GraphModule) -> None:
     """Copies metadata to a dequantization from its user, and to a quantization from its operand, in place."""
     for node in reversed(model.graph.nodes):
-        if node.target in _DEQUANTIZE or (node.target in _QUANTIZE and node.args[0].op == "placeholder"):
+        if node.target in DEQUANTIZING or (node.target in QUANTIZING and node.args[0].op == "placeholder"):
             _copy(next(iter(node.users)), node)
     for node in model.graph.nodes:
-        is_last = node.target in _DEQUANTIZE and next(iter(node.users)).op == "output"
-        if is_last or (node.target in _QUANTIZE and node.args[0].op != "placeholder"):
+        is_last = node.target in DEQUANTIZING and next(iter(node.users)).op == "output"
+        if is_last or (node.target in QUANTIZING and node.args[0].op != "placeholder"):
             _copy(node.args[0], node)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels of quantized inputs and outputs in the JSON of a program's signature."""
+"""Scales of quantized inputs and outputs in the JSON of a program's signature."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from delegatec.quantize.boundary import Levels
+from delegatec.edge.quantization.scale import Quantization
 from delegatec.quantize.flow import QuantizedModel
 
 
@@ -24,10 +24,10 @@ def add_levels(signature: str, model: QuantizedModel) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def _json(levels: Levels) -> dict[str, Any]:
+def _json(to: Quantization) -> dict[str, Any]:
     return {
-        "scale": levels.scale,
-        "zero_point": levels.zero_point,
-        "min": levels.low,
-        "max": levels.high,
+        "scale": to.scale,
+        "zero_point": to.zero_point,
+        "min": to.low,
+        "max": to.high,
     }

@@ -16,6 +16,7 @@ from delegatec.edge.state import written_state
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Method, Model
+from delegatec.quantize.boundary import quantize
 from delegatec.quantize.flow import QuantizedModel, quantize_model
 from delegatec.quantize.inputs import Sample
 from delegatec.quantize.settings import Settings
@@ -107,7 +108,7 @@ def test_caches_of_equal_values(name: str, tmp_path: Path) -> None:
     for step, ((x, at), _) in enumerate(_STEPS):
         with torch.no_grad():
             exact, *counts = module(x, at)
-            found, *counted = run(levels.of(x) if levels else x, at)
+            found, *counted = run(quantize(x, levels) if levels else x, at)
         if levels:
             scale = model.outputs["forward"][0]
             found = (found.to(torch.float32) - scale.zero_point) * scale.scale

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import short_name
+from delegatec.edge.quantization.operators import DEQUANTIZING, QUANTIZATIONS, operands_of
 from delegatec.edge.source import location_of
 from delegatec.report.methods import Location, QuantizedValue
-
-_SCALES: Final = ("scale", "scales")
-_ZERO_POINTS: Final = ("zero_point", "zero_points")
-_DTYPES: Final = ("dtype", "input_dtype", "output_dtype")
 
 
 def quantized_values(exported: ExportedProgram) -> tuple[QuantizedValue, ...]:
@@ -45,23 +42,17 @@ def _of_node(
     node: Node, weights: Mapping[str, str], constants: Mapping[str, object]
 ) -> Iterator[QuantizedValue]:
     """Yields the value that a node quantizes, or the weight that it dequantizes."""
-    name = getattr(node.target, "__name__", "")
-    if node.op != "call_function" or not name.startswith(("quantize_", "dequantize_")):
+    if node.target not in QUANTIZATIONS:
         return
-    bound = bind(node)
-    value = next(iter(bound.values()))
-    if not isinstance(value, Node):
-        return
-    weight = weights.get(value.name)
-    if name.startswith("dequantize_") and weight is None:
+    operands = operands_of(node)
+    weight = weights.get(operands.x.name)
+    if node.target in DEQUANTIZING and weight is None:
         return  # of an activation, which another node has quantized
-    scales = _numbers(constants, _first(bound, _SCALES))
-    zeros = _numbers(constants, _first(bound, _ZERO_POINTS))
-    dtype = next((bound[key] for key in _DTYPES if isinstance(bound.get(key), torch.dtype)), None)
+    scales, zeros = (_numbers(constants, each) for each in (operands.scale, operands.zero_point))
     yield QuantizedValue(
-        name=weight or value.name,
+        name=weight or operands.x.name,
         kind="weight" if weight else "activation",
-        dtype=str(dtype).removeprefix("torch.") if dtype else "",
+        dtype=short_name(operands.dtype),
         scales=_range(scales),
         zero_points=tuple(int(each) for each in _range(zeros)),
         groups=len(scales) if scales is not None else 0,
@@ -72,10 +63,6 @@ def _of_node(
 def _line(node: Node) -> Location | None:
     found = location_of(node.meta.get("stack_trace"))
     return Location(found.file, found.line, found.function, found.text) if found else None
-
-
-def _first(bound: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((bound[name] for name in names if name in bound), None)
 
 
 def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:

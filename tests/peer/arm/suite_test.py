@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the peer's Arm suite has the recorded outcomes, and the page those of the record."""
+"""A sample of the peer's Arm suite has the recorded outcomes, and the page of Arm those of the record."""
 
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,10 +12,10 @@ from tests.peer.arm.campaign import Selection, run_case
 from tests.peer.arm.collection import ArmCase, arm_modules
 from tests.peer.arm.main import executor
 from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT, as_it_should_be, wanted
-from tests.peer.arm.page import render
+from tests.peer.arm.page import DOCS, SECTION, render, summary
 from tests.peer.arm.record import OTHERS, SAMPLE, Recorded, compare, merged, read, record, updated
+from tests.records.records import section
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "arm_suite.md"
 HELP: Final = "run `bazel run //tests/peer/arm:campaign` and `:page`, and check the changes"
 _KINDS: Final = ("FP", "INT", "refused")
 # One case of each kind in one module of this number: half a minute.
@@ -27,8 +26,14 @@ def _sample() -> list[str]:
     return [module for module in arm_modules() if zlib.crc32(module.encode()) % _MODULES == 0]
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render(read()), HELP
+def test_the_summary_is_up_to_date() -> None:
+    assert section(DOCS, SECTION) == summary(read()), HELP
+
+
+def test_the_page_has_every_module() -> None:
+    page = render(read())
+    for module in read().counts:
+        assert page.count(f"\n| `{module.partition('/')[2]}` |") == 1, module
 
 
 def test_every_case_that_is_not_delegated_has_a_reason() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the peer's XNNPACK suite, lowered by both, has the rows of docs/xnnpack_differential.md."""
+"""A sample of the peer's XNNPACK suite, lowered by both, has the rows of recorded.json."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import torch
 
 from tests.oracle.oracle import OracleProgram
 from tests.peer.xnnpack.collection import PeerTest, peer_modules, peer_tests, record
-from tests.peer.xnnpack.page import parse, render, row, same_on_all_hosts
+from tests.peer.xnnpack.page import DOCS, RECORD, SECTION, render, row, same_on_all_hosts, summary
 from tests.peer.xnnpack.rows import BETTER, CLASSES, EQUAL, NEITHER, NO_CASE, OTHER, WORSE, classify
 from tests.peer.xnnpack.sides import FAILS, NONE, OURS, PEER, RIGHT, STOPS, WRONG, Side, difference, side
 from tests.peer.xnnpack.torchvision_models import torchvision_in
+from tests.records.records import read, section, text_of
 
-_PAGE: Final = (Path(__file__).parents[3] / "docs" / "xnnpack_differential.md").read_text(encoding="utf-8")
-_ROWS: Final = parse(_PAGE)
+_ROWS: Final = read(RECORD)["cases"]
 _HELP: Final = "run `bazel run //tests/peer/xnnpack:page`, and check the changes"
 # One test in as many: half a minute.
 _EVERY: Final = 24
@@ -47,15 +47,24 @@ def _sample() -> list[PeerTest]:
 
 
 @pytest.mark.parametrize("test", _sample(), ids=lambda test: test.name)
-def test_the_page_is_up_to_date(test: PeerTest) -> None:
+def test_the_record_is_up_to_date(test: PeerTest) -> None:
     torch.set_num_threads(1)
     for case in [case for case in record(test) if case.name in _ROWS][:2]:
         found = row({compiler: side(case, compiler) for compiler in (PEER, OURS)})
         assert same_on_all_hosts(found) == same_on_all_hosts(_ROWS[case.name]), _HELP
 
 
-def test_the_page_is_as_it_is_rendered() -> None:
-    assert render(_ROWS) == _PAGE
+def test_the_summary_is_up_to_date() -> None:
+    assert section(DOCS, SECTION) == summary(_ROWS), _HELP
+    assert RECORD.read_text(encoding="utf-8") == text_of({"cases": _ROWS})
+
+
+def test_the_page_has_every_row() -> None:
+    _, _, cases = render(_ROWS).partition("## Cases\n")
+    assert [name for name in _ROWS if cases.count(f"\n| {name} |") != 1] == []
+
+
+def test_worse_cases_are_the_known_ones() -> None:
     kinds = Counter(cells[-2] for cells in _ROWS.values())
     assert kinds.keys() <= CLASSES.keys()
     assert {name.partition(" ")[0] for name, cells in _ROWS.items() if cells[-2] == WORSE} == _OPEN

@@ -11,7 +11,6 @@ import torch
 from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.integer.legality import convert_units
-from delegatec.backends.arm.integer.parameters import CALLS
 from delegatec.backends.arm.layout import layout_passes, merge_integer_dimensions
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
@@ -27,6 +26,7 @@ from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, Preproce
 from delegatec.delegation.protocol.mapping import debug_map_of
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import QUANTIZATIONS
 
 CODEC: Final = SettingsCodec(
     "TOSABackend",
@@ -62,7 +62,7 @@ class ArmBackend(TableBackend[Settings]):
         found = super().passes(view, compile_specs)
         layout = layout_passes(view, target)
         if not settings.specification.integer or not any(
-            node.target in CALLS for node in (*view.nodes, *view.body_nodes())
+            node.target in QUANTIZATIONS for node in (*view.nodes, *view.body_nodes())
         ):
             return [*found, *layout]
 

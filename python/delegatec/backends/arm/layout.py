@@ -16,9 +16,9 @@ from delegatec.backends.common.legality import TableTarget
 from delegatec.delegation import PartitionView
 from delegatec.edge.arguments import bind
 from delegatec.edge.channels_last.dimension_rules import along, on_first, pointwise
+from delegatec.edge.channels_last.einsum_rules import einsum
 from delegatec.edge.channels_last.merge_dimensions import merge_dimensions
 from delegatec.edge.channels_last.operation import Operation
-from delegatec.edge.channels_last.role_rules import grouped
 from delegatec.edge.channels_last.rules import RULES, OperationRules, is_pointwise
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
@@ -37,7 +37,7 @@ _RULES: Final[OperationRules] = {
     TOSA.clz.default: pointwise,
     TOSA.shift_left.default: pointwise,
     TOSA.shift_right.default: pointwise,
-    TOSA.matmul.default: grouped("bmk,bkn->bmn", "bmkn", ("x", "y")),
+    TOSA.matmul.default: einsum("bmk,bkn->bmn", "bmkn", ("x", "y")),
 }
 
 

@@ -10,7 +10,6 @@ from torch.fx import Node
 from delegatec.backends.arm.conformance.limits import MOST_DIMENSIONS, MOST_NESTED
 from delegatec.backends.arm.integer.abilities import Abilities
 from delegatec.backends.arm.integer.legality import members, unsupported
-from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE
 from delegatec.backends.arm.integer.units import Unit, crossing, is_float, sources, units_of
 from delegatec.backends.arm.operators.block_scaled import computed_weight
 from delegatec.backends.arm.settings import Settings
@@ -22,6 +21,7 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.control_flow import FORMS, nesting
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZING, QUANTIZING
 
 
 class IntegerLegality(Legality[Settings]):
@@ -117,7 +117,7 @@ class ArmPartitioner(TablePartitioner[Settings]):
     def movable(self, program: EdgeProgram, nodes: Sequence[Node]) -> Collection[int]:
         """See `TablePartitioner.movable`. A dequantization is where its value is used."""
         found = super().movable(program, nodes)
-        return {*found, *(index for index, node in enumerate(nodes) if node.target in DEQUANTIZE)}
+        return {*found, *(index for index, node in enumerate(nodes) if node.target in DEQUANTIZING)}
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
         """See `Partitioner.misplaced`."""
@@ -135,4 +135,4 @@ class ArmPartitioner(TablePartitioner[Settings]):
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """See `TablePartitioner.is_worthwhile`. Other parameters are worth a call, too."""
-        return super().is_worthwhile(nodes) or any(node.target in QUANTIZE for node in nodes)
+        return super().is_worthwhile(nodes) or any(node.target in QUANTIZING for node in nodes)

@@ -12,7 +12,7 @@ from delegatec.backends.arm.backend import TOSA
 from delegatec.backends.arm.testing import compile_module, operators
 from delegatec.backends.common.testing import Call, Compiled, compile_program, floats
 from delegatec.edge import to_edge
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 
 INT = "TOSA-1.0+INT"
 

@@ -15,6 +15,7 @@ from delegatec.backends.arm.backend import TOSA
 from delegatec.backends.arm.blob import Graph, read_blob, write_blob
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
+from delegatec.backends.arm.operators.table import TABLE
 from delegatec.backends.common import testing
 from delegatec.backends.common.record import Record
 from delegatec.backends.common.recording import recorded
@@ -73,7 +74,7 @@ def run_case(
 def recorded_lowerings() -> Iterator[Record]:
     """Records the operators that each row emits, and the rewrites that are applied."""
     write = write_blob
-    with recorded(WITHOUT_INTEGERS) as record:
+    with recorded(TABLE, WITHOUT_INTEGERS) as record:
 
         def written(builder: GraphBuilder) -> list[Part]:
             for part in builder.walk():

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
@@ -20,8 +21,10 @@ from delegatec.edge.control_flow import FORMS
 from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.legalize.engine import Legalizer, is_erased
 from delegatec.edge.legalize.guards import NEEDS_VALUE
-from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
+from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule, preserved
+from delegatec.edge.legalize.templates import is_traced
 from delegatec.edge.passes.eliminate_common import eliminate_common
+from delegatec.edge.passes.remove_identities import UNCONDITIONAL
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
@@ -41,6 +44,13 @@ _DEPENDS_ON_DATA: Final = Refusal(
 )
 
 
+def is_removed(target: object) -> bool:
+    """Whether no program in normal form has calls of an ATen operator, unless a backend preserves it."""
+    if not isinstance(target, OpOverload) or target.namespace != "aten":
+        return False
+    return is_traced(target) or target in UNCONDITIONAL
+
+
 class TableTarget(Generic[SettingsT]):
     """A backend as a target of legalization: a call is legal if it has a row and satisfies its constraints.
 
@@ -48,11 +58,17 @@ class TableTarget(Generic[SettingsT]):
         table: the rows.
         rewrites: rules for illegal calls.
         settings: the user's settings, for the constraints.
+
+    Raises:
+        ValueError: the normal form removes the operator of a row, which is neither preserved nor private.
     """
 
     full: Final = True
 
     def __init__(self, table: OperatorTable[Any, SettingsT], rewrites: Rewrites, settings: SettingsT) -> None:
+        reachable = table.preserved() | preserved(rewrites) | table.private
+        if removed := [str(each) for each in table.rows if is_removed(each) and each not in reachable]:
+            raise ValueError(f"the normal form removes the operators of rows: {', '.join(removed)}")
         self.table = table
         self.rewrites = rewrites
         self.settings = settings

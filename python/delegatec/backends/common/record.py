@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from delegatec.edge.legalize.rule import Rewrite, Rewrites
@@ -20,10 +20,12 @@ class Record:
     Attributes:
         rows: overload of each row -> names of the format's operations that it emitted.
         rewrites: name of each rewrite, see `named` -> the operators that it emitted.
+        untested: rows and rewrites of the table that emitted nothing, as texts.
     """
 
     rows: Entries
     rewrites: Entries
+    untested: set[str] = field(default_factory=set)
 
     @staticmethod
     def read(path: Path) -> Record:
@@ -32,11 +34,16 @@ class Record:
         rows, rewrites = (
             {key: set(names) for key, names in contents[part].items()} for part in ("rows", "rewrites")
         )
-        return Record(rows, rewrites)
+        return Record(rows, rewrites, set(contents["untested"]))
 
     def text(self) -> str:
         """Returns the contents of a file: one line for each row and rewrite, sorted."""
-        parts = (f'"{name}": {_lines(entries)}' for name, entries in vars(self).items())
+        untested = [f"\n  {json.dumps(each)}" for each in sorted(self.untested)]
+        parts = (
+            f'"rows": {_lines(self.rows)}',
+            f'"rewrites": {_lines(self.rewrites)}',
+            '"untested": [' + ",".join(untested) + "\n" * bool(untested) + "]",
+        )
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def beyond(self, other: Record) -> list[str]:

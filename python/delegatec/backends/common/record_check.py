@@ -65,6 +65,10 @@ class RecordCheck:
             else:
                 stale = self._recorded.beyond(found)
                 assert not stale, f"no test emits these recorded operations: {stale}; {self._help}"
+                new = found.untested - self._recorded.untested
+                assert not new, f"no test reaches: {', '.join(sorted(new))}"
+                reached = self._recorded.untested - found.untested
+                assert not reached, f"recorded as untested: {', '.join(sorted(reached))}; {self._help}"
 
         return lowerings
 

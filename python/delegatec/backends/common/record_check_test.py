@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 @contextmanager
 def recorded_lowerings():
     (FOLDER / "state.txt").write_text("open")
-    yield Record({"a.row": {"A"}}, {})
+    yield Record({"a.row": {"A"}}, {}, {"row of c"})
     (FOLDER / "state.txt").write_text("closed")
 
 _CHECK = RecordCheck(FOLDER, FOLDER / "record.json", recorded_lowerings, "//:r")
@@ -34,16 +34,16 @@ from pathlib import Path
 def test_state():
     assert (Path(__file__).parents[1] / "operators" / "state.txt").read_text() == "{state}"
 """
-_RECORD = '{{"rows": {{"a.row": ["A"]{more}}}, "rewrites": {{}}}}'
+_RECORD = '{{"rows": {{"a.row": ["A"]{more}}}, "rewrites": {{}}, "untested": [{untested}]}}'
 
 
-def _run(pytester: pytest.Pytester, more: str = "") -> pytest.RunResult:
+def _run(pytester: pytest.Pytester, more: str = "", untested: str = '"row of c"') -> pytest.RunResult:
     """Runs a test of a table of operators, and another one after it."""
     for folder in ("operators", "others"):
         (pytester.path / folder).mkdir()
         (pytester.path / folder / "__init__.py").touch()
     (pytester.path / "operators" / "conftest.py").write_text(_CONFTEST)
-    (pytester.path / "operators" / "record.json").write_text(_RECORD.format(more=more))
+    (pytester.path / "operators" / "record.json").write_text(_RECORD.format(more=more, untested=untested))
     (pytester.path / "operators" / "first_test.py").write_text(_TEST.format(state="open"))
     (pytester.path / "others" / "second_test.py").write_text(_TEST.format(state="closed"))
     return pytester.runpytest_inprocess(
@@ -59,3 +59,18 @@ def test_an_operation_that_no_test_emits_is_an_error(pytester: pytest.Pytester) 
     result = _run(pytester, ', "b.row": ["B"]')
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*no test emits these recorded operations: *b.row -> B*bazel run //:r*"])
+
+
+@pytest.mark.parametrize(
+    ("untested", "message"),
+    [
+        ("", "*no test reaches: row of c*"),
+        ('"row of b", "row of c"', "*recorded as untested: row of b; *//:r*"),
+    ],
+)
+def test_rows_that_no_test_reaches_are_recorded(
+    pytester: pytest.Pytester, untested: str, message: str
+) -> None:
+    result = _run(pytester, untested=untested)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines([message])

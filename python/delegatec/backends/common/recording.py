@@ -21,10 +21,11 @@ from delegatec.edge.symbols import is_number
 
 
 @contextmanager
-def recorded(rewrites: Rewrites) -> Iterator[Record]:
+def recorded(table: OperatorTable[Any, Any], rewrites: Rewrites) -> Iterator[Record]:
     """Records rows, without operations so far, and rewrites of private programs.
 
     Args:
+        table: of the backend.
         rewrites: of the backend.
     """
     record = Record(defaultdict(set), defaultdict(set))
@@ -63,3 +64,5 @@ def recorded(rewrites: Rewrites) -> Iterator[Record]:
         patch.object(TableTarget, "legalize", recording_legalize),
     ):
         yield record
+    record.untested.update(f"row of {name}" for name in {*map(str, table.rows)} - record.rows.keys())
+    record.untested.update(f"rewrite of {name}" for name in {*names.values()} - record.rewrites.keys())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from torch._ops import HigherOrderOperator, OpOverload
@@ -42,28 +42,35 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
     Args:
         families: title -> rows, in the order of the documentation.
         universal: constraints of all rows; they depend on dtypes and shapes of operands and results alone.
+        private: ATen operators that are not in normal form: only passes and rewrites of private programs make
+            calls of them.
 
     Attributes:
         families: as given.
         universal: as given.
+        private: as given.
         rows: overload -> its row.
 
     Raises:
-        ValueError: two rows have the same overload.
+        ValueError: two rows have the same overload; a private operator has no row.
     """
 
     def __init__(
         self,
         families: Mapping[str, Sequence[OperatorRow[BuilderT, SettingsT]]],
         universal: Sequence[Constraint[SettingsT]],
+        private: Collection[OpOverload] = (),
     ) -> None:
         self.families = families
         self.universal = universal
+        self.private = frozenset(private)
         self.rows: dict[Any, OperatorRow[BuilderT, SettingsT]] = {}
         for row in itertools.chain.from_iterable(families.values()):
             if row.target in self.rows:
                 raise ValueError(f"{row.target} has two rows")
             self.rows[row.target] = row
+        if missing := self.private - self.rows.keys():
+            raise ValueError(f"no rows: {', '.join(sorted(map(str, missing)))}")
 
     def refusal(self, node: Node, settings: SettingsT, facts: Facts) -> Refusal | None:
         """Returns the first violated constraint of its row; None if the node can be lowered unchanged."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
@@ -19,6 +20,7 @@ from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_at_most, result_dtypes
+from delegatec.edge.legalize.rule import Rewrite
 
 aten = torch.ops.aten
 
@@ -130,6 +132,23 @@ def test_an_overload_with_two_rows_is_an_error() -> None:
     row = TABLE.rows[aten.exp.default]
     with pytest.raises(ValueError, match=r"aten\.exp\.default has two rows"):
         OperatorTable({"One": (row,), "Other": (row,)}, [])
+
+
+@pytest.mark.parametrize("target", [aten.all.dim, aten._unsafe_view.default, aten.clone.default])
+def test_a_row_of_an_operator_that_the_normal_form_removes_is_an_error(target: OpOverload) -> None:
+    rewrites = {target: (Rewrite(target, lambda _builder, _node: None, preserved=True),)}
+    kept = OperatorTable[Lowered, bool]({"Rows": (Row(target, lower, preserved=True),)}, [])
+    private = OperatorTable[Lowered, bool]({"Rows": (Row(target, lower),)}, [], private=[target])
+    unreachable = OperatorTable[Lowered, bool]({"Rows": (Row(target, lower),)}, [])
+    for table, others in ((kept, {}), (private, {}), (unreachable, rewrites)):
+        TableTarget(table, others, False)
+    with pytest.raises(ValueError, match=f"removes the operators of rows: {target}"):
+        TableTarget(unreachable, {}, False)
+
+
+def test_a_private_operator_without_a_row_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"no rows: aten\.cos\.default"):
+        OperatorTable({}, [], private=[aten.cos.default])
 
 
 def test_dtypes_in_a_sentence() -> None:

@@ -19,6 +19,7 @@ from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.building.draft import Draft
 from delegatec.backends.mps.operands import OPERATION_NAMES
+from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.unspecified import Unspecified
 from delegatec.delegation import Part
@@ -36,7 +37,7 @@ def compile_program(program: EdgeProgram, precision: str = "fp32", **options: st
 def recorded_lowerings() -> Iterator[Record]:
     """Records the operations that each row emits, and the rewrites that are applied."""
     write = Draft.blob
-    with recorded(REWRITES) as record:
+    with recorded(TABLE, REWRITES) as record:
 
         def blob(draft: Draft) -> list[Part]:
             for operation in draft.operations:

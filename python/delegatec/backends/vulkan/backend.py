@@ -14,13 +14,14 @@ from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
 from delegatec.backends.vulkan.dtypes import NUMBERS
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
-from delegatec.backends.vulkan.fusion.levels import cancel_conversions, sign_levels
+from delegatec.backends.vulkan.fusion.levels import cancel_conversions
 from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
 from delegatec.backends.vulkan.fusion.state import place_state
 from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
 from delegatec.backends.vulkan.memory.representation import MOST_TEXTURE_DIMENSIONS, Representation
+from delegatec.backends.vulkan.operators.quantized.conversion import is_shifted
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE, demands_with
 from delegatec.backends.vulkan.partitioner import VulkanPartitioner
@@ -30,6 +31,8 @@ from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, Preproce
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.recover_rms_norm import recover_rms_norm
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE
+from delegatec.edge.quantization.signed import sign_activations
 
 _TEXTURES: Final = (Representation.WIDTH, Representation.CHANNELS, Representation.HEIGHT)
 _QUANTIZED: Final = tuple(each for each in Representation if each.is_quantized)
@@ -81,5 +84,9 @@ def _prepare(settings: Settings) -> Sequence[Pass]:
     return [place_state, recover_rms_norm, *precision_passes(settings)]
 
 
-_FUSION: Final = (sign_levels, fuse_layers, fuse_weights, fuse_rotary)
+def _sign_activations(program: EdgeProgram) -> bool:
+    return sign_activations(program, lambda each: each.target is DEQUANTIZE or is_shifted(each))
+
+
+_FUSION: Final = (_sign_activations, fuse_layers, fuse_weights, fuse_rotary)
 VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, _prepare, _FUSION)

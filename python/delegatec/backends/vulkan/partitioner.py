@@ -14,14 +14,14 @@ from delegatec.backends.common.legality import Legality, Prepare, TableTarget
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import LEVELS
-from delegatec.backends.vulkan.fusion.layers import layer_of, unsupported
+from delegatec.backends.vulkan.fusion.layers import fused_of, unsupported
 from delegatec.backends.vulkan.fusion.weights import is_pointwise
 from delegatec.backends.vulkan.operators.rules import MOST_RANK
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.analysis.quantized import Constant, QuantizedConstant, quantized_constant
 from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
 from delegatec.edge.symbols import size_nodes
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
@@ -63,9 +63,9 @@ class VulkanLegality(Legality[Settings]):
         weight = _weight_of(node, self._constant)
         if weight is None:
             return super().rejection(program, node)
-        if is_pointwise(node) and weight.tensor.dtype == torch.int8:
+        if is_pointwise(node) and weight.dtype == torch.int8:
             return None  # a product with a matrix
-        layer = layer_of(node, self._constant)
+        layer = fused_of(node, self._constant)
         reason = "and float activations" if layer is None else unsupported(layer)
         if reason is None:
             return None
@@ -100,7 +100,7 @@ class VulkanPartitioner(TablePartitioner[Settings]):
             elif _is_quantized(node) and any(user not in members for user in node.users):
                 found.append(_rejection(node, "an output"))
             elif _weight_of(node, constant) is not None:
-                layer = layer_of(node, constant)
+                layer = fused_of(node, constant)
                 needed = [bind(node)["weight"]] if layer is None or unsupported(layer) else layer.members()
                 if not members.issuperset(needed):
                     found.append(Rejection(node, "boundary", f"its operands are quantized elsewhere. {_DOC}"))

@@ -21,6 +21,7 @@ from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.memory.sharing import share_memory
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
+from delegatec.backends.vulkan.operators.table import TABLE
 
 _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (1e-2, 2e-3)}
 
@@ -113,7 +114,7 @@ def run_sizes(
 def recorded_lowerings() -> Iterator[Record]:
     """Records the operators that each row emits, and the rewrites that are applied."""
     built = share_memory
-    with recorded(REWRITES) as record:
+    with recorded(TABLE, REWRITES) as record:
         builders: list[GraphBuilder] = []
         create = GraphBuilder.__init__
 

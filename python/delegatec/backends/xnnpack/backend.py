@@ -28,13 +28,16 @@ from delegatec.backends.xnnpack.quantized.earlier import (
 )
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.products import recover_linear
-from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, order_images, round_rows
-from delegatec.backends.xnnpack.quantized.signs import sign_levels
+from delegatec.backends.xnnpack.quantized.rounding import order_images, round_rows
+from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.transposed import linear_of_transposed
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DYNAMIC
+from delegatec.edge.quantization.signed import sign_activations
 
 
 class XnnpackBackend(TableBackend[Settings]):
@@ -69,9 +72,14 @@ class XnnpackBackend(TableBackend[Settings]):
         return XnnpackReferenceExecutor(read_blob(blob))
 
 
+def _sign_activations(program: EdgeProgram) -> bool:
+    """Weights have a scale for each channel with activations of int8 only."""
+    return sign_activations(program, lambda each: scale_of(each) is not None)
+
+
 _QUANTIZATION: Final = (
     limit_levels,
-    sign_levels,
+    _sign_activations,
     quantize_before_moves,
     snap_bounds,
     remove_repeated,

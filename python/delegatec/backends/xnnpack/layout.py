@@ -18,27 +18,27 @@ from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.grids import MOVES
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.delegation import PartitionView
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.channels_last.dimension_rules import along, pointwise
-from delegatec.edge.channels_last.groups import Grouped, Role
+from delegatec.edge.channels_last.einsum_rules import POOL
+from delegatec.edge.channels_last.labeled_op import Axis, LabeledOp
 from delegatec.edge.channels_last.operation import Operation
-from delegatec.edge.channels_last.role_rules import POOL
 from delegatec.edge.channels_last.rules import RULES, OperationRules
 from delegatec.edge.channels_last.storage import Storage, Stored
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 aten = torch.ops.aten
 
 
-class _Rows(Grouped):
+class _Rows(LabeledOp):
     """A call on the last dimension, "c"; others, "m", have any order."""
 
     def __init__(self, node: Node, x: Node, free: str) -> None:
         rank = len(shape_of(x))
-        roles = [Role("m", tuple(range(rank - 1))), Role("c", (rank - 1,))]
-        super().__init__(node, [x], [roles, roles], free)
+        axes = [Axis("m", tuple(range(rank - 1))), Axis("c", (rank - 1,))]
+        super().__init__(node, [x], [axes, axes], free)
 
 
 class _Softmax(_Rows):

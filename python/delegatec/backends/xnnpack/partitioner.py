@@ -16,8 +16,8 @@ from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_byte
 from delegatec.backends.xnnpack.operators.rules import MOST_RANK
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
 from delegatec.backends.xnnpack.quantized.products import Product, products
-from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
+from delegatec.backends.xnnpack.quantized.rounding import Rounding, roundings
+from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Rejection
@@ -29,6 +29,7 @@ from delegatec.edge.passes.separate_batches import separate_batches
 from delegatec.edge.passes.separate_rows import separate_rows
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, DYNAMIC, QUANTIZE
 
 _HELP = (
     "quantize the layers' weights without zero points: to int8 with a scale per output channel, or to "

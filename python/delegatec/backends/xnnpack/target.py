@@ -13,9 +13,9 @@ from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes
 from delegatec.backends.xnnpack.operators.rewrites.integers import is_mixed
 from delegatec.backends.xnnpack.operators.rules import SHAPES
-from delegatec.backends.xnnpack.quantized.scales import QUANTIZE
 from delegatec.backends.xnnpack.quantized.weights import CALLS
 from delegatec.edge.legalize.rule import Refusal, first_broken
+from delegatec.edge.quantization.operators import QUANTIZE
 
 aten = torch.ops.aten
 

@@ -18,6 +18,7 @@ from delegatec.backends.xnnpack.backend import XNNPACK
 from delegatec.backends.xnnpack.building.draft import Draft
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
+from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.delegation import Part
 
 
@@ -33,7 +34,7 @@ def compile_module(
 def recorded_lowerings() -> Iterator[Record]:
     """Records the operations that each row emits, and the rewrites that are applied."""
     write = Draft.blob
-    with recorded(REWRITES) as record:
+    with recorded(TABLE, REWRITES) as record:
 
         def blob(draft: Draft) -> list[Part]:
             for step in draft.steps:

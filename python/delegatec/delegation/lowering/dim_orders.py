@@ -28,6 +28,7 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.builder import Builder
 from delegatec.edge.dim_orders import DimOrder, inverse
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -36,8 +37,8 @@ aten = torch.ops.aten
 _CONVERSIONS: Final = frozenset(
     {
         aten._to_copy.default,
-        torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-        torch.ops.quantized_decomposed.quantize_per_tensor.default,
+        DEQUANTIZE,
+        QUANTIZE,
     }
 )
 

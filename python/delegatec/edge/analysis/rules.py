@@ -9,16 +9,12 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-# Registers torch.ops.quantized_decomposed.
-import torch
-import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
 from delegatec.edge.analysis.interval import FORMATS, UNKNOWN, Interval, union
 from delegatec.edge.analysis.transparent import ORDERED, elements_of, overloads
 from delegatec.edge.arguments import bind, dtype_of
-
-quantized = torch.ops.quantized_decomposed
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 Rule = Callable[..., Interval]
 """A node, and the interval of each operand (None for an absent one) -> that of the exact results."""
@@ -156,8 +152,8 @@ _RULES: Final[Mapping[Any, tuple[tuple[str, ...], Rule]]] = {
     **_rows("exp", _constantly(0, math.inf)),
     **_rows("gelu", _from(-0.1701), "self"),
     **_rows("hardswish", _from(-0.375), "self"),
-    quantized.quantize_per_tensor.default: (("input",), _levels),
-    quantized.dequantize_per_tensor.default: (("input",), _dequantized),
+    QUANTIZE: (("input",), _levels),
+    DEQUANTIZE: (("input",), _dequantized),
     **_rows("ceil", _rounding(math.ceil), "self"),
     **_rows("floor", _rounding(math.floor), "self"),
     **_rows("round", _rounding(round), "self"),

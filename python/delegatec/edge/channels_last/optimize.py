@@ -12,11 +12,11 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, operand_nodes, positive, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.channels_last.numbers import Numbers
+from delegatec.edge.channels_last.layout_assignment import LayoutAssignment
 from delegatec.edge.channels_last.operation import Fixed, Operation
-from delegatec.edge.channels_last.problem import Problem
 from delegatec.edge.channels_last.rules import RULES, OperationRules, operation_of
 from delegatec.edge.channels_last.storage import Storage, Stored
+from delegatec.edge.channels_last.symbolic_sizes import SymbolicSizes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_dynamic
 
@@ -43,27 +43,27 @@ def optimize_layout(
     graph = program.graph
     if not graph.find_nodes(op="call_function", target=aten.permute.default):
         return False
-    numbers = Numbers(program) if _is_dynamic(program) else None
-    if numbers is not None and not numbers.encode():
+    sizes = SymbolicSizes(program) if _is_dynamic(program) else None
+    if sizes is not None and not sizes.encode():
         return False
     is_changed = _split_by_slices(Builder(program))
     operations = {node: operation_of(node, rules) for node in graph.nodes}
     for _ in range(_MOST_ATTEMPTS):
         attempt = _Attempt(program, operations)
-        if numbers is not None:
-            numbers.decode()
+        if sizes is not None:
+            sizes.decode()
         illegal = attempt.illegal(is_legal) if is_legal is not None else set()
         if not illegal:
             is_changed |= attempt.is_changed
             break
         attempt.undo()
-        if numbers is not None:
-            numbers.encode()
+        if sizes is not None:
+            sizes.encode()
         if any(isinstance(operations[node], Fixed) for node in illegal):
             break
         operations.update({node: Fixed(node, operand_nodes(node)) for node in illegal})
-    if numbers is not None:
-        numbers.decode()
+    if sizes is not None:
+        sizes.decode()
     graph.eliminate_dead_code()
     program.erase_unused_placeholders()
     return is_changed
@@ -83,13 +83,13 @@ class _Attempt:
         self._before = {node: (node.args, node.kwargs) for node in operations}
         self._made: dict[Node, Node] = {}  # new node -> the call that it was emitted for
         free = _free(self._storage, operations)
-        problem = Problem(program.graph, operations, free.__contains__)
-        problem.solve()
+        assignment = LayoutAssignment(program.graph, operations, free.__contains__)
+        assignment.solve()
         values: dict[Node, Stored] = {}
         for node, operation in operations.items():
             self._storage.builder.at(node)
             before = node.prev
-            values[node] = operation.emit(self._storage, values, problem.labels[node])
+            values[node] = operation.emit(self._storage, values, assignment.configs[node])
             made = node.prev
             while made is not before and node.op != "placeholder":
                 self._made[made] = node

@@ -23,10 +23,16 @@ from delegatec.edge.channels_last.dimension_rules import (
     repeat,
     select,
 )
+from delegatec.edge.channels_last.einsum_rules import (
+    POOL,
+    convolution,
+    einsum,
+    linear,
+    transposed_convolution,
+)
 from delegatec.edge.channels_last.moves import Permute, View
 from delegatec.edge.channels_last.operation import Fixed, Operation, OperationRule
 from delegatec.edge.channels_last.operators import NHWC
-from delegatec.edge.channels_last.role_rules import POOL, convolution, grouped, linear, transposed_convolution
 
 aten = torch.ops.aten
 
@@ -97,9 +103,9 @@ RULES: Final[OperationRules] = {
     aten.expand.default: expand,
     aten.repeat.default: repeat,
     aten.cat.default: cat,
-    aten.addmm.default: grouped("n,mk,kn->mn", "mkn", ("self", "mat1", "mat2")),
-    aten.mm.default: grouped("mk,kn->mn", "mkn", ("self", "mat2")),
-    aten.bmm.default: grouped("bmk,bkn->bmn", "bmkn", ("self", "mat2")),
+    aten.addmm.default: einsum("n,mk,kn->mn", "mkn", ("self", "mat1", "mat2")),
+    aten.mm.default: einsum("mk,kn->mn", "mkn", ("self", "mat2")),
+    aten.bmm.default: einsum("bmk,bkn->bmn", "bmkn", ("self", "mat2")),
     aten.linear.default: linear,
     **dict.fromkeys((NHWC.conv2d.default, NHWC.conv3d.default), convolution),
     NHWC.conv_transpose2d.default: transposed_convolution,

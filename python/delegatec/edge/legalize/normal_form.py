@@ -31,6 +31,7 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.rule_names import rule_name
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative
 
@@ -74,9 +75,17 @@ class _NormalForm:
         target = node.target
         if not isinstance(target, OpOverload) or node in self._kept:
             return None
-        if target in self._preserve and not _is_linear_of_vector(node):
+        if target in self._preserve and not _is_linear_of_vector(node) and not self._is_half(node, facts):
             return None
         return _NOT_NORMAL if target in RULES or is_traced(target) or _is_empty(node) else None
+
+    def _is_half(self, node: Node, facts: Facts) -> bool:
+        """Whether a call dequantizes an activation whose quantization has become arithmetic."""
+        if node.target is not DEQUANTIZE_BLOCKS:
+            return False
+        x = node.all_input_nodes[0]
+        is_whole = x.op == "placeholder" or x.target in self._preserve
+        return not is_whole and not _follows_from_constants(x, facts)
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""
@@ -90,6 +99,18 @@ class _NormalForm:
 
     def _compute(self, builder: Builder, node: Node) -> Any:
         return computed(builder, node, self._templates, RULES)
+
+
+def _follows_from_constants(node: Node, facts: Facts) -> bool:
+    pending, seen = [node], {node}
+    while pending:
+        each = pending.pop()
+        if each.op == "placeholder" and facts.constant(each) is None:
+            return False
+        new = [operand for operand in each.all_input_nodes if operand not in seen]
+        seen.update(new)
+        pending += new
+    return True
 
 
 def _is_linear_of_vector(node: Node) -> bool:

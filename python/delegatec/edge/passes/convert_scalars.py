@@ -38,7 +38,7 @@ def convert_scalars(program: EdgeProgram) -> bool:
 
 def _convert(b: Builder, node: Node) -> Node | None:
     operands = operand_nodes(node)
-    pair = [each for each in node.args[-2:] if each in operands]
+    pair = [each for each in operands if each in node.args[-2:]]
     if len(pair) < 2 or dtype_of(pair[0]) == dtype_of(pair[1]):
         return None
     scalar, other = sorted(pair, key=lambda each: len(shape_of(each)))

@@ -13,6 +13,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.substitution import substitute
 
 aten = torch.ops.aten
@@ -52,7 +53,7 @@ def eliminate_common(program: EdgeProgram) -> bool:
         if node.op != "call_function":
             continue
         if isinstance(node.target, OpOverload) and (
-            _NOT_REPEATABLE in node.target.tags or node.target._opname in _DEQUANTIZE
+            _NOT_REPEATABLE in node.target.tags or _dequantizes_activation(node)
         ):
             continue
         args, kwargs = _key(node.args, equal), _key(tuple(sorted(node.kwargs.items())), equal)
@@ -65,6 +66,11 @@ def eliminate_common(program: EdgeProgram) -> bool:
     if symbols:
         substitute(program, symbols)
     return changed
+
+
+def _dequantizes_activation(node: Node) -> bool:
+    is_weight = node.target is DEQUANTIZE_BLOCKS and node.all_input_nodes[0].op == "placeholder"
+    return node.target._opname in _DEQUANTIZE and not is_weight  # type: ignore[union-attr]
 
 
 def _same_symbols(node: Node, first: Node) -> dict[Any, Any]:

@@ -8,33 +8,21 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any, Final
 
-# Registers torch.ops.quantized_decomposed.
 import torch
-import torch.ao.quantization.fx._decomposed
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.constant_calls import constant_calls, early_calls
 from delegatec.edge.passes.constant_values import ConstantValues
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
-
-quantized = torch.ops.quantized_decomposed
+from delegatec.edge.quantization.operators import QUANTIZING
 
 # Quantized weights are small on purpose: dequantization of more elements than this is not folded.
 _FEW: Final = 64
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 # Libraries of operators that a backend has requested as they are; otherwise they are decomposed before.
 _WHOLE: Final = frozenset({"quantized_decomposed", "delegatec"})
-_QUANTIZE: Final = frozenset(
-    {
-        *(getattr(quantized.quantize_per_tensor, name) for name in ("default", "tensor", "tensor2")),
-        quantized.quantize_per_channel.default,
-        quantized.quantize_per_channel_group.default,
-        AFFINE.quantize_affine.default,
-    }
-)
 
 
 def fold_constants(program: EdgeProgram) -> bool:
@@ -85,9 +73,9 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
 
 def fold_quantized_constants(program: EdgeProgram) -> bool:
     """Replaces quantization of constants, in graphs that simulate quantized weights, by their levels."""
-    if not any(node.target in _QUANTIZE for node in program.graph.nodes):
+    if not any(node.target in QUANTIZING for node in program.graph.nodes):
         return False
-    return _fold(program, constant_calls(program, lambda node: node.target in _QUANTIZE))
+    return _fold(program, constant_calls(program, lambda node: node.target in QUANTIZING))
 
 
 def _is_foldable(node: Node) -> bool:

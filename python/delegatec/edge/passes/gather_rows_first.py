@@ -5,20 +5,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-# Registers torch.ops.quantized_decomposed.
 import torch
-import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from delegatec.edge.affine import AFFINE
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of
 
 aten = torch.ops.aten
-quantized = torch.ops.quantized_decomposed
 
 _BY_ELEMENT: Final = frozenset(
     {aten._to_copy.default, aten.neg.default}
@@ -26,8 +23,6 @@ _BY_ELEMENT: Final = frozenset(
     | {getattr(aten, name).Scalar for name in ("add", "sub", "mul", "div", "rsub", "bitwise_and")}
     | {aten.bitwise_right_shift.Tensor_Scalar}
 )
-# All operands are tables.
-_BY_ROW: Final = frozenset({aten.view.default, quantized.dequantize_per_channel_group.default})
 
 
 def gather_rows_first(program: EdgeProgram) -> bool:
@@ -90,7 +85,7 @@ def _tables_of(node: Node, height: int, fixed: Any) -> list[Node] | None:
         return None
     if node.target in _BY_ELEMENT:
         tables = [operand for operand in node.all_input_nodes if _has_rows(operand, node, height)]
-    elif node.target in _BY_ROW or _is_per_row(node):
+    elif node.target is aten.view.default or _is_per_row(node):  # all operands are tables
         tables = node.all_input_nodes
     else:
         return None
@@ -106,6 +101,5 @@ def _has_rows(operand: Node, node: Node, height: int) -> bool:
 
 
 def _is_per_row(node: Node) -> bool:
-    if node.target is AFFINE.dequantize_affine.default:
-        return bool(bind(node)["block_size"][0] == 1)
-    return node.target is quantized.dequantize_per_channel.default and bind(node)["axis"] == 0
+    """Whether a call dequantizes blocks of one row each."""
+    return node.target is DEQUANTIZE_BLOCKS and bool(operands_of(node).block[0] == 1)

@@ -14,6 +14,7 @@ from delegatec.edge.passes.fold_constants import fold_constants
 from delegatec.edge.passes.gather_rows_first import gather_rows_first
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.printer import print_program
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.testing import assert_computes, edge
 
 quantized = torch.ops.quantized_decomposed
@@ -38,7 +39,7 @@ TABLES: dict[str, Callable[[], Tensor]] = {
     "bits": lambda: (TABLE.view(torch.uint8).bitwise_right_shift(4).float() - 8) * SCALES[:, 1:],
 }
 
-_PRESERVED = [quantized.dequantize_per_channel_group.default, quantized.dequantize_per_channel.default]
+_PRESERVED = [DEQUANTIZE_BLOCKS]
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -35,7 +35,7 @@ def _enumerates(b: Builder, node: Node, x: Node, indices: Any) -> bool:
     sizes = shape_of(x)
     if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape_of(node))):
         return False
-    values = [None if index is None else b.facts.constant(index) for index in indices]
+    values: list[Any] = [None if index is None else b.facts.constant(index) for index in indices]
     # bool, and uint8 of old, are masks
     if any(value is None or value.dtype in (torch.bool, torch.uint8) for value in values):
         return False

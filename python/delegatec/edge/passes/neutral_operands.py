@@ -7,7 +7,7 @@ Masks that mask nothing are such constants: every attention layer tests, selects
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -17,16 +17,23 @@ from torch.fx import Node
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.movement.arrangement import is_movement
-from delegatec.edge.passes.redirect import redirect
+from delegatec.edge.passes.rewrite import rewrite
+from delegatec.edge.patterns.fusion import fusion
+from delegatec.edge.patterns.pattern import ANY, Argument, Call, OneOf, Pattern, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# Whether a node is a constant filled with a number.
+_INVOLUTIONS: Final = (aten.bitwise_not.default, aten.logical_not.default, aten.neg.default)
+_IDEMPOTENT: Final = (aten.abs.default, aten.relu.default)
+_LIMITS: Final = (aten.clamp.default, aten.hardtanh.default)
+_ROUNDINGS: Final = (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
+_ORS: Final = (aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor, aten.logical_or.default)
+_OR_NUMBERS: Final = (aten.bitwise_or.Scalar, aten.bitwise_xor.Scalar)
+_ANDS: Final = (aten.bitwise_and.Tensor, aten.logical_and.default)
+
+# Whether an argument is a number, or a constant filled with it.
 _IsFull = Callable[[Any, float], bool]
-
-
-_OperandOf = Callable[[Node, _IsFull], object]
 
 
 def remove_neutral_operands(program: EdgeProgram) -> bool:
@@ -34,47 +41,41 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
 
     Parameters are not neutral: a weight of ones may be untrained.
     """
-    found = [(node, _OPERANDS[node.target]) for node in program.graph.nodes if node.target in _OPERANDS]
-    if not found:
-        return False
-    builder, is_full = Builder(program), _full_constants(program)
-    expanded: dict[Node, Node] = {}
-    for node, operand_of in found:
-        operand = operand_of(node, is_full)
-        if isinstance(operand, Node) and dtype_of(operand) is dtype_of(node):
-            sizes = list(shape_of(node))
-            expanded[node] = builder.at(node).call(aten.expand.default, operand, sizes, val=node.meta["val"])
-    return redirect(expanded)
+    return rewrite(program, fusion(_neutral(_full_constants(program)), _expanded))
 
 
-def _other_operand(neutral: float, is_commutative: bool = True) -> _OperandOf:
-    """Returns the rule of operators that return one operand if the other is a constant neutral number."""
-
-    def rule(node: Node, is_full: _IsFull) -> object:
-        first, second = node.args
-        if node.kwargs.get("alpha", 1) == 1 and is_full(second, neutral):
-            return first
-        return second if is_commutative and is_full(first, neutral) else None
-
-    return rule
-
-
-def _of_conjunction(node: Node, is_full: _IsFull) -> object:
-    return _other_operand(1)(node, is_full) if dtype_of(node) is torch.bool else None
-
-
-def _of_sum(node: Node, is_full: _IsFull) -> object:
-    """Returns the operand other than zeros, unless users distinguish -0.0 from -0.0 + 0.0, which is 0.0."""
-    if node.kwargs.get("alpha", 1) != 1:
+def _expanded(b: Builder, node: Node, x: Node, **_: object) -> Node | None:
+    if dtype_of(x) is not dtype_of(node):
         return None
-    ignores_sign = not dtype_of(node).is_floating_point or _ignores_sign_of_zero(node)
-    return _other_operand(-0.0)(node, is_full) or (
-        _other_operand(0.0)(node, is_full) if ignores_sign else None
+    return b.call(aten.expand.default, x, list(shape_of(node)), val=node.meta["val"])
+
+
+def _neutral(is_full: _IsFull) -> Pattern:
+    """Returns the pattern of calls that return `x`."""
+
+    def full(number: float) -> Pattern:
+        return ANY.where(lambda value: is_full(value, number))
+
+    x, low, high = Var("x"), Argument("low"), Argument("high")
+    choose = aten.where.self
+    return OneOf(
+        x + full(-0.0),  # -0.0 + 0.0 is 0.0, but -0.0 - 0.0 is -0.0
+        (x + full(0.0)).where(_ignores_sign_of_zero),
+        *(x - full(0.0), x * full(1), x / full(1), x**1),
+        *(Call(_ORS, x, full(0), commutes=True), Call(_OR_NUMBERS, x, full(0))),
+        Call(_ANDS, x, full(1), commutes=True).where(lambda node: dtype_of(node) is torch.bool),
+        *(Call(choose, ANY, x, x), Call(choose, full(1), x, ANY), Call(choose, full(0), ANY, x)),
+        *(Call(each, Call(each, x)) for each in _INVOLUTIONS),
+        *(Call(each, Call(each, ANY).named("x")) for each in _IDEMPOTENT),
+        *(Call(each, Call(each, ANY, low, high).named("x"), low, high) for each in _LIMITS),
+        Call(_ROUNDINGS, Call(_ROUNDINGS, ANY).named("x")),
     )
 
 
 def _ignores_sign_of_zero(node: Node) -> bool:
     """Whether zeros of both signs lead to the same results, through movements."""
+    if not dtype_of(node).is_floating_point:
+        return True
     pending = list(node.users)
     while pending:
         user = pending.pop()
@@ -83,78 +84,6 @@ def _ignores_sign_of_zero(node: Node) -> bool:
         elif user.target not in (aten._softmax.default, aten.exp.default):
             return False
     return True
-
-
-def _of_choice(node: Node, is_full: _IsFull) -> object:
-    """Returns the operand that a constant condition selects, or the only one."""
-    condition, then, otherwise = node.args
-    if then is otherwise or is_full(condition, 1):
-        return then
-    return otherwise if is_full(condition, 0) else None
-
-
-def _of_inverse(node: Node, _: _IsFull) -> object:
-    """Returns the operand of an involution that is applied twice."""
-    before = node.args[0]
-    return before.args[0] if isinstance(before, Node) and before.target is node.target else None
-
-
-def _of_number(neutral: float) -> _OperandOf:
-    """Returns the rule of operators that return the operand other than a number; zeros must have its sign."""
-
-    def rule(node: Node, _: _IsFull) -> object:
-        operand, number, *scale = node.args
-        if isinstance(number, Node) or number != neutral or scale:
-            return None
-        is_same = math.copysign(1, number) == math.copysign(1, neutral)  # type: ignore[arg-type]
-        return operand if is_same or not dtype_of(node).is_floating_point else None
-
-    return rule
-
-
-def _of_repetition(node: Node, _: _IsFull) -> object:
-    """Returns the operand if it is the result of the same call."""
-    before: Any = node.args[0]
-    is_same = before.target is node.target and (before.args[1:], before.kwargs) == (
-        node.args[1:],
-        node.kwargs,
-    )
-    return before if is_same else None
-
-
-def _of_whole_number(node: Node, _: _IsFull) -> object:
-    before: Any = node.args[0]
-    return before if before.target in _ROUNDINGS else None
-
-
-_ROUNDINGS: Final = (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
-
-_OPERANDS: Final[Mapping[Any, _OperandOf]] = {
-    # -0.0 + 0.0 is 0.0, but -0.0 - 0.0 is -0.0
-    aten.add.Scalar: _of_number(-0.0),
-    aten.add.Tensor: _of_sum,
-    aten.bitwise_and.Tensor: _of_conjunction,
-    aten.bitwise_not.default: _of_inverse,
-    aten.bitwise_or.Scalar: _of_number(0),
-    aten.bitwise_or.Tensor: _other_operand(0),
-    aten.bitwise_xor.Scalar: _of_number(0),
-    aten.bitwise_xor.Tensor: _other_operand(0),
-    aten.div.Scalar: _of_number(1),
-    aten.div.Tensor: _other_operand(1, is_commutative=False),
-    aten.logical_and.default: _of_conjunction,
-    aten.logical_not.default: _of_inverse,
-    aten.logical_or.default: _other_operand(0),
-    aten.mul.Scalar: _of_number(1),
-    aten.mul.Tensor: _other_operand(1),
-    aten.neg.default: _of_inverse,
-    aten.pow.Tensor_Scalar: _of_number(1),
-    aten.sub.Scalar: _of_number(0.0),
-    aten.sub.Tensor: _other_operand(0.0, is_commutative=False),
-    aten.where.self: _of_choice,
-    **dict.fromkeys((aten.abs.default, aten.clamp.default, aten.hardtanh.default), _of_repetition),
-    aten.relu.default: _of_repetition,
-    **dict.fromkeys(_ROUNDINGS, _of_whole_number),
-}
 
 
 def _full_constants(program: EdgeProgram) -> _IsFull:
@@ -167,6 +96,8 @@ def _full_constants(program: EdgeProgram) -> _IsFull:
     known: dict[tuple[str, str], bool] = {}
 
     def is_full(value: Any, number: float) -> bool:
+        if isinstance(value, (int, float)):
+            return value == number and math.copysign(1, value) == math.copysign(1, number)
         if not isinstance(value, Node) or value.name not in constants:
             return False
         key = (value.name, repr(number))

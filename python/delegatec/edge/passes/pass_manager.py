@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.rule_names import CURRENT_PASS
 from delegatec.edge.verifier import verify
 
 Pass = Callable[[EdgeProgram], bool]
@@ -45,9 +46,14 @@ def run_pass(program: EdgeProgram, each: Callable[[EdgeProgram], bool | None]) -
     Returns:
         Whether it changed anything.
     """
-    changed = each(program) is not False
+    name = pass_name(each)
+    token = CURRENT_PASS.set(name)
+    try:
+        changed = each(program) is not False
+    finally:
+        CURRENT_PASS.reset(token)
     for observer in _OBSERVERS.get():
-        observer(pass_name(each), program, changed)
+        observer(name, program, changed)
     return changed
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 
+from delegatec.edge.builder import Builder
 from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.passes.pass_manager import observed_passes, run_pass, run_passes, verify_after
 from delegatec.edge.printer import print_program
@@ -47,6 +48,20 @@ def test_runs_until_nothing_changes() -> None:
 def test_passes_that_do_not_converge_are_named() -> None:
     with pytest.raises(AssertionError, match=r"still changes after 32 iterations, by restless$"):
         run_passes(edge(torch.relu, torch.ones(2)), (steady, restless))
+
+
+def test_nodes_that_no_rule_creates_have_the_name_of_the_pass() -> None:
+    def negate(program: EdgeProgram) -> bool:
+        output = program.output_node()
+        (result,) = output.all_input_nodes
+        negated = Builder(program).at(output).call(torch.ops.aten.neg.default, result)
+        output.replace_input_with(result, negated)
+        return True
+
+    program = edge(torch.relu, torch.ones(2))
+    run_pass(program, negate)
+    lines = print_program(program, rules=True).splitlines()
+    assert lines[2].endswith(" by negate") and " by " not in lines[1]
 
 
 def test_an_observer_is_called_after_each_pass() -> None:

@@ -15,15 +15,14 @@ import torch
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
-from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import COND, FORMS, WHILE_LOOP, bodies_of, calls, group, operands
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import QUANTIZE
 
 Parameters = tuple[Any, ...]
 """The arguments of a quantization after its operand."""
 
-_QUANTIZE: Final = quantized.quantize_per_tensor.default
 _SUPPORTED: Final = (COND, WHILE_LOOP)
 
 
@@ -110,7 +109,7 @@ class _Call:
 
     def _replace_operand(self, index: int, wanted: Sequence[Parameters]) -> None:
         operand = operands(self._call)[index]
-        made = [self._builder.at(self._call).call(_QUANTIZE, operand, *each) for each in wanted]
+        made = [self._builder.at(self._call).call(QUANTIZE, operand, *each) for each in wanted]
         for body in self._bodies:
             _receive_quantized(
                 body, index, [(each, node.meta["val"]) for each, node in zip(wanted, made, strict=True)]
@@ -134,7 +133,7 @@ def _read(values: Iterable[Node], also: Node | None = None) -> list[Parameters]:
         for user in value.users:
             if user is also:
                 continue
-            if user.target is not _QUANTIZE or any(isinstance(each, Node) for each in user.args[1:]):
+            if user.target is not QUANTIZE or any(isinstance(each, Node) for each in user.args[1:]):
                 return []
             found[tuple(user.args[1:])] = None
     return list(found)
@@ -143,7 +142,7 @@ def _read(values: Iterable[Node], also: Node | None = None) -> list[Parameters]:
 def _redirect(value: Node, parameters: Parameters, replacement: Node) -> None:
     """Replaces the quantizations of a value with some parameters."""
     for user in list(value.users):
-        if user.target is _QUANTIZE and tuple(user.args[1:]) == parameters:
+        if user.target is QUANTIZE and tuple(user.args[1:]) == parameters:
             user.replace_all_uses_with(replacement)
             user.graph.erase_node(user)
 
@@ -153,7 +152,7 @@ def _return_quantized(body: EdgeProgram, index: int, wanted: Sequence[Parameters
     returned: Any = output.args[0]
     value = returned[index]
     builder = Builder(body).at(output)
-    made = [builder.call(_QUANTIZE, value, *each) for each in wanted]
+    made = [builder.call(QUANTIZE, value, *each) for each in wanted]
     for node in made:
         node.meta.update({key: each for key, each in value.meta.items() if key != "val"})
     output.args = ((*returned[:index], *made, *returned[index + 1 :]),)

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch._higher_order_ops import while_loop
 
 from delegatec.edge import to_edge
-from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.control_flow import COND, WHILE_LOOP, calls
 from delegatec.edge.module import EdgeModule
 from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.passes.quantized_borders import quantize_borders
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import quantized
 from delegatec.edge.verifier import verify
 
 _CALLS: Final = (quantized.quantize_per_tensor.default, quantized.dequantize_per_tensor.default)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.edge import to_edge
-from delegatec.edge.affine import AFFINE
 from delegatec.edge.printer import print_program
+from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.testing import assert_computes
 
 aten, quantized = torch.ops.aten, torch.ops.quantized_decomposed
@@ -23,8 +23,6 @@ WHOLE: Final = frozenset(
         *(getattr(quantized.quantize_per_tensor, name) for name in ("default", "tensor", "tensor2")),
         *(getattr(quantized.dequantize_per_tensor, name) for name in ("default", "tensor", "tensor2")),
         quantized.quantize_per_channel.default,
-        quantized.dequantize_per_channel.default,
-        quantized.dequantize_per_channel_group.default,
         quantized.choose_qparams.tensor,
         quantized.choose_qparams_per_token_asymmetric.default,
         quantized.quantize_per_token.default,
@@ -132,17 +130,17 @@ def _image(layer: Layer, x: Tensor) -> Tensor:
 
 Q, DQ = "quantize_per_tensor", "dequantize_per_tensor"
 CASES: Final[list[tuple[Callable[[Layer, Tensor], Tensor], str]]] = [
-    (_static, f"{DQ} {Q} {DQ} dequantize_per_channel linear relu {Q} {DQ}"),
-    (_dynamic, f"choose_qparams {Q} {DQ} dequantize_per_channel linear"),
+    (_static, f"{DQ} {Q} {DQ} dequantize_affine linear relu {Q} {DQ}"),
+    (_dynamic, f"choose_qparams {Q} {DQ} dequantize_affine linear"),
     (
         _tokens,
-        "choose_qparams_per_token_asymmetric quantize_per_token dequantize_per_channel_group "
+        "choose_qparams_per_token_asymmetric quantize_per_token dequantize_affine "
         "dequantize_per_token cat linear",
     ),
-    (_affine, "choose_qparams_affine quantize_affine dequantize_affine dequantize_per_channel linear"),
+    (_affine, "choose_qparams_affine quantize_affine dequantize_affine dequantize_affine linear"),
     (_shared, f"{Q} {DQ} {DQ} relu {Q} {DQ} add {Q} {DQ} {DQ} cat {Q} {DQ}"),
     (_moved, f"{Q} {DQ} view permute {Q} {DQ} add {Q} {DQ} permute view {Q} {DQ}"),
-    (_image, f"dequantize_per_channel view {Q} {DQ} convolution {Q} {DQ}"),
+    (_image, f"dequantize_affine view {Q} {DQ} convolution {Q} {DQ}"),
 ]
 X: Final = torch.linspace(-2, 2, 16).view(2, 8)
 

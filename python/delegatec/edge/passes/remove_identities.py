@@ -64,6 +64,9 @@ _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
     aten.view.default: _same_shape,
 }
 
+UNCONDITIONAL: Final = frozenset(target for target, holds in _IDENTITIES.items() if holds is _always)
+"""The operators that are always identities."""
+
 
 def is_identity(program: EdgeProgram, node: Node) -> bool:
     """Whether the result of a node is its first argument."""

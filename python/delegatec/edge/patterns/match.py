@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -18,7 +18,7 @@ class Match:
     Attributes:
         constant: returns the value of a constant node, and None for other nodes.
         values: name of a variable -> its node or number.
-        calls: the matched calls, users before operands.
+        calls: the matched calls, users before operands; one that the pattern mentions twice is there twice.
     """
 
     constant: Callable[[Node], Tensor | None] = lambda _: None
@@ -27,12 +27,8 @@ class Match:
 
     def binding(self, name: str, value: Any) -> Match:
         """Returns the match with another variable."""
-        return replace(self, values={**self.values, name: value})
+        return Match(self.constant, {**self.values, name: value}, self.calls)
 
     def calling(self, node: Node) -> Match:
         """Returns the match with another call."""
-        return replace(self, calls=(*self.calls, node))
-
-    def is_closed(self) -> bool:
-        """Whether nothing else uses the matched calls, except for the result, which is the first."""
-        return all(user in self.calls for node in self.calls[1:] for user in node.users)
+        return Match(self.constant, self.values, (*self.calls, node))

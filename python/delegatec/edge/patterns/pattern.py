@@ -31,6 +31,10 @@ class Pattern:
         """Yields the matches of a value, in order of preference, each with more variables."""
         raise NotImplementedError
 
+    def first(self, value: Any, match: Match | None = None) -> Match | None:
+        """Returns the first match of a value, if any, with the variables of another match."""
+        return next(self.matches(value, match or Match()), None)
+
     def named(self, name: str) -> Pattern:
         """Returns the pattern as a variable."""
         return Var(name, self)
@@ -40,7 +44,7 @@ class Pattern:
         return _Where(self, condition)
 
     def one_use(self) -> Pattern:
-        """Returns the pattern with the condition that the value has one user."""
+        """Returns the pattern with the condition that nothing else uses the value."""
         return _Where(self, lambda node: len(node.users) == 1)
 
     def __or__(self, other: Pattern) -> Pattern:
@@ -117,12 +121,16 @@ class OneOf(Pattern):
 
     def __init__(self, *alternatives: Pattern) -> None:
         self._alternatives = alternatives
+        self._by_target: dict[Any, list[Pattern]] = {}
         if all(each.targets for each in alternatives):
             self.targets = frozenset().union(*(each.targets for each in alternatives))
+            for target in self.targets:
+                self._by_target[target] = [each for each in alternatives if target in each.targets]
 
     def matches(self, value: Any, match: Match) -> Iterator[Match]:
         """See `Pattern.matches`."""
-        for each in self._alternatives:
+        target = value.target if isinstance(value, Node) else None
+        for each in self._by_target.get(target, ()) if self.targets else self._alternatives:
             yield from each.matches(value, match)
 
 
@@ -131,17 +139,17 @@ class Through(Pattern):
 
     Args:
         inner: what matches the value.
-        passes: whether a call may be one of them.
+        skips: whether a call may be one of them.
     """
 
-    def __init__(self, inner: Pattern, passes: Callable[[Node], bool]) -> None:
+    def __init__(self, inner: Pattern, skips: Callable[[Node], bool]) -> None:
         self._inner = inner
-        self._passes = passes
+        self._skips = skips
 
     def matches(self, value: Any, match: Match) -> Iterator[Match]:
         """See `Pattern.matches`."""
         yield from self._inner.matches(value, match)
-        if isinstance(value, Node) and value.op == "call_function" and self._passes(value):
+        if isinstance(value, Node) and value.op == "call_function" and self._skips(value):
             yield from self.matches(value.args[0], match.calling(value))
 
 
@@ -161,7 +169,7 @@ class Var(Pattern):
     def matches(self, value: Any, match: Match) -> Iterator[Match]:
         """See `Pattern.matches`."""
         if self.name in match.values:
-            if self._value(value, match) is match.values[self.name]:
+            if self._value(value, match) == match.values[self.name]:
                 yield match
         elif self._inner is not None:
             for found in self._inner.matches(value, match):
@@ -232,7 +240,7 @@ class Call(Pattern):
         if isinstance(value.target, OpOverload):
             bound, defaults = bind(value), defaults_of(value.target)
         else:
-            bound, defaults = {str(place): each for place, each in enumerate(value.args)}, {}
+            bound, defaults = {str(index): each for index, each in enumerate(value.args)}, {}
         count = len(self._orders[0])
         names = list(bound)[count:]
         if not self._is_open and any(

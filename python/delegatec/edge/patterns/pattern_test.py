@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from delegatec.edge.builder import Builder
 from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
 from delegatec.edge.patterns.match import Match
-from delegatec.edge.patterns.pattern import ANY, Call, Const, Number, Pattern, Var
+from delegatec.edge.patterns.pattern import ANY, Argument, Call, Const, Number, Pattern, Through, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import edge
 
@@ -22,6 +23,10 @@ ROW = torch.tensor([1.0, 2.0, 3.0, 4.0])
 x, y = Var("x"), Var("y")
 ONLY_X = {"x": "args_0"}
 XY = {"x": "args_0", "y": "args_1"}
+
+
+def is_view(node: torch.fx.Node) -> bool:
+    return node.target is aten.view.default
 
 
 def matches(pattern: Pattern, model: Callable[..., Any], *inputs: torch.Tensor) -> list[dict[str, str]]:
@@ -54,6 +59,22 @@ MATCHING: dict[str, tuple[Pattern, Callable[..., Any], dict[str, str]]] = {
     "shared operand": (x / sqrt(x + y), lambda a, b: a / (b + a).sqrt(), XY),
     "power as a root": (x * rsqrt(y), lambda a, b: b.pow(-0.5) * a, XY),
     "reciprocal": (reciprocal(x - y), lambda a, b: (a - b).reciprocal(), XY),
+    "number that occurs twice": (
+        x * Number("c") + Number("c"),
+        lambda a, b: a * 0.1 + 0.1,
+        {**ONLY_X, "c": "0.1"},
+    ),
+    "value behind views": (Through(x + y, is_view), lambda a, b: (a + b).view(4, 2).view(8), XY),
+    "first result": (
+        Call(operator.getitem, Call(aten.topk.default, x, ...), 0),
+        lambda a, b: a.topk(1)[0],
+        ONLY_X,
+    ),
+    "argument": (
+        Call(aten.sum.dim_IntList, x, Argument("dims")),
+        lambda a, b: a.sum([1]),
+        {**ONLY_X, "dims": "[1]"},
+    ),
     "conversion": (cast(-x), lambda a, b: (-a).half(), ONLY_X),
     "constant": (x * Const("w"), lambda a, b: ROW * a, {**ONLY_X, "w": "c_lifted_tensor_0"}),
     "list": (Call(aten.cat.default, [x, y], -1), lambda a, b: torch.cat([a, b], -1), XY),
@@ -79,6 +100,9 @@ def test_a_pattern_matches(pattern: Pattern, model: Callable[..., Any], expected
 OTHERS: dict[str, tuple[Pattern, Callable[..., Any]]] = {
     "another operator": (x + y, lambda a, b: a - b),
     "another operand": (x * x, lambda a, b: a * b),
+    "two numbers": (x * Number("c") + Number("c"), lambda a, b: a * 0.1 + 0.2),
+    "value behind another call": (Through(x + y, is_view), lambda a, b: (a + b).exp().view(8)),
+    "another result": (Call(operator.getitem, Call(aten.topk.default, x, ...), 0), lambda a, b: a.topk(1)[1]),
     "another number": (x**2, lambda a, b: a.pow(3)),
     "difference of exchanged operands": (Number("c") - x, lambda a, b: a - 1.0),
     "argument that is not the default": (x + y, lambda a, b: torch.add(a, b, alpha=2)),
@@ -102,18 +126,10 @@ def test_all_ways_to_match_come_in_order() -> None:
     assert first == {"x": "aten.mul.Tensor", "z": "aten.mul.Tensor"} and second == {"y": "aten.mul.Tensor"}
 
 
-def test_a_match_is_closed_if_only_its_result_has_other_users() -> None:
-    pattern = sqrt(x + y) * 2
-
-    def closed(model: Callable[..., Any]) -> bool:
-        program = edge(model, X, Y, passes=())
-        (node,) = program.graph.find_nodes(op="call_function", target=aten.mul.Scalar)
-        (match,) = list(pattern.matches(node, Match(Builder(program).facts.constant)))[:1]
-        assert [call.target for call in match.calls] == [aten.mul.Scalar, aten.sqrt.default, aten.add.Tensor]
-        return match.is_closed()
-
-    assert closed(lambda a, b: (lambda z: z + z.exp())((a + b).sqrt() * 2))
-    assert not closed(lambda a, b: (lambda z: (z * 2) + z)((a + b).sqrt()))
+def test_a_match_has_its_calls_from_the_result_on() -> None:
+    program = edge(lambda a, b: (a + b).sqrt() * 2, X, Y, passes=())
+    match, *_ = of(program, sqrt(x + y) * 2)
+    assert [call.target for call in match.calls] == [aten.mul.Scalar, aten.sqrt.default, aten.add.Tensor]
 
 
 def test_patterns_know_the_targets_of_their_calls() -> None:

@@ -21,6 +21,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 from delegatec.edge.legalize.rules.batch_norm import batch_norm_of_batch
 from delegatec.edge.legalize.rules.layer_norm import group_norm, layer_norm_by_arithmetic
+from delegatec.edge.patterns.pattern import Through, Var
 from delegatec.program.kernels.limits import COMPUTED_IN
 
 aten = torch.ops.aten
@@ -90,17 +91,13 @@ def _of_centered(b: Builder, node: Node, rows: list[int], of_batch: bool = False
 
 def _is_centered(x: Node, rows: list[int]) -> bool:
     """Whether the means of the rows have been subtracted."""
-    while x.target is aten.view.default:
-        x = x.args[0]  # type: ignore[assignment]
-    if x.target is not aten.sub.Tensor:
-        return False
-    minuend, mean = x.args
-    if not isinstance(mean, Node) or shape_of(mean) != (*rows[:-1], 1):
-        return False
-    while mean is not minuend and mean.target in (aten.mean.dim, aten.view.default, aten.expand.default):
-        mean = mean.args[0]
-        assert isinstance(mean, Node)
-    return mean is minuend
+    match = _CENTERED.first(x)
+    return match is not None and shape_of(match.values["mean"]) == (*rows[:-1], 1)
+
+
+_MEANS: Final = (aten.mean.dim, aten.view.default, aten.expand.default)
+_MEAN: Final = Through(Var("x"), lambda node: node.target in _MEANS).named("mean")
+_CENTERED: Final = Through(Var("x") - _MEAN, lambda node: node.target is aten.view.default)
 
 
 RULES: RuleTable = {

@@ -20,7 +20,7 @@ from delegatec.backends.common.testing import Compiled as Program
 from delegatec.backends.common.testing import compile_module
 from delegatec.delegation import Estimates, LayerEstimate
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 
 
 class Arithmetic(torch.nn.Module):

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.dialect import INT48
-from delegatec.backends.arm.integer.arithmetic import BITS, INT32
+from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Levels, Parameters
+from delegatec.backends.arm.integer.values import Levels
+from delegatec.edge.quantization.scale import Quantization
 
 
 def finished(conversion: Conversion, value: Levels, node: Node | None) -> Levels:
@@ -24,5 +26,5 @@ def finished(conversion: Conversion, value: Levels, node: Node | None) -> Levels
     to = None if node is None else conversion.target(node)
     if to is None and value.dtype == INT48:
         scale = value.bound / ((1 << BITS) - 1)
-        to = Parameters(INT32.dtype, (scale,), 0, INT32.low, INT32.high)
+        to = Quantization.whole(torch.int32, scale)
     return value if to is None else conversion.quantized(value, to)

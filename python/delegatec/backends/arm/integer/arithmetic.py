@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -19,18 +20,18 @@ from delegatec.backends.arm.integer.values import (
     Fixed,
     Levels,
     Lookup,
-    Parameters,
     Quantity,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
 BITS: Final = 28
 """Accumulators that are added, or moved, are below 2^28: sums of several and any later scale fit int32."""
-INT32: Final = Parameters(torch.int32, (1.0,), 0, -(1 << 31), (1 << 31) - 1)
+INT32: Final = Quantization.whole(torch.int32, 1.0)
 
 
 class Arithmetic:
@@ -66,10 +67,10 @@ class Arithmetic:
 
     # ---- scales ------------------------------------------------------------------------------------------
 
-    def quantize(self, value: Quantity, to: Parameters) -> Node:
+    def quantize(self, value: Quantity, to: Quantization) -> Node:
         """Returns the levels of a value."""
         if isinstance(value, Fixed):
-            return self.builder.constant(to.levels(value.values))
+            return self.builder.constant(to.quantize(value.values))
         if isinstance(value, Lookup):
             return self._table(value, to)
         low, high = _limits(value, to)
@@ -89,7 +90,7 @@ class Arithmetic:
             return self.builder.constant(levels.to(torch.int32))
         if isinstance(value, Lookup):
             value = self.evaluated(value)
-        return self.quantize(value, Parameters(torch.int32, (scale,), 0, INT32.low, INT32.high))
+        return self.quantize(value, Quantization.whole(torch.int32, scale))
 
     def wide(self, value: Quantity, bits: int = BITS) -> Levels:
         """Returns a value as int32 with one scale, below a power of two.
@@ -110,16 +111,16 @@ class Arithmetic:
     def evaluated(self, value: Lookup) -> Levels:
         """Returns a function of levels with the precision of 16 bits."""
         scale = (value.bound or 1.0) / 32767
-        to = Parameters(torch.int16, (scale,), 0, -32768, 32767)
+        to = Quantization.whole(torch.int16, scale)
         if value.source.dtype == torch.int16:
-            entries = self.builder.constant(to.levels(value.values))
+            entries = self.builder.constant(to.quantize(value.values))
             node = self.once(TOSA.table.default, (value.source.node, entries), torch.int32, value.shape)
             return Levels(node, (scale / 128,), 0, 32768 * 128)
         exact = _exact(value)
         if exact is not None:
-            return Levels(self._table(value, exact), exact.scale, exact.zero, 255)
+            return Levels(self._table(value, exact), exact.scales, exact.zero_point, 255)
         # two tables of int8: the high part, and the unsigned low part less 128
-        levels = to.levels(value.values).to(torch.int32)
+        levels = to.quantize(value.values).to(torch.int32)
         parts = []
         for part, factor, zero in ((levels >> 8, 256, 0), ((levels & 255) - 128, 1, -128)):
             table = self.builder.constant(part.to(torch.int8))
@@ -128,16 +129,16 @@ class Arithmetic:
             parts.append(self.accumulate(Levels(node, (1.0,), zero, 255), 1 / factor))
         return Levels(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
 
-    def _table(self, value: Lookup, to: Parameters) -> Node:
+    def _table(self, value: Lookup, to: Quantization) -> Node:
         """Returns a function of levels as levels."""
         source = value.source
         if to.axis is not None or to.dtype not in NARROW:
             return self.quantize(self.evaluated(value), to)
         # The precision of a result with more bits is that of the values that have levels.
-        low, high = ((end - to.zero) * to.scale[0] for end in (to.low, to.high))
-        undefined = (to.undefined - to.zero) * to.scale[0]
+        low, high = (to.value(end) for end in (to.low, to.high))
+        undefined = to.value(to.nan)
         value = Lookup(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
-        entries = self.builder.constant(to.levels(value.values))
+        entries = self.builder.constant(to.quantize(value.values))
         shape = value.shape
         if source.dtype == torch.int8:
             if to.dtype != torch.int8:
@@ -146,13 +147,13 @@ class Arithmetic:
         if to.dtype == torch.int8:
             return self.quantize(self.evaluated(value), to)
         node = self.once(TOSA.table.default, (source.node, entries), torch.int32, shape)
-        return self.quantize(Levels(node, (to.scale[0] / 128,), 0, 32768 * 128), to)
+        return self.quantize(Levels(node, (to.scale / 128,), 0, 32768 * 128), to)
 
-    def _rescale(self, value: Levels, to: Parameters) -> Node:
+    def _rescale(self, value: Levels, to: Quantization) -> Node:
         """Returns a value in other parameters, saturated to the dtype, without its limits."""
         axis = value.axis if value.axis is not None else to.axis
-        count = max(len(value.scale), len(to.scale))
-        scales, targets = (list(each) * (count // len(each)) for each in (value.scale, to.scale))
+        count = max(len(value.scale), len(to.scales))
+        scales, targets = (list(each) * (count // len(each)) for each in (value.scale, to.scales))
         if value.zero and value.dtype != torch.int8:
             centered = self.once(
                 aten.sub.Tensor,
@@ -161,13 +162,13 @@ class Arithmetic:
                 value.shape,
             )
             value = Levels(centered, value.scale, 0, value.limit, value.axis)
-        if scales == targets and (value.dtype, value.zero) == (to.dtype, to.zero):
+        if scales == targets and (value.dtype, value.zero) == (to.dtype, to.zero_point):
             return value.node
-        if to.zero and to.dtype != torch.int8:
-            wide = Parameters(torch.int32, to.scale, 0, INT32.low, INT32.high, to.axis)
+        if to.zero_point and to.dtype != torch.int8:
+            wide = replace(INT32, scales=to.scales, axis=to.axis)
             shifted = self.once(
                 aten.add.Tensor,
-                (self._rescale(value, wide), self._number(to.zero, value)),
+                (self._rescale(value, wide), self._number(to.zero_point, value)),
                 torch.int32,
                 value.shape,
             )
@@ -189,14 +190,14 @@ class Arithmetic:
                 raise UnsupportedError(f"a scale of {max(factors):g} is beyond the range of RESCALE")
         return self._scaled(value, found, to, axis)
 
-    def _scaled(self, value: Levels, by: FixedPoint, to: Parameters, axis: int | None) -> Node:
+    def _scaled(self, value: Levels, by: FixedPoint, to: Quantization, axis: int | None) -> Node:
         per_channel = len(by.multiplier) > 1
         args = (
             value.node,
             by.multiplier,
             by.shift,
             value.zero,
-            to.zero,
+            to.zero_point,
             axis if per_channel and axis is not None else -1,
             per_channel,
             "single",
@@ -209,8 +210,7 @@ class Arithmetic:
         if value.dtype == dtype:
             return value.node
         one = FixedPoint([1 << 30], [30])
-        limits = torch.iinfo(dtype)
-        to = Parameters(dtype, (1.0,), 0, limits.min, limits.max)
+        to = Quantization.whole(dtype, 1.0)
         return self._scaled(Levels(value.node, (1.0,), 0, 0), one, to, None)
 
     def _within(self, node: Node, low: int, high: int) -> Node:
@@ -257,18 +257,18 @@ class Arithmetic:
         return self.once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
 
 
-def _limits(value: Levels, to: Parameters) -> tuple[int, int]:
+def _limits(value: Levels, to: Quantization) -> tuple[int, int]:
     """Returns the least and largest level of a limited value."""
     low, high = to.low, to.high
-    for scale in {*to.scale}:
+    for scale in {*to.scales}:
         if value.low > -math.inf:
-            low = max(low, min(to.high, round(value.low / scale) + to.zero))
+            low = max(low, min(to.high, round(value.low / scale) + to.zero_point))
         if value.high < math.inf:
-            high = min(high, max(to.low, round(value.high / scale) + to.zero))
+            high = min(high, max(to.low, round(value.high / scale) + to.zero_point))
     return low, high
 
 
-def _exact(value: Lookup) -> Parameters | None:
+def _exact(value: Lookup) -> Quantization | None:
     """Returns parameters of int8 with which a table is exact; None if there are none."""
     values = value.values
     if not bool(values.isfinite().all()):
@@ -279,4 +279,4 @@ def _exact(value: Lookup) -> Parameters | None:
     if not torch.equal(whole, levels) or float(whole.max() - whole.min()) > 255:
         return None
     zero = int(-128 - float(whole.min()))
-    return Parameters(torch.int8, (scale,), zero, -128, 127) if -128 <= zero <= 127 else None
+    return Quantization.whole(torch.int8, scale, zero_point=zero) if -128 <= zero <= 127 else None

@@ -14,9 +14,10 @@ from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import similar
 from delegatec.backends.arm.integer.masks import FAR, MASKS, bits_of, check_bits, integer, mask, record
 from delegatec.backends.arm.integer.units import is_bool, is_float
-from delegatec.backends.arm.integer.values import Fixed, Levels, Parameters, Quantity
+from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.value import Value
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -64,7 +65,7 @@ def _of_values(
         if masked is not None:
             return masked
         values = [_with_parameters(conversion, each, to) for each in values]
-        scale, limit = to.scale[0], max(to.high - to.zero, to.zero - to.low)
+        scale, limit = to.scale, to.limit
     x, y = (Value(arithmetic.builder, arithmetic.accumulate(each, scale)) for each in values)
     bits = bits_of(conversion, condition, len(shape_of(node)))
     return Levels(_chosen(conversion, bits, x, y).node, (scale,), 0, limit)
@@ -79,29 +80,29 @@ def _chosen(conversion: Conversion, bits: Value, x: Value, y: Value) -> Value:
 
 
 def _saturated(
-    conversion: Conversion, node: Node, found: Levels | Fixed, values: list[Quantity], to: Parameters
+    conversion: Conversion, node: Node, found: Levels | Fixed, values: list[Quantity], to: Quantization
 ) -> Levels | None:
     """Adds a constant mask to levels that become the lowest one, as in attention; None for other choices."""
     x, y = values
     if not isinstance(found, Fixed) or isinstance(x, Fixed) or not isinstance(y, Fixed):
         return None
-    if bool((to.levels(y.values) > to.low).any()):
+    if bool((to.quantize(y.values) > to.low).any()):
         return None
     step = -(-(to.high - to.low) // 128)
     rank = len(shape_of(node))
     offsets = conversion.arithmetic.constant(((found.values - 1) * 128).to(torch.int8), rank)
-    added = Levels(offsets, (to.scale[0] * step,), 0, 128)
+    added = Levels(offsets, (to.scale * step,), 0, 128)
     terms = (_with_parameters(conversion, x, to), added)
-    first, second = (conversion.arithmetic.accumulate(each, to.scale[0]) for each in terms)
+    first, second = (conversion.arithmetic.accumulate(each, to.scale) for each in terms)
     total = conversion.arithmetic.binary(aten.add.Tensor, first, second)
-    limit = max(to.high - to.zero, to.zero - to.low) + 128 * step
-    return Levels(total, to.scale, 0, limit, low=(to.low - to.zero) * to.scale[0])
+    limit = to.limit + 128 * step
+    return Levels(total, to.scales, 0, limit, low=to.value(to.low))
 
 
-def _with_parameters(conversion: Conversion, value: Quantity, to: Parameters) -> Quantity:
+def _with_parameters(conversion: Conversion, value: Quantity, to: Quantization) -> Quantity:
     """Returns a value that is exact in parameters."""
     if isinstance(value, Fixed):
-        return Fixed((to.levels(value.values).to(torch.float64) - to.zero) * to.scale[0])
+        return Fixed((to.quantize(value.values).to(torch.float64) - to.zero_point) * to.scale)
     return conversion.quantized(value, to)
 
 

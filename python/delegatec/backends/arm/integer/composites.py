@@ -24,12 +24,12 @@ from delegatec.backends.arm.integer.values import (
     Floating,
     Levels,
     Lookup,
-    Parameters,
     Quantity,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize.value import Value, cat
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -82,7 +82,7 @@ def _exponentials(conversion: Conversion, below: Levels) -> Levels:
     unit = 1 / ((1 << _BITS) - 1)
     if below.limit == 255:
         # from -255 to 0, as levels from -128 to 127
-        shifted = conversion.quantized(below, Parameters(torch.int8, below.scale, 127, -128, 127))
+        shifted = conversion.quantized(below, Quantization.whole(torch.int8, *below.scale, zero_point=127))
         found = Lookup(shifted, torch.exp(shifted.values))
         return Levels(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
     value = floating.exponential(conversion, below, 0.0)

@@ -13,7 +13,7 @@ from torch._higher_order_ops import while_loop
 from delegatec.backends.arm.backend import TOSA
 from delegatec.backends.arm.testing import graph_of
 from delegatec.backends.common.testing import Call, compile_module, eager, floats
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 
 _U85: Final = {"accelerator": "ethos-u85-256"}
 X: Final = (floats(2, 4) * 100).to(torch.int8)

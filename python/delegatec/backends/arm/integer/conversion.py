@@ -13,18 +13,18 @@ from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
-from delegatec.backends.arm.integer.parameters import QUANTIZE, parameters_of
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
     Levels,
     Lookup,
-    Parameters,
     Quantity,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of
 from delegatec.edge.legalize.value import aten
+from delegatec.edge.quantization.operators import QUANTIZING
+from delegatec.edge.quantization.scale import Quantization, quantization_of
 
 MOVES: Final = frozenset(
     {
@@ -148,19 +148,19 @@ class Conversion:
 
     # ---- parameters --------------------------------------------------------------------------------------
 
-    def target(self, node: Node, exact: bool = True) -> Parameters | None:
+    def target(self, node: Node, exact: bool = True) -> Quantization | None:
         """Returns parameters with which a value is quantized after it was moved or limited.
 
         Args:
             node: the value.
             exact: whether all of its users must quantize it so.
         """
-        found: list[Parameters | None] = []
+        found: list[Quantization | None] = []
         pending, seen = [node], {node}
         while pending:
             for user in pending.pop().users:
-                if user.target in QUANTIZE:
-                    to = parameters_of(user, self.constant)
+                if user.target in QUANTIZING:
+                    to = quantization_of(user, self.constant, signed=True)
                     found.append(to if to is not None and to.axis is None else None)
                 elif user.target in MOVES | _CLAMPS | _SPLITS | _POOLS or _is_item(user):
                     if user not in seen:
@@ -200,11 +200,11 @@ class Conversion:
             to = _spanning(value, torch.int16 if wide else torch.int8)
         return self.quantized(value, to)
 
-    def quantized(self, value: Quantity, to: Parameters) -> Levels:
+    def quantized(self, value: Quantity, to: Quantization) -> Levels:
         """Returns a value in parameters of one scale."""
         node = self.arithmetic.quantize(value, to)
-        limit = max(to.high - to.zero, to.zero - to.low)
-        return Levels(node, to.scale, to.zero, limit)
+        limit = to.limit
+        return Levels(node, to.scales, to.zero_point, limit)
 
     def common_scale(self, values: Iterable[Quantity], terms: int = 1) -> float:
         """Returns a scale in which sums of values are exact, or precise to 28 bits."""
@@ -242,7 +242,7 @@ class Conversion:
         )
 
 
-def _spanning(value: Quantity, dtype: torch.dtype) -> Parameters:
+def _spanning(value: Quantity, dtype: torch.dtype) -> Quantization:
     """Returns parameters for all values."""
     limits = torch.iinfo(dtype)
     if isinstance(value, Lookup):
@@ -251,8 +251,8 @@ def _spanning(value: Quantity, dtype: torch.dtype) -> Parameters:
         if dtype == torch.int8:
             scale = (most - least or 1.0) / 255
             zero = round(-128 - least / scale)
-            return Parameters(dtype, (scale,), zero, -128, 127, undefined=zero)
-    return Parameters(dtype, ((value.bound or 1.0) / limits.max,), 0, -limits.max, limits.max)
+            return Quantization(dtype, (scale,), zero, -128, 127, nan=zero)
+    return Quantization(dtype, ((value.bound or 1.0) / limits.max,), 0, -limits.max, limits.max)
 
 
 def _is_item(node: Node) -> bool:

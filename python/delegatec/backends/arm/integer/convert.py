@@ -21,7 +21,6 @@ from delegatec.backends.arm.integer.from_integers import integer, is_mask, is_qu
 from delegatec.backends.arm.integer.functions import lookup, unary
 from delegatec.backends.arm.integer.masks import promoted
 from delegatec.backends.arm.integer.moves import MOVEMENTS
-from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE, parameters_of
 from delegatec.backends.arm.integer.products import PRODUCTS
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
@@ -29,11 +28,13 @@ from delegatec.backends.arm.integer.steep import STEEP
 from delegatec.backends.arm.integer.units import is_bool, is_value
 from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.constant import quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZING, QUANTIZING
+from delegatec.edge.quantization.scale import quantization_of
 
 aten = torch.ops.aten
 
@@ -147,9 +148,9 @@ def _convert(conversion: Conversion, node: Node) -> None:
     if node.target in FORMS:
         if any(each in conversion.quantities for each in node.all_input_nodes):
             raise UnsupportedError("control flow exchanges values that it does not quantize alone")
-    elif node.target in DEQUANTIZE:
+    elif node.target in DEQUANTIZING:
         _dequantize(conversion, node)
-    elif node.target in QUANTIZE:
+    elif node.target in QUANTIZING:
         _quantize(conversion, node)
     elif is_quantized_integer(conversion, node):
         conversion.quantities[node] = integer(conversion, node)
@@ -231,26 +232,24 @@ def _follow(conversion: Conversion, node: Node) -> None:
 
 
 def _dequantize(conversion: Conversion, node: Node) -> None:
-    to = parameters_of(node, conversion.constant)
+    to = quantization_of(node, conversion.constant, signed=True)
     source = node.all_input_nodes[0]
     if conversion.constant(source) is not None:
         found = quantized_constant(node, conversion.constant)
         if found is None:
             raise UnsupportedError("quantization parameters that are not constant")
-        conversion.quantities[node] = Fixed(found.values, shape_of(node), to)
+        conversion.quantities[node] = Fixed(found.dequantized, shape_of(node), to)
         return
     if to is None:
         raise UnsupportedError("quantization parameters that are not constant, or several zero points")
     levels = conversion.arithmetic.signed(conversion.replaced.get(source, source))
-    conversion.quantities[node] = Levels(
-        levels, to.scale, to.zero, max(to.high - to.zero, to.zero - to.low), to.axis
-    )
+    conversion.quantities[node] = Levels(levels, to.scales, to.zero_point, to.limit, to.axis)
 
 
 def _quantize(conversion: Conversion, node: Node) -> None:
     source = node.all_input_nodes[0]
     value = conversion.of(source)
-    to = parameters_of(node, conversion.constant)
+    to = quantization_of(node, conversion.constant, signed=True)
     if to is None:
         raise UnsupportedError("quantization parameters that are not constant, or several zero points")
     if isinstance(value, Fixed) and value.shape != tuple(node.meta["val"].shape):
@@ -261,7 +260,7 @@ def _quantize(conversion: Conversion, node: Node) -> None:
 def _redirect(program: EdgeProgram, conversion: Conversion) -> None:
     for node, new in conversion.replaced.items():
         if dtype_of(node) == torch.uint8 and dtype_of(new) == torch.int8:
-            users = [user for user in node.users if user.target not in DEQUANTIZE]
+            users = [user for user in node.users if user.target not in DEQUANTIZING]
             if not users:
                 continue
             conversion.arithmetic.builder.at(new.next)

@@ -18,11 +18,11 @@ from delegatec.backends.arm.integer.values import (
     Fixed,
     Levels,
     Lookup,
-    Parameters,
     Quantity,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, broadcast
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -83,15 +83,15 @@ def _sum(sign: int) -> Convert:
     return convert
 
 
-def _within_reach(values: Sequence[Quantity], to: Parameters | None) -> Sequence[Quantity]:
+def _within_reach(values: Sequence[Quantity], to: Quantization | None) -> Sequence[Quantity]:
     """Limits terms with a range so large that their common scale would be coarse, where the sum saturates."""
-    if to is None or len(to.scale) > 1:
+    if to is None or len(to.scales) > 1:
         return values
     found: list[Quantity] = []
-    most = max(to.high - to.zero, to.zero - to.low) * to.scale[0]
+    most = to.limit * to.scale
     for value in values:
         reach = most + sum(each.bound for each in values if each is not value)
-        is_coarse = value.bound > max(reach, to.scale[0] * (1 << BITS - 8))
+        is_coarse = value.bound > max(reach, to.scale * (1 << BITS - 8))
         found.append(value.clamped(-reach, reach) if isinstance(value, Levels) and is_coarse else value)
     return found
 
@@ -127,8 +127,8 @@ def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quant
             found.append(value)
             continue
         assert isinstance(value, Fixed)
-        node = conversion.arithmetic.constant(to.levels(value.values), rank)
-        found.append(Levels(node, to.scale, to.zero, max(to.high - to.zero, to.zero - to.low)))
+        node = conversion.arithmetic.constant(to.quantize(value.values), rank)
+        found.append(Levels(node, to.scales, to.zero_point, to.limit))
     return found
 
 

@@ -17,8 +17,9 @@ from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Parameters, Quantity
+from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity
 from delegatec.edge.arguments import shape_of
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -93,7 +94,7 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     middle = arithmetic.constant(torch.tensor(round(center * 2**31), dtype=torch.int32), len(shape))
     node = arithmetic.once(aten.sub.Tensor, (normal.mantissa, middle), torch.int32, shape)
     # the ends have levels
-    to = Parameters(dtype, (reach / limits.max,), 0, limits.min, limits.max)
+    to = Quantization.whole(dtype, reach / limits.max)
     levels = conversion.quantized(Levels(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
     return Lookup(levels, function((levels.values + center).clamp(min=normal.least / 2)))
 
@@ -231,8 +232,7 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     rounded = arithmetic.once(TOSA.shift_left.default, (whole, number(point)), torch.int32, shape)
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
-    limits = torch.iinfo(dtype)
-    to = Parameters(dtype, (unit * (1 << bits),), 0, limits.min, limits.max)
+    to = Quantization.whole(dtype, unit * (1 << bits))
     levels = conversion.quantized(Levels(rest, (unit,), 0, 1 << (point - 1)), to)
     mantissa = _mantissa(conversion, Lookup(levels, torch.exp(levels.values)))
     exponent = arithmetic.binary(aten.sub.Tensor, number(highest), whole)

@@ -7,21 +7,21 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.parameters import QUANTIZE
 from delegatec.backends.arm.integer.units import is_float
 from delegatec.backends.arm.integer.values import Levels
-from delegatec.edge.analysis.quantized import LEVELS
 from delegatec.edge.arguments import dtype_of, shape_of
+from delegatec.edge.quantization.constant import INTEGERS
+from delegatec.edge.quantization.operators import QUANTIZING
 
 aten = torch.ops.aten
 
 
 def is_quantized_integer(conversion: Conversion, node: Node) -> bool:
     """Whether a call converts integers, only to quantize them."""
-    if node.target is not aten._to_copy.default or not all(user.target in QUANTIZE for user in node.users):
+    if node.target is not aten._to_copy.default or not all(user.target in QUANTIZING for user in node.users):
         return False
     (source,) = node.all_input_nodes
-    return dtype_of(source) in LEVELS and is_float(node) and conversion.constant(source) is None
+    return dtype_of(source) in INTEGERS and is_float(node) and conversion.constant(source) is None
 
 
 def integer(conversion: Conversion, node: Node) -> Levels:

@@ -12,7 +12,6 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.abilities import Abilities
 from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.convert import Converter
-from delegatec.backends.arm.integer.parameters import CALLS
 from delegatec.backends.arm.integer.units import Unit, is_float, is_value, units_of
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.arm.static_sizes import STATIC
@@ -21,6 +20,7 @@ from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.rule import first_broken
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import QUANTIZATIONS
 
 Check = Callable[[EdgeProgram, Node], Rejection | None]
 """Returns why a call on integers is not supported."""
@@ -84,7 +84,9 @@ def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
         if node in conversion.reasons:
             return Rejection(node, "quantized", conversion.reasons[node], _HELP)
     sinks = [node for node in unit.nodes if not is_value(node, conversion.arithmetic.bools)]
-    is_quantized = any(node.target in CALLS for node in unit.nodes) or not any(map(is_float, unit.nodes))
+    is_quantized = any(node.target in QUANTIZATIONS for node in unit.nodes) or not any(
+        map(is_float, unit.nodes)
+    )
     if (
         is_quantized
         and sinks

@@ -18,13 +18,14 @@ from delegatec.backends.arm.integer.from_integers import integer_levels
 from delegatec.backends.arm.integer.rounding import as_integers
 from delegatec.backends.arm.integer.selection import in_one_scale
 from delegatec.backends.arm.integer.units import is_bool, is_float
-from delegatec.backends.arm.integer.values import Fixed, Levels, Parameters, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.value import Value
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
-_UNIT: Final = Parameters(torch.int8, (1.0,), 0, -128, 127)
+_UNIT: Final = Quantization.whole(torch.int8, 1.0)
 _INT32: Final = torch.iinfo(torch.int32)
 FAR: Final = 1 << 29
 """Differences of integers below this fit int32, with a margin."""

@@ -12,9 +12,10 @@ from torch.fx import Node
 from delegatec.backends.arm.dialect import INT48, TOSA
 from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Fixed, Levels, Parameters, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Levels, UnsupportedError
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.legalize.value import Value, cat
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -115,4 +116,4 @@ def _elementwise(conversion: Conversion, first: Levels, second: Levels) -> Level
 def _as_int16(conversion: Conversion, levels: Levels) -> Levels:
     if levels.dtype == torch.int16:
         return levels
-    return conversion.quantized(levels, Parameters(torch.int16, levels.scale, 0, -32768, 32767))
+    return conversion.quantized(levels, Quantization.whole(torch.int16, *levels.scale))

@@ -18,106 +18,93 @@ from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import add, scaled
 from delegatec.backends.arm.integer.matrices import matrices
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
-from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
 from delegatec.edge.legalize.value import Value
+from delegatec.edge.quantization.constant import QuantizedConstant, quantized_constant
 
 aten = torch.ops.aten
 
 _MOST: Final = (1 << 31) - 1
 
 
-class Weight(NamedTuple):
-    """A constant weight of int8, with one zero point.
-
-    Attributes:
-        origin: the constant of the program.
-        levels: its integers, maybe rearranged.
-        scale: one, or one per output.
-        zero: the zero point.
-    """
-
-    origin: Node
-    levels: Tensor
-    scale: tuple[float, ...]
-    zero: int
-
-    def reach(self, outputs: int, exact: bool) -> int:
-        """Returns a bound of the sum of absolute values per output, which is the given dimension."""
-        if not exact:
-            return self.levels.numel() // self.levels.shape[outputs] * 255
-        centered = self.levels.to(torch.int32) - self.zero
-        dims = [dim for dim in range(centered.dim()) if dim != outputs]
-        return int(centered.abs().sum(dims).max())
-
-
-def weight_of(conversion: Conversion, node: Node, outputs: int) -> Weight:
-    """Returns the weight of a layer.
+def weight_of(conversion: Conversion, node: Node) -> QuantizedConstant:
+    """Returns the weight of a layer, in int8.
 
     Args:
         conversion: the state.
         node: the floating-point weight.
-        outputs: its dimension of outputs.
 
     Raises:
-        UnsupportedError: it is not a constant of at most eight bits.
+        UnsupportedError: it is not a constant of at most eight bits, with one zero point.
     """
-    chain: list[Node] = []
+    rank, chain = len(shape_of(node)), []
     while node.target in (aten.permute.default, aten.view.default, aten.squeeze.dims, aten.unsqueeze.default):
         chain.append(node)
         node = node.all_input_nodes[0]
     found = quantized_constant(node, conversion.constant)
     if found is None:
         raise UnsupportedError(f"the weight {node.name} is not quantized")
-    levels = found.tensor.detach()
-    zeros = 0 if found.zeros is None else found.zeros
-    if levels.dtype == torch.uint8:
-        levels = (levels.to(torch.int16) - 128).to(torch.int8)
-        zeros = zeros - 128
-    if levels.dtype != torch.int8:
+    found = found.signed()
+    if found.dtype != torch.int8:
         raise UnsupportedError(f"the weight {node.name} has more than eight bits")
-    scales, zeros = found.scales.to(torch.float64), torch.as_tensor(zeros)
-    zero = int(zeros.flatten()[0]) if zeros.numel() else 0
-    if bool((zeros != zero).any()):
+    zeros = found.zero_points
+    if zeros is not None and bool((zeros != zeros.flatten()[0]).any()):
         raise UnsupportedError(f"the weight {node.name} has several zero points")
-    shape = shape_of(found.levels)
-    if any(width not in (size, 1) for width, size in zip(found.block, shape, strict=True)):
+    if any(found.splits(dim) and width != 1 for dim, width in enumerate(found.block)):
         raise UnsupportedError(f"the weight {node.name} is quantized in groups")
-    scales = scales.expand(shape) if chain else scales
-    for each in reversed(chain):
-        target: Any = each.target
-        levels = target(levels, *each.args[1:])
-        scales = target(scales, *each.args[1:])
-    return Weight(found.levels, levels, _per_output(scales, outputs, node), zero)
+
+    def move(part: Tensor) -> Tensor:
+        for each in reversed(chain):
+            target: Any = each.target
+            part = target(part, *each.args[1:])
+        return part
+
+    return found.by_element().mapped(move, (1,) * rank) if chain else found
 
 
-def _per_output(scales: Tensor, outputs: int, node: Node) -> tuple[float, ...]:
-    first = scales
+def _per_output(weight: QuantizedConstant, outputs: int) -> tuple[float, ...]:
+    first = scales = weight.scales.to(torch.float64)
     for dim in range(scales.dim()):
         if dim != outputs:
             first = first.narrow(dim, 0, 1)
     if first.shape != scales.shape and not torch.equal(first.expand(scales.shape), scales):
-        raise UnsupportedError(f"the scales of the weight {node.name} are not per output")
+        raise UnsupportedError(f"the scales of the weight {weight.call.name} are not per output")
     flat = first.reshape(-1).tolist()
     return (flat[0],) if len({*flat}) == 1 else tuple(flat)
 
 
-class Layer(NamedTuple):
-    """Operands of a product with a constant weight, and the accumulators' scale."""
+class Operands(NamedTuple):
+    """Operands of a product with a constant weight.
+
+    Attributes:
+        x: the other operand.
+        source: the constant of the weight.
+        weight: its quantized values.
+        zero: its zero point.
+        scale: of the accumulators, one or one per output.
+        limit: a bound of the accumulators.
+        bias: as the accumulators; None if there is none.
+    """
 
     x: Levels
-    weight: Weight
+    source: Node
+    weight: Tensor
+    zero: int
     scale: tuple[float, ...]
     limit: int
     bias: Tensor | None
 
 
-def _layer(conversion: Conversion, x: Node, weight: Weight, bias: Any, outputs: int, node: Node) -> Layer:
+def _operands(
+    conversion: Conversion, x: Node, weight: QuantizedConstant, bias: Any, outputs: int, node: Node
+) -> Operands:
+    scales, zeros = _per_output(weight, outputs), weight.zero_points
+    zero = 0 if zeros is None or not zeros.numel() else int(zeros.flatten()[0])
     value = conversion.narrow(conversion.of(x), x)
-    scale = tuple(value.scale[0] * each for each in weight.scale)
+    scale = tuple(value.scale[0] * each for each in scales)
     # it matters for accumulators that are added or moved
-    limit = weight.reach(outputs, exact=conversion.target(node) is None) * value.limit
+    limit = _reach(weight.values, zero, outputs, exact=conversion.target(node) is None) * value.limit
     levels = None
     if bias is not None:
         found = conversion.of(bias)
@@ -129,24 +116,34 @@ def _layer(conversion: Conversion, x: Node, weight: Weight, bias: Any, outputs: 
         most = _MOST if value.dtype == torch.int8 else (1 << 46)
         levels = wide.clamp(-most, most).to(torch.int32 if value.dtype == torch.int8 else INT48)
         limit += int(levels.abs().max())
-    return Layer(value, weight, scale, min(limit, _MOST) if value.dtype == torch.int8 else limit, levels)
+    limit = min(limit, _MOST) if value.dtype == torch.int8 else limit
+    return Operands(value, weight.source, weight.values.contiguous(), zero, scale, limit, levels)
+
+
+def _reach(weight: Tensor, zero: int, outputs: int, exact: bool) -> int:
+    """Returns a bound of the sum of absolute values per output, which is the given dimension."""
+    if not exact:
+        return weight.numel() // weight.shape[outputs] * 255
+    dims = [dim for dim in range(weight.dim()) if dim != outputs]
+    return int((weight.to(torch.int32) - zero).abs().sum(dims).max())
 
 
 def _convolution(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
     call = Convolution.of(node)
     outputs = 1 if call.transposed else 0
-    weight = weight_of(conversion, bound["weight"], outputs)
-    if call.transposed and call.groups > 1 and len(weight.scale) > 1:
+    weight = weight_of(conversion, bound["weight"])
+    if call.transposed and call.groups > 1 and len(_per_output(weight, outputs)) > 1:
         raise UnsupportedError("a grouped transposed convolution with scales per output")
-    layer = _layer(conversion, bound["input"], weight, bound["bias"], outputs, node)
-    call = replace(call, x_zero=layer.x.zero, weight_zero=weight.zero)
-    return _convolved(conversion, layer, call, node)
+    return _convolved(
+        conversion, _operands(conversion, bound["input"], weight, bound["bias"], outputs, node), call, node
+    )
 
 
-def _convolved(conversion: Conversion, layer: Layer, call: Convolution, node: Node) -> Levels:
+def _convolved(conversion: Conversion, layer: Operands, call: Convolution, node: Node) -> Levels:
     builder = conversion.arithmetic.builder
-    weight = Value(builder, builder.derived(layer.weight.origin, layer.weight.levels, torch.int8))
+    call = replace(call, x_zero=layer.x.zero, weight_zero=layer.zero)
+    weight = Value(builder, builder.derived(layer.source, layer.weight, torch.int8))
     bias = None if layer.bias is None else Value(builder, builder.constant(layer.bias))
     made: list[Levels] = []
 
@@ -167,17 +164,16 @@ def _convolved(conversion: Conversion, layer: Layer, call: Convolution, node: No
 _POINTWISE: Final = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 
 
-def _product(conversion: Conversion, x: Node, weight: Weight, bias: Any, node: Node) -> Levels:
+def _product(conversion: Conversion, x: Node, weight: QuantizedConstant, bias: Any, node: Node) -> Levels:
     """Returns x @ weight^T + bias as a convolution of 1 x 1; the weight is [outputs, inputs]."""
-    layer = _layer(conversion, x, weight, bias, 0, node)
+    layer = _operands(conversion, x, weight, bias, 0, node)
     inputs = layer.x.shape[-1]
     count = math.prod(layer.x.shape[:-1])
     builder = conversion.arithmetic.builder
     images = Value(builder, layer.x.node).view(1, count, 1, inputs).permute(0, 3, 1, 2)
-    call = replace(_POINTWISE, x_zero=layer.x.zero, weight_zero=weight.zero)
-    levels = weight.levels.reshape(*weight.levels.shape, 1, 1)
-    layer = layer._replace(x=replace(layer.x, node=images.node), weight=weight._replace(levels=levels))
-    result = _convolved(conversion, layer, call, node)
+    kernel = layer.weight.reshape(*layer.weight.shape, 1, 1)
+    layer = layer._replace(x=replace(layer.x, node=images.node), weight=kernel)
+    result = _convolved(conversion, layer, _POINTWISE, node)
     shape = shape_of(node)
     rows = Value(builder, result.node).permute(0, 2, 3, 1).view(*shape)
     return replace(result, node=rows.node, axis=None if result.axis is None else len(shape) - 1)
@@ -185,7 +181,7 @@ def _product(conversion: Conversion, x: Node, weight: Weight, bias: Any, node: N
 
 def _linear(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    weight = weight_of(conversion, bound["weight"], 0)
+    weight = weight_of(conversion, bound["weight"])
     return _product(conversion, bound["input"], weight, bound["bias"], node)
 
 
@@ -218,8 +214,7 @@ def _bmm(conversion: Conversion, node: Node) -> Quantity:
 
 
 def _with_weight(conversion: Conversion, x: Node, y: Node, bias: Any, node: Node) -> Levels:
-    weight = weight_of(conversion, y, 1)
-    weight = weight._replace(levels=weight.levels.t().contiguous())
+    weight = weight_of(conversion, y).permuted(1, 0)
     return _product(conversion, x, weight, bias, node)
 
 

@@ -19,8 +19,9 @@ from delegatec.backends.arm.integer.matrices import product
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, positive, shape_of, tensors
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
+from delegatec.edge.channels_last.rewrites.exact_pools import averages, maxima
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
-from delegatec.edge.channels_last.rewrites.pools import averages, maxima, padded
+from delegatec.edge.channels_last.rewrites.pools import padded
 from delegatec.edge.channels_last.rewrites.resizing import interpolated, linear_axes
 from delegatec.edge.legalize.rules.pooling import images
 from delegatec.edge.legalize.rules.windows import windows_of
@@ -190,7 +191,11 @@ def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
     divisor = bound["divisor_override"]
     area = math.prod(axis.kernel for axis in windows)
     is_padded = any(axis.before or axis.padding for axis in windows)
-    is_same = to is not None and (to.dtype, to.scale, to.zero) == (levels.dtype, levels.scale, levels.zero)
+    is_same = to is not None and (to.dtype, to.scales, to.zero_point) == (
+        levels.dtype,
+        levels.scale,
+        levels.zero,
+    )
     is_even = not is_padded or bound["count_include_pad"] or bool(divisor)
     alone = replace(levels, node=first.node)
     if all(axis.counts(False).tolist() == [axis.size] for axis in windows) and _is_image(alone, [2, 3]):
@@ -201,8 +206,10 @@ def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
     else:
         x = channels_last(first)
         if divisor or bound["count_include_pad"]:
-            x, windows = padded(x, windows, levels.zero, whole=bool(divisor))
-        pooled = channels_first(averages(x, windows, (levels.zero, levels.zero))).view(*shape_of(node))
+            amounts = [(axis.before, axis.after if divisor else axis.padding) for axis in windows]
+            x, windows = padded(x, windows, amounts, levels.zero)
+        zeros = (levels.zero, levels.zero)
+        pooled = channels_first(averages(x, windows, zeros=zeros)).view(*shape_of(node))
         return replace(levels, node=pooled.node, scale=(levels.scale[0] * area / (divisor or area),))
     sums = Value(builder, summed.node).view(*shape_of(node))
     return replace(summed, node=sums.node, scale=(levels.scale[0] / (divisor or area),))

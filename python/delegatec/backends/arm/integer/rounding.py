@@ -18,12 +18,12 @@ from delegatec.backends.arm.integer.values import (
     Fixed,
     Levels,
     Lookup,
-    Parameters,
     Quantity,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.legalize.value import Value
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -145,7 +145,7 @@ def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> 
     if limits is None:
         raise UnsupportedError(f"numbers become {dtype}")
     arithmetic = conversion.arithmetic
-    node = arithmetic.quantize(value, Parameters(found, (1.0,), 0, limits.min, limits.max))
+    node = arithmetic.quantize(value, Quantization.whole(found, 1.0))
     if dtype == found:
         return node
     val = arithmetic.builder.empty(value.shape, dtype)

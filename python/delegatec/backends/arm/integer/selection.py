@@ -69,7 +69,7 @@ def _where(conversion: Conversion, node: Node) -> Quantity:
     to = conversion.target(node)
     if to is not None:
         nodes = [arithmetic.quantize(each, to) for each in values]
-        result = Levels(nodes[0], to.scale, to.zero, max(to.high - to.zero, to.zero - to.low))
+        result = Levels(nodes[0], to.scales, to.zero_point, to.limit)
     else:
         values = similar(values, 1 << 12)
         scale = conversion.common_scale(values)

@@ -70,7 +70,7 @@ def is_positive(node: Any, constant: Callable[[Node], Tensor | None], depth: int
 
 def is_below_largest(node: Node) -> bool:
     """Whether the largest element along a dimension is subtracted from a value."""
-    return next(_BELOW_LARGEST.matches(node, Match()), None) is not None
+    return _BELOW_LARGEST.first(node) is not None
 
 
 def product_bound(value: Node, factor: Node, is_quotient: bool) -> float | None:
@@ -81,7 +81,7 @@ def product_bound(value: Node, factor: Node, is_quotient: bool) -> float | None:
         factor: another operand.
         is_quotient: whether that is a divisor.
     """
-    found = next((_NORM if is_quotient else _INVERSE_NORM).matches(factor, Match(values={"x": value})), None)
+    found = (_NORM if is_quotient else _INVERSE_NORM).first(factor, Match(values={"x": value}))
     return None if found is None else _norm_bound(value, found.values["total"])
 
 

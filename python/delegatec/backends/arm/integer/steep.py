@@ -139,7 +139,7 @@ def _reach(conversion: Conversion, node: Node) -> float | None:
     return (
         None
         if to is None or to.dtype == torch.int32
-        else max(abs(to.low - to.zero), to.high - to.zero) * to.scale[0]
+        else max(abs(to.low - to.zero_point), to.high - to.zero_point) * to.scale
     )
 
 

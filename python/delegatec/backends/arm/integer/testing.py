@@ -13,15 +13,11 @@ from delegatec.backends.arm.integer.convert import converted
 from delegatec.backends.common.testing import Call, floats
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.interpret import interpret
+from delegatec.edge.quantization.operators import DEQUANTIZE, DEQUANTIZE_BLOCKS, QUANTIZE, quantized
 from delegatec.edge.verifier import verify
 
-CALLS: Final = [
-    getattr(quantized, f"{verb}_per_{what}").default
-    for verb in ("quantize", "dequantize")
-    for what in ("tensor", "channel")
-]
+CALLS: Final = [QUANTIZE, DEQUANTIZE, DEQUANTIZE_BLOCKS, quantized.quantize_per_channel.default]
 _RANGE: Final = {
     dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32)

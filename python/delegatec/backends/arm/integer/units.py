@@ -16,9 +16,9 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.backends.arm.integer.parameters import DEQUANTIZE
 from delegatec.edge.arguments import tensors
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZING
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class Unit:
     @property
     def is_quantized(self) -> bool:
         """Whether it dequantizes values, or all of its values are of bool."""
-        return any(node.target in DEQUANTIZE for node in self.nodes) or not any(map(is_float, self.nodes))
+        return any(node.target in DEQUANTIZING for node in self.nodes) or not any(map(is_float, self.nodes))
 
 
 def units_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Unit]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.edge.arguments import dtype_of, shape_of
+from delegatec.edge.quantization.scale import Quantization
 
 NARROW: Final = (torch.int8, torch.int16)
 """dtypes of levels; int32 and int64 values are accumulators."""
@@ -21,37 +22,6 @@ NARROW: Final = (torch.int8, torch.int16)
 
 class UnsupportedError(Exception):
     """A floating-point call cannot be computed with integers; the message is the reason."""
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Quantization parameters.
-
-    Attributes:
-        dtype: of the levels.
-        scale: float64, one, or one per channel.
-        zero: the level of 0.
-        low: the least level.
-        high: the largest level.
-        axis: the dimension of channels; None for a single scale.
-        undefined: the level of NaN.
-    """
-
-    dtype: torch.dtype
-    scale: tuple[float, ...]
-    zero: int
-    low: int
-    high: int
-    axis: int | None = None
-    undefined: int = 0
-
-    def levels(self, values: Tensor) -> Tensor:
-        """Quantizes values."""
-        scale = torch.tensor(self.scale, dtype=torch.float64)
-        if self.axis is not None:
-            scale = scale.view([-1 if dim == self.axis else 1 for dim in range(values.dim())])
-        levels = (torch.round(values.to(torch.float64) / scale) + self.zero).clamp(self.low, self.high)
-        return levels.nan_to_num(self.undefined).to(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -156,7 +126,7 @@ class Fixed:
         self,
         values: Tensor | Callable[[], Tensor],
         shape: Sequence[int] | None = None,
-        parameters: Parameters | None = None,
+        parameters: Quantization | None = None,
     ) -> None:
         self._values = values
         self.parameters: Final = parameters

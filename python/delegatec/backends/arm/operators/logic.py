@@ -115,7 +115,7 @@ ROWS: Final = (
     *(
         operator_row(f"bitwise_{name}.{kind}", _bitwise(found), VALUES)
         for name, found in _BITS.items()
-        for kind in (*_TENSORS, "Scalar_Tensor")
+        for kind in _TENSORS
     ),
     operator_row("bitwise_not", _bitwise("NOT"), VALUES),
     operator_row("where.self", _select, VALUES),

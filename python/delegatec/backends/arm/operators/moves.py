@@ -17,8 +17,7 @@ from delegatec.backends.arm.operators.row import operator_row
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.constraints import argument
 
-_RESHAPES: Final = ("view", "_unsafe_view", "unsqueeze", "squeeze.dims", "squeeze.dim", "squeeze")
-_COPIES: Final = ("alias", "clone")
+_RESHAPES: Final = ("view", "unsqueeze", "squeeze.dims")
 
 
 def _reshape(b: GraphBuilder, node: Node) -> None:
@@ -120,7 +119,7 @@ def _flip(b: GraphBuilder, node: Node) -> None:
 _NO_STEPS: Final = argument("step", lambda step: step == 1, "The step is 1: SLICE has no other.")
 
 ROWS: Final = (
-    *(operator_row(name, _reshape, ALL, computes=False) for name in (*_RESHAPES, *_COPIES)),
+    *(operator_row(name, _reshape, ALL, computes=False) for name in _RESHAPES),
     operator_row("permute", _permute, ALL, computes=False),
     operator_row("cat", _cat, ALL, computes=False),
     operator_row("split_with_sizes", _split, ALL, computes=False),

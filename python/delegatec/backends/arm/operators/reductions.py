@@ -76,12 +76,9 @@ def _product(b: GraphBuilder, node: Node) -> None:
     _finish(b, node, reduced(b, name, value, reduced_dims(node)))
 
 
-def _bools(name: str) -> Lower:
-    def lower(b: GraphBuilder, node: Node) -> None:
-        value = converted(b, _operand(b, node), DType.BOOL)
-        _finish(b, node, reduced(b, name, value, reduced_dims(node)))
-
-    return lower
+def _any(b: GraphBuilder, node: Node) -> None:
+    value = converted(b, _operand(b, node), DType.BOOL)
+    _finish(b, node, reduced(b, "REDUCE_ANY", value, reduced_dims(node)))
 
 
 def _position(of_negative: bool) -> Lower:
@@ -118,8 +115,7 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], Callable[[GraphBuilder, Node], None]],
     (("mean.dim", "mean"), _mean),
     (("amax", "max"), _extremum("REDUCE_MAX", "REDUCE_ANY")),
     (("amin", "min"), _extremum("REDUCE_MIN", "REDUCE_ALL")),
-    (("any", "any.dim", "any.dims"), _bools("REDUCE_ANY")),
-    (("all", "all.dim", "all.dims"), _bools("REDUCE_ALL")),
+    (("any", "any.dim", "any.dims"), _any),
 )
 
 ROWS: Final = (

@@ -89,5 +89,5 @@ _SHIFT: Final = KnownConstraint("argument", "A shift is less than the number of 
 ROWS: Final = tuple(
     operator_row(f"bitwise_{name}_shift.{kind}", lower, INTEGERS, known=(_SHIFT,))
     for name, lower in (("left", _left), ("right", _right))
-    for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    for kind in ("Tensor", "Tensor_Scalar")
 )

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import torch
+
 from delegatec.backends.arm.operators import (
     block_scaled,
     casts,
@@ -25,6 +27,8 @@ from delegatec.backends.arm.operators.row import OperatorRow
 from delegatec.backends.arm.operators.rules import UNIVERSAL
 from delegatec.backends.common.table import OperatorTable
 
+aten = torch.ops.aten
+
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
     "Comparisons, logic and selection": (*logic.ROWS, *shifts.ROWS),
@@ -40,4 +44,4 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Control flow": control_flow.ROWS,
 }
 
-TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
+TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL, private=(aten.split_with_sizes.default,))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import torch
+
 from delegatec.backends.common.table import OperatorTable
 from delegatec.backends.mps.operators.elementwise import (
     activation,
@@ -31,6 +33,8 @@ from delegatec.backends.mps.operators.reductions import reduction
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import UNIVERSAL
 
+aten = torch.ops.aten
+
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
     "Functions of one tensor": unary.ROWS,
@@ -50,4 +54,6 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Quantized weights": quantized.ROWS,
 }
 
-TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
+TABLE: Final = OperatorTable(
+    _FAMILIES, UNIVERSAL, private=(aten.exp2.default, aten.fmin.default, aten.split_with_sizes.default)
+)

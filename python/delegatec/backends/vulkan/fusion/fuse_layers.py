@@ -11,10 +11,10 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.fusion.layers import (
     TARGETS,
-    Layer,
+    Fused,
     activation_of,
+    fused_of,
     is_depthwise,
-    layer_of,
     unsupported,
 )
 from delegatec.backends.vulkan.operators.clamps import CLAMPS
@@ -43,7 +43,7 @@ def fuse_layers(program: EdgeProgram) -> bool:
     for node in list(program.graph.nodes):
         if node.target not in TARGETS:
             continue
-        layer = layer_of(node, lambda operand: program.constants.get(operand.name))
+        layer = fused_of(node, lambda operand: program.constants.get(operand.name))
         if layer is None or unsupported(layer) is not None:
             continue
         result = _FUSED[node.target](builder.at(layer.output), layer)
@@ -56,7 +56,7 @@ def fuse_layers(program: EdgeProgram) -> bool:
     return changed
 
 
-def _sum(builder: Builder, layer: Layer) -> Node:
+def _sum(builder: Builder, layer: Fused) -> Node:
     first, second = layer.inputs
     name, limits = activation_of(layer)
     low = bind(layer.output)["zero_point"] if name == "relu" else limits[0]
@@ -71,7 +71,7 @@ def _sum(builder: Builder, layer: Layer) -> Node:
     return _limited(builder, found, (low, limits[1]))
 
 
-def _clamp(builder: Builder, layer: Layer) -> Node | None:
+def _clamp(builder: Builder, layer: Fused) -> Node | None:
     """Returns a clamp at zero that changes the scale, if no other bound matters."""
     zero = bind(layer.output)["zero_point"]
     name, limits = activation_of(layer)
@@ -86,11 +86,11 @@ def _clamp(builder: Builder, layer: Layer) -> Node | None:
     )
 
 
-def _linear(builder: Builder, layer: Layer) -> Node | None:
+def _linear(builder: Builder, layer: Fused) -> Node | None:
     x = bind(layer.inputs[0])["input"]
-    assert layer.weight is not None
-    weight = _levels(builder, layer)
-    if len(shape_of(x)) != 2 or weight.shape[1] % _TEXEL or layer.weight.block[1] != weight.shape[1]:
+    assert layer.product is not None
+    weight = layer.product.weight.values
+    if len(shape_of(x)) != 2 or weight.shape[1] % _TEXEL or layer.product.group_size:
         return None
     operator = RUNTIME.q8ta_linear_gemv if shape_of(x)[0] == 1 else RUNTIME.q8ta_linear
     name, limits = activation_of(layer)
@@ -106,10 +106,11 @@ def _linear(builder: Builder, layer: Layer) -> Node | None:
     )
 
 
-def _convolution(builder: Builder, layer: Layer) -> Node | None:
+def _convolution(builder: Builder, layer: Fused) -> Node | None:
     bound = bind(layer.node)
     x = bind(layer.inputs[0])["input"]
-    weight, groups, transposed = _levels(builder, layer), bound["groups"], bound["transposed"]
+    assert layer.product is not None
+    weight, groups, transposed = layer.product.weight.values, bound["groups"], bound["transposed"]
     shape = tuple(weight.shape)
     depthwise = not transposed and is_depthwise(shape, groups) and groups > 1
     if transposed:
@@ -157,23 +158,16 @@ def _parameters(node: Node) -> tuple[float, int]:
     return float(bound["scale"]), int(bound["zero_point"])
 
 
-def _levels(builder: Builder, layer: Layer) -> Tensor:
-    assert layer.weight is not None
-    return builder.program.constants[layer.weight.levels.name].detach()
-
-
-def _operands(builder: Builder, layer: Layer, x: Node, weight: Tensor, sums: Tensor) -> list[Any]:
+def _operands(builder: Builder, layer: Fused, x: Node, weight: Tensor, sums: Tensor) -> list[Any]:
     """Returns the arguments of an operator with a weight, up to the bias."""
-    found = layer.weight
+    found = layer.product
     assert found is not None
-    scales = found.scales.flatten().to(torch.float32)
-    scales = scales.expand(len(sums)) if scales.numel() == 1 else scales
     # constants are float32 also in a program of float16
-    constants = [weight.contiguous(), _padded(sums), _padded(scales)]
-    nodes: list[Any] = [builder.derived(found.levels, value, value.dtype) for value in constants]
-    bias = None
-    if layer.bias is not None:
-        bias = builder.derived(found.levels, _padded(layer.bias.detach().to(torch.float32)), torch.float32)
+    constants = [weight.contiguous(), _padded(sums), _padded(found.scales)]
+    if found.bias is not None:
+        constants.append(_padded(found.bias.detach().to(torch.float32)))
+    nodes: list[Any] = [builder.derived(found.weight.source, value, value.dtype) for value in constants]
+    bias = nodes.pop() if found.bias is not None else None
     return [x, *_parameters(layer.inputs[0]), *nodes, *_parameters(layer.output), bias]
 
 

@@ -7,19 +7,21 @@ maybe clamped, is quantized. Convolutions with quantized weights have no other o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.vulkan.operators.clamps import CLAMPS, bounds_of
-from delegatec.backends.vulkan.operators.quantized.conversion import DEQUANTIZE, QUANTIZE, RANGE, is_shifted
-from delegatec.edge.analysis.quantized import Constant, QuantizedConstant, quantized_constant
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.backends.vulkan.operators.quantized.conversion import RANGE, is_shifted
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.rules.convolution_in_parts import MOST_IMAGES, MOST_MERGED
+from delegatec.edge.quantization.constant import Constant
+from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 aten = torch.ops.aten
 
@@ -29,7 +31,7 @@ TARGETS: Final = frozenset({aten.convolution.default, aten.linear.default, aten.
 
 
 @dataclass(frozen=True)
-class Layer:
+class Fused:
     """A layer and what is between it and the quantized values.
 
     Attributes:
@@ -37,27 +39,25 @@ class Layer:
         inputs: the calls that dequantize its operands.
         clamp: the clamp of its result, if any.
         output: the call that quantizes its result.
-        weight: its quantized weight; None for a sum.
-        constants: the calls that dequantize weight and bias.
-        bias: its values, float32; None if it has none.
+        product: its quantized weight and bias; None for a sum or a clamp.
     """
 
     node: Node
     inputs: tuple[Node, ...]
     clamp: Node | None
     output: Node
-    weight: QuantizedConstant | None = None
-    constants: tuple[Node, ...] = ()
-    bias: Tensor | None = None
+    product: QuantizedLayer | None = None
 
     def members(self) -> Iterator[Node]:
         """Yields all calls."""
-        yield from (*self.inputs, *self.constants, self.node, self.output)
+        yield from (*self.inputs, self.node, self.output)
+        if self.product is not None:
+            yield from self.product.constants
         if self.clamp is not None:
             yield self.clamp
 
 
-def layer_of(node: Node, constant: Constant) -> Layer | None:
+def fused_of(node: Node, constant: Constant) -> Fused | None:
     """Returns the layer of a node with a target in `TARGETS`, if its operands and result are quantized.
 
     Args:
@@ -71,22 +71,13 @@ def layer_of(node: Node, constant: Constant) -> Layer | None:
         return None
     if node.target is aten.add.Tensor:
         same = all(shape_of(each) == shape_of(node) for each in inputs) and bound["alpha"] == 1
-        return Layer(node, inputs, *ends) if same else None
+        return Fused(node, inputs, *ends) if same else None
     if node.target in CLAMPS:
-        return Layer(node, inputs, node, ends[1]) if ends[0] is None else None
-    weight = quantized_constant(bound["weight"], constant)
-    if weight is None or weight.zeros is not None or dtype_of(weight.levels) != torch.int8:
+        return Fused(node, inputs, node, ends[1]) if ends[0] is None else None
+    product = quantized_layer(node, constant)
+    if product is None or product.weight.zero_points is not None or product.weight.dtype != torch.int8:
         return None
-    bias, constants = bound["bias"], [bound["weight"]]
-    values = None
-    if bias is not None:
-        values, folded = constant(bias), quantized_constant(bias, constant)
-        if folded is not None:
-            values = folded.values()
-            constants.append(bias)
-        if values is None:
-            return None
-    return Layer(node, inputs, *ends, weight, tuple(constants), values)
+    return None if product.computes_bias else Fused(node, inputs, *ends, product)
 
 
 def _ends(node: Node) -> tuple[Node | None, Node] | None:
@@ -117,10 +108,11 @@ def _is_int8(node: Node, target: Any) -> bool:
     return is_levels and 2.0**-120 < bound["scale"] < 2.0**120
 
 
-def activation_of(layer: Layer) -> tuple[str, tuple[int, int]]:
-    """Returns the activation of the runtime's operator, and bounds of the levels of its result.
+def activation_of(layer: Fused) -> tuple[str, tuple[int, int]]:
+    """Returns the activation of the runtime's operator, and bounds of its quantized result.
 
-    Quantization is monotonic: a clamp before it limits levels. Most clamps are those of the range of int8.
+    Quantization is monotonic: a clamp before it limits the quantized values. Most clamps are those of the
+    range of int8.
     """
     if layer.clamp is None:
         return "none", RANGE
@@ -136,26 +128,24 @@ def activation_of(layer: Layer) -> tuple[str, tuple[int, int]]:
     return "none", (limits[0], limits[1])
 
 
-def unsupported(layer: Layer) -> str | None:
+def unsupported(layer: Fused) -> str | None:
     """Returns why the runtime has no operator for a layer."""
     if layer.node.target is not aten.convolution.default:
         return None
     bound = bind(layer.node)
-    assert layer.weight is not None
-    shape, groups = shape_of(layer.weight.levels), bound["groups"]
-    channels = 1 if bound["transposed"] else 0
-    blocks = [width for dim, width in enumerate(layer.weight.block) if dim != channels]
+    assert layer.product is not None
+    weight, groups = layer.product.weight, bound["groups"]
+    shape = tuple(weight.values.shape)
     if len(shape_of(layer.node)) != 4:
         return "over a sequence"
     if shape_of(layer.node)[0] > MOST_IMAGES:
         return f"and a batch of {shape_of(layer.node)[0]} images"
-    if blocks != [size for dim, size in enumerate(shape) if dim != channels]:
+    if not weight.is_per_channel(layer.product.axis):
         return "and several scales per output channel"
     if bound["transposed"] and (set(bound["dilation"]) != {1} or groups > 1):
         return "that is transposed, with dilation or groups"
     if groups > 1 and not is_depthwise(shape, groups) and not _has_blocks(shape, groups):
-        levels = shape[0] * groups * shape[1]
-        return f"in {groups} groups" if levels * shape[2] * shape[3] > MOST_MERGED else None
+        return f"in {groups} groups" if math.prod(shape) * groups > MOST_MERGED else None
     return None
 
 

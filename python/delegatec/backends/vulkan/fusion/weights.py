@@ -11,16 +11,16 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.vulkan.dtypes import FLOATS
-from delegatec.backends.vulkan.fusion.matrix import Matrix, matrix_of
+from delegatec.backends.vulkan.fusion.matrix import matrix_of
 from delegatec.backends.vulkan.operators.rewrites.quantized import halves, pack
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import QuantizedConstant, quantized, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.constant import QuantizedConstant, quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of
 
 aten = torch.ops.aten
 
@@ -66,14 +66,11 @@ def _convolution(builder: Builder, node: Node) -> Node | None:
     found = quantized_constant(bound["weight"], lambda operand: constants.get(operand.name))
     if found is None or not is_pointwise(node) or bound["transposed"]:
         return None
-    zeros = None if found.zeros is None else found.zeros.flatten(1)
-    flat = QuantizedConstant(
-        found.levels, found.tensor.flatten(1), found.block[:2], found.scales.flatten(1), zeros
-    )
+    matrix = found.mapped(lambda part: part.flatten(1), found.block[:2]).by_row()
     x = value_of(builder, bound["input"]).permute(0, 2, 3, 1)
     batch, columns, height, width = shape_of(node)
     shape = (batch, height, width, columns)
-    product = _product(builder, x.node, Matrix(flat), bound["bias"], shape)
+    product = _product(builder, x.node, matrix, bound["bias"], shape)
     return None if product is None else Value(builder, product).permute(0, 3, 1, 2).node
 
 
@@ -93,12 +90,12 @@ def _addmm(builder: Builder, node: Node) -> Node | None:
 
 def _embedding(builder: Builder, node: Node) -> Node | None:
     """Dequantizes rows of a table of four bits while they are gathered; see `gather_rows_first`."""
-    bound = bind(node)
-    if bound.get("axis", 0) != 0 or bound.get("block_size", [1])[0] != 1 or len(shape_of(node)) != 2:
+    found = operands_of(node)
+    if found.block[0] != 1 or len(shape_of(node)) != 2:
         return None
-    operands = [bound["input"], *(bound.get(f"{name}s", bound.get(name)) for name in ("scale", "zero_point"))]
+    operands = (found.x, found.scale, found.zero_point)
     levels, scales, zeros = (_gathered_from(builder, each) for each in operands)
-    if levels is None or scales is None or (operands[2] is not None and zeros is None):
+    if levels is None or scales is None or (found.zero_point is not None and zeros is None):
         return None
     if (zeros is not None and bool(zeros[1].any())) or len({id(each[2]) for each in (levels, scales)}) > 1:
         return None
@@ -116,9 +113,9 @@ def _embedding(builder: Builder, node: Node) -> Node | None:
     )
 
 
-def _gathered_from(builder: Builder, node: Node | None) -> tuple[Node, Tensor, Node] | None:
+def _gathered_from(builder: Builder, node: Any) -> tuple[Node, Tensor, Node] | None:
     """Returns a constant, its value, and the indices of rows that a node gathers from it."""
-    if node is None or node.target is not aten.index_select.default:
+    if not isinstance(node, Node) or node.target is not aten.index_select.default:
         return None
     source, dim, indices = bind(node).values()
     constant = builder.program.constants.get(source.name)
@@ -126,7 +123,7 @@ def _gathered_from(builder: Builder, node: Node | None) -> tuple[Node, Tensor, N
 
 
 def _product(
-    builder: Builder, node: Node, matrix: Matrix, bias: Node | None, shape: tuple[int, ...]
+    builder: Builder, node: Node, matrix: QuantizedConstant, bias: Node | None, shape: tuple[int, ...]
 ) -> Node | None:
     """Returns a product with a weight of four or eight bits; None if the runtime has none."""
     x = value_of(builder, node)
@@ -141,19 +138,19 @@ def _product(
     return result.node if constant else (result + value_of(builder, bias)).node  # type: ignore[arg-type]
 
 
-def _multiplied(x: Value, matrix: Matrix, bias: Node | None) -> Value | None:
-    rows = matrix.levels.shape[1]
-    low, high = matrix.range()
+def _multiplied(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value | None:
+    rows = matrix.values.shape[1]
+    low, high = matrix.range
     if low < _INT8[0] or high > _INT8[1]:
         return None
-    grouped = matrix.group % _TEXEL == 0 and rows % _BLOCK == 0
+    grouped = matrix.block[1] % _TEXEL == 0 and rows % _BLOCK == 0
     if grouped and _INT4[0] <= low and high <= _INT4[1]:
-        parts = [(matrix.levels, 1)]
+        parts = [(matrix.values, 1)]
         shift = 0
-    elif matrix.group == rows:
+    elif matrix.block[1] == rows:
         return _shifted(_int8(x, matrix, bias), x, matrix, 0)
     elif grouped:
-        parts, shift = halves(matrix.levels), _BLOCK
+        parts, shift = halves(matrix.values), _BLOCK
     else:
         return None
     total: Value | None = None
@@ -164,12 +161,11 @@ def _multiplied(x: Value, matrix: Matrix, bias: Node | None) -> Value | None:
     return _shifted(total, x, matrix, shift)
 
 
-def _int8(x: Value, matrix: Matrix, bias: Node | None) -> Value:
+def _int8(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value:
     """Multiplies by levels of eight bits and a scale per column."""
-    builder, (columns, rows) = x.builder, matrix.levels.shape
+    builder, (columns, rows) = x.builder, matrix.values.shape
     padding = (0, -rows % _TEXEL, 0, -columns % _TEXEL)
-    levels = torch.nn.functional.pad(matrix.levels.to(torch.int8), padding)
-    assert matrix.scales is not None
+    levels = torch.nn.functional.pad(matrix.values.to(torch.int8), padding)
     scales = _padded(matrix.scales[:, 0])
     x = x if padding[1] == 0 else x.pad((0, padding[1]))
     found = builder.call(
@@ -183,31 +179,29 @@ def _int8(x: Value, matrix: Matrix, bias: Node | None) -> Value:
     return _columns(Value(builder, found), columns)
 
 
-def _int4(x: Value, matrix: Matrix, levels: Tensor, factor: int, bias: Node | None) -> Value:
+def _int4(x: Value, matrix: QuantizedConstant, levels: Tensor, factor: int, bias: Node | None) -> Value:
     """Multiplies by levels of four bits and a scale per column and group."""
     builder, columns = x.builder, levels.shape[0]
-    assert matrix.scales is not None
     padded = torch.nn.functional.pad(levels, (0, 0, 0, -columns % _TEXEL))
     found = builder.call(
         RUNTIME.linear_q4gsw.default,
         x.node,
         builder.derived(matrix.source, pack(padded), torch.uint8),
         builder.derived(matrix.source, _padded(matrix.scales.T * factor), x.dtype),
-        matrix.group,
+        matrix.block[1],
         _bias(builder, bias, x.dtype),
         val=builder.empty((x.shape[0], padded.shape[0]), x.dtype),
     )
     return _columns(Value(builder, found), columns)
 
 
-def _shifted(product: Value, x: Value, matrix: Matrix, shift: int) -> Value:
+def _shifted(product: Value, x: Value, matrix: QuantizedConstant, shift: int) -> Value:
     """Subtracts zero points, which multiply the sums of rows."""
-    if matrix.zeros is None and not shift:
+    if matrix.zero_points is None and not shift:
         return product
-    assert matrix.scales is not None
-    zeros = torch.zeros_like(matrix.scales) if matrix.zeros is None else matrix.zeros
+    zeros = torch.zeros(()) if matrix.zero_points is None else matrix.zero_points.to(torch.float32)
     groups = matrix.scales.shape[1]
-    sums = x.view(x.shape[0], groups, matrix.group).sum([2]) if groups > 1 else x.sum([1], keepdim=True)
+    sums = x.view(x.shape[0], groups, matrix.block[1]).sum([2]) if groups > 1 else x.sum([1], keepdim=True)
     weight = ((zeros - shift) * matrix.scales).T
     steps = table(x.builder, weight.contiguous()).to(x.dtype)
     return product - (sums @ steps if groups > 1 else sums * steps)
@@ -233,7 +227,5 @@ _FUSED: Final[dict[Any, Callable[[Builder, Node], Node | None]]] = {
     aten.linear.default: _linear,
     aten.mm.default: _mm,
     aten.addmm.default: _addmm,
-    quantized.dequantize_per_channel.default: _embedding,
-    quantized.dequantize_per_channel_group.default: _embedding,
-    AFFINE.dequantize_affine.default: _embedding,
+    DEQUANTIZE_BLOCKS: _embedding,
 }

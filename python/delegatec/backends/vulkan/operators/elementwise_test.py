@@ -116,6 +116,7 @@ CASES: dict[str, Case] = {
     "a comparison with a number": (lambda x: x > 0.5, (X,), "gt.Tensor"),
     "and": (lambda a, b: a & b, (BOOLS, BOOLS.flip(0)), "bitwise_and.Tensor"),
     "or": (torch.logical_or, (BOOLS, BOOLS.flip(0)), "logical_or"),
+    "logical and": (torch.logical_and, (BOOLS, BOOLS.flip(0)), ""),
     "not": (torch.logical_not, (BOOLS,), "bitwise_not"),
     "eq of bools": (torch.eq, (BOOLS, BOOLS.flip(0)), ""),
     "isnan": (torch.isnan, (SPECIAL,), ""),

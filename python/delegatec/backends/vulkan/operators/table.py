@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.table import OperatorTable
@@ -28,6 +29,8 @@ from delegatec.backends.vulkan.operators.quantized import conversion, layers, we
 from delegatec.backends.vulkan.operators.row import OperatorRow, storable
 from delegatec.backends.vulkan.operators.rules import UNIVERSAL
 
+aten = torch.ops.aten
+
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
     "Matrix products": products.ROWS,
@@ -43,7 +46,9 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Quantization": (*conversion.ROWS, *layers.ROWS, *weights.ROWS),
 }
 
-TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
+TABLE: Final = OperatorTable(
+    _FAMILIES, UNIVERSAL, private=(aten.clone.default, aten.split_with_sizes.default)
+)
 
 
 def demands_with(settings: Settings, is_constant: IsConstant) -> Callable[[Node], Sequence[Group]]:

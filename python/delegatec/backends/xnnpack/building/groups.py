@@ -13,12 +13,12 @@ from delegatec.backends.xnnpack.building.layers import FilterForm, channel_filte
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, sliced
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.backends.xnnpack.quantized.groups import Grouped
-from delegatec.backends.xnnpack.quantized.weights import layer_bias
 from delegatec.edge.arguments import bind
+from delegatec.edge.quantization.constant import QuantizedConstant
+from delegatec.edge.quantization.layer import quantized_layer
 
 
-def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
+def grouped_layer(b: LevelBuilder, node: Node, weight: QuantizedConstant) -> int:
     """Emits a linear layer of numbers; returns its result, float32.
 
     The products are added one after the other, so that few of them are in memory at a time.
@@ -30,36 +30,37 @@ def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
     """
     bound = bind(node)
     id = converted(b, b.of(bound["input"]), torch.float32)
-    bias, last = layer_bias(node, b.constant_value), len(b.shape_of(id)) - 1
+    layer, last = quantized_layer(node, b.constant_value), len(b.shape_of(id)) - 1
+    assert layer is not None
+    bias, width = layer.bias, weight.block[1]
     total: int | None = None
-    corrections = weight.corrections()
-    if corrections is not None:
+    if weight.zero_points is not None:
+        corrections = (-weight.zero_points.to(torch.float64) * weight.scales).to(torch.float32)
         factors = b.constant(corrections, torch.float32, weight.source, form=("zeros", weight.call))
         added = NO_VALUE if bias is None else b.constant(bias.detach(), torch.float32)
         total = fully_connected(b, _sums(b, id, weight), factors, added)
-    for index, part in enumerate(weight.parts()):
-        start = index * weight.width
+    for index, part in enumerate(weight.columns()):
+        start, scales = index * width, part.channel_scales()
         piece = b.shared(
-            ("inputs", id, start, weight.width),
-            partial(sliced, b, id, last, start, start + weight.width),
+            ("inputs", id, start, width),
+            partial(sliced, b, id, last, start, start + width),
         )
         added = NO_VALUE
         if bias is not None and total is None:
             # in units of the scales: the kernel scales sum and bias
-            added = b.constant(bias.detach() / part.steps, torch.float32)
-        filter = filter_of(b, part, FilterForm(("group", index)), packs=weight.is_int4)
+            added = b.constant(bias.detach() / scales, torch.float32)
+        filter = filter_of(b, part, scales, FilterForm(("group", index)), packs=weight.is_int4)
         product = fully_connected(b, piece, filter, added)
         total = product if total is None else binary(b, Operation.Add, total, product)
     assert total is not None
-    is_computed = bias is None and bound["bias"] is not None
-    if is_computed:
+    if layer.computes_bias:
         total = binary(b, Operation.Add, total, converted(b, b.of(bound["bias"]), torch.float32))
     return total
 
 
-def _sums(b: LevelBuilder, id: int, weight: Grouped) -> int:
+def _sums(b: LevelBuilder, id: int, weight: QuantizedConstant) -> int:
     """Emits the sums of each group's inputs, once for all layers that read a value."""
-    groups, width = weight.groups, weight.width
+    groups, width = weight.groups, weight.block[1]
 
     def make() -> int:
         members = torch.eye(groups, dtype=torch.int8).repeat_interleave(width, 1)

@@ -20,9 +20,10 @@ from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.rounding import IMAGE_DIMS
-from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, layer_bias, layer_weight
+from delegatec.backends.xnnpack.quantized.weights import layer_of, quantized_bias, takes_rounded
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.quantization.constant import QuantizedConstant
 
 aten = torch.ops.aten
 
@@ -94,45 +95,52 @@ def quantized_operands(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -
 
 
 def _static(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands:
-    scale, weight = b.scale_of(x), layer_weight(node, b.constant_value)
-    bias = layer_bias(node, b.constant_value)
-    assert scale is not None and weight is not None
-    steps = weight.steps * scale.step
+    scale, layer = b.scale_of(x), layer_of(node, b.constant_value)
+    assert scale is not None and layer is not None
     bias_id = NO_VALUE
-    if bias is not None:
-        found = bias_levels(bias, steps)
+    if layer.bias is not None:
+        scales = layer.scales * scale.scale
+        found = quantized_bias(layer.bias, scales)
         assert found is not None
         data = b.draft.constant(tensor_part(found))
-        bias_id = b.value(DataType.CHANNEL_INT32, found.shape, torch.float32, _channels(b, steps, 0), data)
-    return Operands(b.of(x), filter_of(b, weight, form), bias_id)
+        bias_id = b.value(DataType.CHANNEL_INT32, found.shape, torch.float32, _channels(b, scales, 0), data)
+    return Operands(b.of(x), filter_of(b, layer.weight, layer.scales, form), bias_id)
 
 
-def filter_of(b: LevelBuilder, weight: Weight, form: FilterForm = MATRIX, *, packs: bool = False) -> int:
+def filter_of(
+    b: LevelBuilder,
+    weight: QuantizedConstant,
+    scales: Tensor,
+    form: FilterForm = MATRIX,
+    *,
+    packs: bool = False,
+) -> int:
     """Adds the filter of a layer, once for all layers with the weight.
 
     Args:
         b: the builder.
-        weight: its levels.
-        form: their order.
-        packs: whether the levels are stored in four bits.
+        weight: its quantized values.
+        scales: float32, [channels of the result], or [channels, groups].
+        form: the order of the values.
+        packs: whether they are stored in four bits.
     """
 
     def make() -> int:
-        elements = ArrangedElements(weight.levels, form.arrange)
-        data = OffsetInt4Bytes(weight.levels) if packs else TensorBytes(elements, 1)
-        table: Any = _channels(b, weight.steps, form.channel_dim)
+        elements = ArrangedElements(weight.values, form.arrange)
+        data = OffsetInt4Bytes(weight.values) if packs else TensorBytes(elements, 1)
+        table: Any = _channels(b, scales, form.channel_dim)
         kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
-        if weight.width:
-            steps = weight.steps.to(torch.bfloat16)
+        if scales.dim() > 1:
+            halves = scales.to(torch.bfloat16)
             kind = DataType.GROUP_INT4
             table = schema.ScalesOfGroupsT(
                 scales=[],
                 channelDim=form.channel_dim,
-                groupSize=weight.width,
-                scalesConstantId=b.draft.constant(tensor_part(steps)),
-                numScales=steps.numel(),
+                groupSize=weight.block[1],
+                scalesConstantId=b.draft.constant(tensor_part(halves)),
+                numScales=halves.numel(),
             )
-        shape = form.shape or weight.levels.shape
+        shape = form.shape or weight.values.shape
         return b.named(b.value(kind, shape, torch.float32, table, b.draft.constant(data)), weight.source)
 
     return b.shared(("filter", weight.call, form.name, packs), make)
@@ -205,32 +213,29 @@ def _column(b: LevelBuilder, call: Node, id: int) -> int:
 
 
 def _dynamic(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
-    weight, bias = layer_weight(node, b.constant_value), bind(node)["bias"]
-    if weight is None or not weight.takes_rounded():
+    layer = layer_of(node, b.constant_value)
+    if layer is None or not takes_rounded(layer):
         return None
     # the runtime computes wrong sums of an odd number of inputs in four bits
-    is_even = form is MATRIX and weight.levels.shape[1] % 2 == 0
-    packs = bool(weight.width) or (is_even and weight.is_int4())
-    values = layer_bias(node, b.constant_value)
+    is_even = form is MATRIX and layer.weight.values.shape[1] % 2 == 0
+    packs = bool(layer.group_size) or (is_even and layer.weight.is_int4)
     bias_id = NO_VALUE
-    if bias is not None:
-        # float32 also in float16 models
-        bias_id = (
-            converted(b, b.of(bias), torch.float32)
-            if values is None
-            else b.constant(values.detach(), torch.float32)
-        )
-    return Operands(_rounded(b, x, form), filter_of(b, weight, form, packs=packs), bias_id)
+    # float32 also in float16 models
+    if layer.computes_bias:
+        bias_id = converted(b, b.of(bind(node)["bias"]), torch.float32)
+    elif layer.bias is not None:
+        bias_id = b.constant(layer.bias.detach(), torch.float32)
+    rows = _rounded(b, x, form)
+    return Operands(rows, filter_of(b, layer.weight, layer.scales, form, packs=packs), bias_id)
 
 
 def _weight_only(b: LevelBuilder, node: Node, x: Node) -> Operands | None:
     """Returns numbers, levels, and a bias in units of the scales: the kernel scales sum and bias."""
-    weight = layer_weight(node, b.constant_value)
-    bias = layer_bias(node, b.constant_value)
-    if weight is None or weight.width:
+    layer = layer_of(node, b.constant_value)
+    if layer is None or layer.group_size or layer.computes_bias:
         return None
-    if bias is None and bind(node)["bias"] is not None:
-        return None
-    bias_id = NO_VALUE if bias is None else b.constant(bias.detach() / weight.steps, torch.float32)
+    bias_id = NO_VALUE
+    if layer.bias is not None:
+        bias_id = b.constant(layer.bias.detach() / layer.scales, torch.float32)
     id = converted(b, b.of(x), torch.float32)
-    return Operands(id, filter_of(b, weight, packs=weight.is_int4()), bias_id)
+    return Operands(id, filter_of(b, layer.weight, layer.scales, packs=layer.weight.is_int4), bias_id)

@@ -16,11 +16,12 @@ from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Numb
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_number
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, LEAST, MOST, QUANTIZE, SHIFT, Scale
 from delegatec.delegation.protocol.parts import tensor_part
 from delegatec.delegation.protocol.view import PartitionView
-from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import dtype_of
+from delegatec.edge.quantization.constant import SHIFT, quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.quantization.scale import Quantization
 
 
 class LevelBuilder(GraphBuilder):
@@ -37,7 +38,7 @@ class LevelBuilder(GraphBuilder):
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         super().__init__(view, settings)
         self._plan = plan(view.nodes, self.constant_value)
-        self._scales: dict[int, Scale] = {}
+        self._scales: dict[int, Quantization] = {}
 
     # ---- nodes of the program ----------------------------------------------------------------------------
 
@@ -62,12 +63,12 @@ class LevelBuilder(GraphBuilder):
             id = self.convert(id, self._boundary(node, scale))
         self.draft.outputs.append(id)
 
-    def _boundary(self, node: Node, scale: Scale) -> int:
+    def _boundary(self, node: Node, scale: Quantization) -> int:
         """Adds an input or output of int8 or uint8."""
         shape = node.meta["val"].shape
         if dtype_of(node) == torch.int8:
             return self.levels(shape, scale, self._number_dtype(node))
-        table = schema.ScaleOfTensorT(scale.step, scale.zero + SHIFT)
+        table = schema.ScaleOfTensorT(scale.scale, scale.zero_point + SHIFT)
         return self.value(DataType.UINT8, shape, self._number_dtype(node), table)
 
     def _number_dtype(self, levels: Node) -> torch.dtype:
@@ -87,7 +88,7 @@ class LevelBuilder(GraphBuilder):
             return self._joined_constant(node, scale) if is_joined else self._constant_levels(node, operand)
         return self._rescaled(self.stored(node), scale) if is_joined else self.stored(node)
 
-    def _scale(self) -> Scale | None:
+    def _scale(self) -> Quantization | None:
         """Returns the scale of the node that is lowered, if it is kept as levels."""
         return None if self.current is None else self._plan.get(self.current)
 
@@ -99,7 +100,7 @@ class LevelBuilder(GraphBuilder):
             dtype = (value if isinstance(value, torch.Tensor) else value[0]).dtype
         return dtype, shape
 
-    def scale_of(self, node: Node) -> Scale | None:
+    def scale_of(self, node: Node) -> Quantization | None:
         """Returns the scale of a value that is kept as levels."""
         return self._plan.get(node)
 
@@ -113,7 +114,7 @@ class LevelBuilder(GraphBuilder):
         found = quantized_constant(node, self.constant_value)
         if found is None:
             return super().of(node)
-        return self.constant(found.values(), dtype_of(node), found.levels, form=node)
+        return self.constant(found.dequantized(), dtype_of(node), found.source, form=node)
 
     def arranged(
         self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int], is_wide: bool = False
@@ -122,13 +123,15 @@ class LevelBuilder(GraphBuilder):
         found = quantized_constant(node, self.constant_value)
         if found is None:
             return super().arranged(node, form, arrange, shape, is_wide)
-        numbers, dtype = found.values(), dtype_of(node)
+        numbers, dtype = found.dequantized(), dtype_of(node)
         key = ("numbers", node, form, dtype, is_wide)
-        return self.shared(key, lambda: self._constant(numbers, dtype, found.levels, arrange, shape, is_wide))
+        return self.shared(key, lambda: self._constant(numbers, dtype, found.source, arrange, shape, is_wide))
 
     # ---- levels ------------------------------------------------------------------------------------------
 
-    def levels(self, shape: Sequence[Size], scale: Scale, dtype: torch.dtype, constant_id: int = 0) -> int:
+    def levels(
+        self, shape: Sequence[Size], scale: Quantization, dtype: torch.dtype, constant_id: int = 0
+    ) -> int:
         """Adds a value of int8 levels.
 
         Args:
@@ -137,7 +140,7 @@ class LevelBuilder(GraphBuilder):
             dtype: of the numbers that the levels stand for.
             constant_id: its bytes, from `Draft.constant`, if it is a constant.
         """
-        table = schema.ScaleOfTensorT(scale.step, scale.zero)
+        table = schema.ScaleOfTensorT(scale.scale, scale.zero_point)
         id = self.value(DataType.INT8, shape, dtype, table, constant_id)
         self._scales[id] = scale
         return id
@@ -154,11 +157,11 @@ class LevelBuilder(GraphBuilder):
             return super().number(number, dtype)
         return self.shared(("level", repr(number), dtype), lambda: self._level(number, scale, dtype, ()))
 
-    def _level(self, number: Number, scale: Scale, dtype: torch.dtype, shape: Sequence[int]) -> int:
-        level = torch.full(tuple(shape), round(scale.level(float(number))), dtype=torch.int8)
+    def _level(self, number: Number, scale: Quantization, dtype: torch.dtype, shape: Sequence[int]) -> int:
+        level = torch.full(tuple(shape), round(scale.exactly(float(number))), dtype=torch.int8)
         return self.levels(shape, scale, dtype, self.draft.constant(tensor_part(level)))
 
-    def _constant_levels(self, node: Node, scale: Scale) -> int:
+    def _constant_levels(self, node: Node, scale: Quantization) -> int:
         number = self.constant_value(node)
         if number is not None:
             dtype = dtype_of(node)
@@ -169,24 +172,24 @@ class LevelBuilder(GraphBuilder):
         assert found is not None
 
         def make() -> int:
-            data = self.draft.constant(tensor_part(found.tensor))
-            return self.named(self.levels(found.tensor.shape, scale, dtype_of(node), data), found.levels)
+            data = self.draft.constant(tensor_part(found.values))
+            return self.named(self.levels(found.values.shape, scale, dtype_of(node), data), found.source)
 
-        return self.shared(("levels", found.levels, scale), make)
+        return self.shared(("levels", found.source, scale), make)
 
-    def _joined_constant(self, node: Node, scale: Scale) -> int:
+    def _joined_constant(self, node: Node, scale: Quantization) -> int:
         """Returns a constant in the scale of the values with which it is joined."""
         values, found = self.constant_value(node), quantized_constant(node, self.constant_value)
         if values is None:
             assert found is not None
-            values = found.values()
+            values = found.dequantized()
         numbers = values.detach().to(torch.float32)
-        rounded = QUANTIZE(numbers, scale.step, scale.zero, LEAST, MOST, torch.int8)
+        rounded = QUANTIZE(numbers, *scale.arguments)
 
         def make() -> int:
             data = self.draft.constant(tensor_part(rounded))
             id = self.levels(rounded.shape, scale, dtype_of(node), data)
-            return self.named(id, node if found is None else found.levels)
+            return self.named(id, node if found is None else found.source)
 
         return self.shared(("joined", node, scale), make)
 
@@ -213,7 +216,7 @@ class LevelBuilder(GraphBuilder):
         finally:
             self.current = before
 
-    def quantized(self, node: Node, scale: Scale) -> int:
+    def quantized(self, node: Node, scale: Quantization) -> int:
         """Returns the levels of a value in a scale."""
         id = self.stored(node)
         kept = self._scales.get(id)
@@ -221,10 +224,10 @@ class LevelBuilder(GraphBuilder):
             id = self._numbers(id, node)
         return self._rescaled(id, scale)
 
-    def _rescaled(self, id: int, scale: Scale) -> int:
+    def _rescaled(self, id: int, scale: Quantization) -> int:
         return id if self._scales.get(id) == scale else self._converted(id, scale)
 
-    def _converted(self, id: int, scale: Scale) -> int:
+    def _converted(self, id: int, scale: Quantization) -> int:
         def make() -> int:
             return self.convert(id, self.levels(self.shape_of(id), scale, self.dtype_of(id)))
 

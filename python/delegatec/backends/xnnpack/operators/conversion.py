@@ -32,19 +32,6 @@ def _to_copy(b: GraphBuilder, node: Node) -> None:
         b.alias(node, converted(b, result, b.truth_dtype))
 
 
-def _clone(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, b.of(bind(node)["self"]))
-
-
 ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row("_to_copy", _to_copy, _CONTIGUOUS, dtypes=FLOATS_OR_BOOLS, resizes=True, computes=False),
-    operator_row(
-        "clone",
-        _clone,
-        _CONTIGUOUS,
-        dtypes=FLOATS_OR_BOOLS,
-        resizes=True,
-        computes=False,
-        note="no operation",
-    ),
 )

@@ -93,19 +93,12 @@ def _isinf(b: GraphBuilder, node: Node) -> None:
 
 
 def _triangle(b: GraphBuilder, node: Node) -> None:
-    """Chooses between the matrix and zero by a constant."""
+    """Chooses between the lower triangle and zero by a constant."""
     bound = bind(node)
     x = b.of(bound["self"])
     dtype, shape = b.dtype_of(x), shape_of(node)[-2:]
-    ones = torch.ones(shape)
-    kept = (
-        ones.tril(bound["diagonal"])
-        if node.target is torch.ops.aten.tril.default
-        else ones.triu(bound["diagonal"])
-    )
-    mask = b.shared(
-        ("triangle", node.target, *shape, bound["diagonal"], dtype), lambda: b.constant(kept, dtype)
-    )
+    kept = torch.ones(shape).tril(bound["diagonal"])
+    mask = b.shared(("triangle", *shape, bound["diagonal"], dtype), lambda: b.constant(kept, dtype))
     b.alias(node, where(b, mask, x, b.number(0.0, dtype)))
 
 
@@ -137,5 +130,5 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("pow.Scalar", _power_of_number, _BASE, note="exp(x log(c))"),
     _row("erf", _erf, note="by Gelu; the absolute error is 3e-7"),
     _row("isinf", _isinf),
-    *(operator_row(name, _triangle, note="a choice") for name in ("tril", "triu")),
+    operator_row("tril", _triangle, note="a choice"),
 )

@@ -133,10 +133,6 @@ def _any(b: GraphBuilder, node: Node) -> None:
     b.alias(node, _has_one(b, node, b.of(bind(node)["self"])))
 
 
-def _all(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, negated(b, _has_one(b, node, negated(b, b.of(bind(node)["self"])))))
-
-
 def _rows() -> Iterator[OperatorRow]:
     for name in _COMPARISONS:
         for each in variants({name: ""}, "Tensor", "Scalar"):
@@ -150,8 +146,6 @@ def _rows() -> Iterator[OperatorRow]:
         yield _row(f"{prefix}_xor{suffix}", _xor, dtypes=BOOLS)
     for each in ("any", "any.dim", "any.dims"):
         yield _row(each, _any, SUMMED, dtypes=BOOLS)
-    for each in ("all", "all.dim", "all.dims"):
-        yield _row(each, _all, SUMMED, dtypes=BOOLS)
 
 
 _COMPARED: Final = (

@@ -15,12 +15,13 @@ from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
+from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.weights import CALLS
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
+from delegatec.edge.quantization.constant import quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 
 def _quantize(b: LevelBuilder, node: Node) -> None:

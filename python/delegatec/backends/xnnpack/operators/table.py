@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import torch
+
 from delegatec.backends.common.table import OperatorTable
 from delegatec.backends.xnnpack.operators import (
     activation,
@@ -27,6 +29,8 @@ from delegatec.backends.xnnpack.operators import (
 from delegatec.backends.xnnpack.operators.row import OperatorRow
 from delegatec.backends.xnnpack.operators.rules import UNIVERSAL
 
+aten = torch.ops.aten
+
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": (*elementwise.ROWS, *functions.ROWS),
     "Activation": activation.ROWS,
@@ -41,4 +45,6 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Quantization": quantized.ROWS,
 }
 
-TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
+TABLE: Final = OperatorTable(
+    _FAMILIES, UNIVERSAL, private=(aten.exp2.default, aten.matmul.default, aten.split_with_sizes.default)
+)

@@ -8,11 +8,12 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, WHOLE, scale_of
+from delegatec.backends.xnnpack.quantized.scales import WHOLE, scale_of
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 _LESS: Final = 0.49
 """How many levels beyond the bounds a number may be: it is rounded to them."""

@@ -13,9 +13,9 @@ from torch.nn import functional as f
 from delegatec.backends.common.testing import X
 from delegatec.backends.xnnpack.operators.grid import operations, rejected
 from delegatec.backends.xnnpack.quantized.bounds import limit_levels
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
 from delegatec.backends.xnnpack.testing import compile_module
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 
 aten = torch.ops.aten

@@ -7,7 +7,6 @@ from typing import Final
 
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
@@ -15,6 +14,7 @@ from delegatec.edge.patterns.formulas import cast
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 
 def fold_casts(program: EdgeProgram) -> bool:

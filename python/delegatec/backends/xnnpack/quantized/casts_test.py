@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from delegatec.backends.xnnpack.quantized.casts import fold_casts
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.backends.xnnpack.quantized.testing import q, qdq
 from delegatec.edge.arguments import dtype_of
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import called, edge
 from delegatec.edge.verifier import verify
 

@@ -10,13 +10,15 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grids_of
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
+from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -51,7 +53,7 @@ def quantize_before_moves(program: EdgeProgram) -> bool:
     return changed
 
 
-def _operand(move: Node, scale: Scale) -> Node | None:
+def _operand(move: Node, scale: Quantization) -> Node | None:
     """Returns the operand of a move whose result is only quantized."""
     if move.target not in MOVES or move.target in _SEVERAL_RESULTS or len(move.users) != 1:
         return None

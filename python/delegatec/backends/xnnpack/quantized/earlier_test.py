@@ -16,8 +16,8 @@ from delegatec.backends.xnnpack.quantized.earlier import (
     snap_bounds,
 )
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.backends.xnnpack.quantized.testing import qdq
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
 

@@ -8,33 +8,33 @@ from collections.abc import Sequence
 import torch
 
 from delegatec.backends.xnnpack import ratios
-from delegatec.backends.xnnpack.quantized.scales import Scale
 from delegatec.backends.xnnpack.ratios import fits
+from delegatec.edge.quantization.scale import Quantization
 
 
-def fits_sum(operands: Sequence[Scale], result: Scale) -> bool:
+def fits_sum(operands: Sequence[Quantization], result: Quantization) -> bool:
     """Whether Add and Subtract compute with the scales."""
-    return all(fits(each.step / result.step, ratios.SUM) for each in operands)
+    return all(fits(each.scale / result.scale, ratios.SUM) for each in operands)
 
 
-def fits_product(operands: Sequence[Scale], result: Scale) -> bool:
+def fits_product(operands: Sequence[Quantization], result: Quantization) -> bool:
     """Whether Multiply computes with the scales."""
     first, second = operands
-    return fits(first.step * second.step / result.step, ratios.PRODUCT)
+    return fits(first.scale * second.scale / result.scale, ratios.PRODUCT)
 
 
-def fits_choice(operands: Sequence[Scale], result: Scale) -> bool:
+def fits_choice(operands: Sequence[Quantization], result: Quantization) -> bool:
     """Whether Convert, Minimum and Maximum compute with the scales."""
-    return all(fits(each.step / result.step, ratios.CONVERSION) for each in operands)
+    return all(fits(each.scale / result.scale, ratios.CONVERSION) for each in operands)
 
 
-def fits_slope(operand: Scale, slope: float, result: Scale) -> bool:
+def fits_slope(operand: Quantization, slope: float, result: Quantization) -> bool:
     """Whether LeakyRelu computes with the scales and its slope."""
-    ratio = operand.step / result.step
+    ratio = operand.scale / result.scale
     return fits(ratio, ratios.CONVERSION) and fits(ratio * slope, ratios.CONVERSION)
 
 
-def fits_layer(operand: Scale, steps: torch.Tensor, result: Scale) -> bool:
+def fits_layer(operand: Quantization, steps: torch.Tensor, result: Quantization) -> bool:
     """Whether a layer computes with the scales.
 
     Args:
@@ -42,5 +42,5 @@ def fits_layer(operand: Scale, steps: torch.Tensor, result: Scale) -> bool:
         steps: of its filter, one per channel.
         result: of its result.
     """
-    ratio = operand.step / result.step
+    ratio = operand.scale / result.scale
     return all(fits(float(each) * ratio, ratios.LAYER) for each in steps.to(torch.float64).aminmax())

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
+from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.edge.arguments import bind, operand_nodes
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
@@ -19,10 +19,12 @@ from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
-Grids = dict[Node, Scale]
+Grids = dict[Node, Quantization]
 """The scale of each value that is dequantized, or chosen from values of one scale."""
 
 CLAMPS: Final[dict[Any, Callable[[dict[str, Any]], tuple[float, float]]]] = {
@@ -55,7 +57,7 @@ MOVES: Final = frozenset(
 """Calls whose results are elements of their operands, or the number that pads them."""
 
 
-def grid_of(node: Node, grids: Grids) -> Scale | None:
+def grid_of(node: Node, grids: Grids) -> Quantization | None:
     """Returns the scale whose levels all elements of a value are, if one is known.
 
     Args:
@@ -81,7 +83,7 @@ def grid_of(node: Node, grids: Grids) -> Scale | None:
     return scale if all(map(scale.holds, added)) else None
 
 
-def read_scale(node: Node) -> Scale | None:
+def read_scale(node: Node) -> Quantization | None:
     """Returns the scale of the calls that dequantize levels, maybe after moves."""
     found = (scale_of(user) or (read_scale(user) if user.target in MOVES else None) for user in node.users)
     return next((scale for scale in found if scale is not None), None)

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
-from delegatec.backends.xnnpack.quantized.signs import sign_levels
+from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.testing import qdq
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.quantization.signed import sign_activations
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
 
@@ -74,7 +75,7 @@ def test_unsigned_levels_become_signed() -> None:
         return result
 
     program = edge(function, X, preserve=PRESERVED, passes=())
-    assert sign_levels(program)
+    assert sign_activations(program, lambda each: scale_of(each) is not None)
     verify(program)
     (levels,) = program.graph.find_nodes(op="call_function", target=QUANTIZE)
     assert levels.meta["val"].dtype == torch.int8
@@ -83,4 +84,4 @@ def test_unsigned_levels_become_signed() -> None:
     program = edge(
         lambda x: quantized.quantize_per_tensor(x, 0.05, 100, 0, 255, torch.uint8), X, preserve=PRESERVED
     )
-    assert not sign_levels(program)
+    assert not sign_activations(program, lambda each: scale_of(each) is not None)

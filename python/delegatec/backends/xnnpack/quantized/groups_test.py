@@ -7,26 +7,27 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from delegatec.backends.xnnpack.quantized.groups import Grouped, grouped_weight
+from delegatec.backends.xnnpack.quantized.groups import grouped_weight
 from delegatec.backends.xnnpack.quantized.testing import GroupedLinear
-from delegatec.edge.affine import AFFINE
+from delegatec.edge.quantization.affine import AFFINE
+from delegatec.edge.quantization.constant import QuantizedConstant
 from delegatec.edge.testing import edge
 
 DEQUANTIZE = AFFINE.dequantize_affine.default
 
 
-def found(layer: nn.Module, inputs: int) -> Grouped | None:
+def found(layer: nn.Module, inputs: int) -> QuantizedConstant | None:
     program = edge(layer, torch.randn(2, inputs), preserve=[DEQUANTIZE, torch.ops.aten.linear.default])
     (node,) = (each for each in program.graph.nodes if each.target is DEQUANTIZE)
     return grouped_weight(node, lambda each: program.constants.get(each.name))
 
 
-def weight_of_parts(weight: Grouped) -> Tensor:
+def weight_of_parts(weight: QuantizedConstant) -> Tensor:
     """Returns the weight that the sum of the parts stands for."""
-    parts = [part.levels.double() * part.steps[:, None] for part in weight.parts()]
-    corrections = weight.corrections()
-    if corrections is not None:
-        parts = [part + corrections[:, [index]].double() for index, part in enumerate(parts)]
+    parts = [part.values.double() * part.channel_scales()[:, None] for part in weight.columns()]
+    if weight.zero_points is not None:
+        corrections = -weight.zero_points.double() * weight.scales
+        parts = [part + corrections[:, [index]] for index, part in enumerate(parts)]
     return torch.cat(parts, 1)
 
 
@@ -48,20 +49,20 @@ def test_the_parts_of_a_weight(
 ) -> None:
     layer = GroupedLinear((96, 128), 32, levels, has_zeros=has_zeros, dtype=dtype)
     weight = found(layer, 128)
-    assert weight is not None and (weight.groups, weight.width, weight.is_int4) == (4, 32, is_int4)
+    assert weight is not None and (weight.groups, weight.block[1], weight.is_int4) == (4, 32, is_int4)
     zeros = 0 if layer.zeros is None else layer.zeros.double().repeat_interleave(32, 1)
     wanted = (layer.levels.double() - zeros) * layer.steps.double().repeat_interleave(32, 1)
     torch.testing.assert_close(weight_of_parts(weight), wanted, rtol=1e-6, atol=1e-6)
-    assert weight.levels.dtype == torch.int8
+    assert weight.values.dtype == torch.int8
     is_shifted = (not is_int4 and dtype == torch.uint8) or (is_int4 and levels[1] > 7)
-    assert (weight.corrections() is not None) == (has_zeros or is_shifted)
+    assert (weight.zero_points is not None) == (has_zeros or is_shifted)
 
 
 def test_levels_are_not_copied() -> None:
     layer = GroupedLinear((96, 128), 32)
     weight = found(layer, 128)
     assert weight is not None
-    assert {part.levels.untyped_storage().data_ptr() for part in weight.parts()} == {
+    assert {part.values.untyped_storage().data_ptr() for part in weight.columns()} == {
         layer.levels.untyped_storage().data_ptr()
     }
 

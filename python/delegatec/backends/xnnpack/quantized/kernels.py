@@ -19,12 +19,13 @@ from delegatec.backends.xnnpack.quantized.fits import (
     fits_slope,
     fits_sum,
 )
-from delegatec.backends.xnnpack.quantized.scales import SHARES, Scale
-from delegatec.backends.xnnpack.quantized.weights import bias_levels, layer_bias, layer_weight
-from delegatec.edge.analysis.quantized import Constant
+from delegatec.backends.xnnpack.quantized.scales import SHARES
+from delegatec.backends.xnnpack.quantized.weights import layer_of, quantized_bias
 from delegatec.edge.arguments import bind
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.legalize.rules.reductions import reduced_dims
+from delegatec.edge.quantization.constant import Constant
+from delegatec.edge.quantization.scale import Quantization
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -45,8 +46,8 @@ class LevelCall:
     """
 
     node: Node
-    scales: Sequence[Scale]
-    result: Scale
+    scales: Sequence[Quantization]
+    result: Quantization
     constant: Constant
 
 
@@ -97,12 +98,12 @@ def _is_average(call: LevelCall) -> bool:
 
 
 def _is_layer(call: LevelCall) -> bool:
-    weight, bias = layer_weight(call.node, call.constant), layer_bias(call.node, call.constant)
-    if weight is None or weight.width or (bias is None and bind(call.node)["bias"] is not None):
+    layer = layer_of(call.node, call.constant)
+    if layer is None or layer.group_size or layer.computes_bias:
         return False
     (scale,) = call.scales
-    is_held = bias_levels(bias, weight.steps * scale.step) is not None
-    return is_held and fits_layer(scale, weight.steps, call.result)
+    is_held = layer.bias is None or quantized_bias(layer.bias, layer.scales * scale.scale) is not None
+    return is_held and fits_layer(scale, layer.scales, call.result)
 
 
 _SUM: Final = Kernel(("self", "other"), _is_sum)

@@ -19,13 +19,15 @@ from torch.fx import Node
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of, read_scale
 from delegatec.backends.xnnpack.quantized.kernels import KERNELS, LevelCall
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, is_step, scale_of
-from delegatec.edge.analysis.quantized import Constant, quantized_constant
+from delegatec.backends.xnnpack.quantized.scales import int8, is_step, scale_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
+from delegatec.edge.quantization.constant import Constant, quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
-Plan = dict[Node, Scale]
+Plan = dict[Node, Quantization]
 """Value -> its scale, for each value that is kept as levels."""
 
 _VIEWS: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims, aten.select.int})
@@ -51,7 +53,7 @@ def plan(nodes: Sequence[Node], constant: Constant) -> Plan:
     return chosen
 
 
-def _scale_of_input(node: Node, constant: Constant) -> Scale | None:
+def _scale_of_input(node: Node, constant: Constant) -> Quantization | None:
     is_levels = dtype_of(node) in (torch.int8, torch.uint8) and constant(node) is None
     return read_scale(node) if is_levels else None
 
@@ -72,7 +74,7 @@ def _wanted(nodes: Sequence[Node]) -> Plan:
     return wanted
 
 
-def _chosen(node: Node, chosen: Plan, wanted: Scale | None, constant: Constant) -> Scale | None:
+def _chosen(node: Node, chosen: Plan, wanted: Quantization | None, constant: Constant) -> Quantization | None:
     if node.target is QUANTIZE:
         return scale_of(node)
     if node.target is DEQUANTIZE:
@@ -91,7 +93,9 @@ def _chosen(node: Node, chosen: Plan, wanted: Scale | None, constant: Constant) 
     return wanted if is_computed else None
 
 
-def _moved(node: Node, scales: Sequence[Scale], chosen: Plan, wanted: Scale | None) -> Scale | None:
+def _moved(
+    node: Node, scales: Sequence[Quantization], chosen: Plan, wanted: Quantization | None
+) -> Quantization | None:
     """Returns the scale of elements of operands."""
     # products with ones; so are views of several sizes that vary
     is_product = node.target is aten.expand.default or _varies_in_several(node)
@@ -115,7 +119,7 @@ def _varies_in_several(node: Node) -> bool:
     return sum(not isinstance(size, int) for size in value.shape) > 1
 
 
-def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Scale | None:
+def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quantization | None:
     """Returns the scale of an operand that is kept as levels, or of a constant that can be."""
     if not isinstance(node, Node):
         return scale_of_number(float(node))
@@ -125,16 +129,16 @@ def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Scale
     if value is not None:
         return scale_of_number(float(value)) if value.numel() == 1 else None
     found = quantized_constant(node, constant)
-    if found is None or found.tensor.dtype != torch.int8:
+    if found is None or found.dtype != torch.int8:
         return None
     if found.scales.numel() != 1 and len(set(found.scales.flatten().tolist())) != 1:
         return None
-    zeros = {0} if found.zeros is None else {int(zero) for zero in found.zeros.flatten().tolist()}
+    zeros = {0} if found.zero_points is None else {int(zero) for zero in found.zero_points.flatten().tolist()}
     step = float(found.scales.flatten()[0])
-    return Scale(step, zeros.pop()) if len(zeros) == 1 and is_step(step) else None
+    return int8(step, zeros.pop()) if len(zeros) == 1 and is_step(step) else None
 
 
-def scale_of_number(number: float) -> Scale | None:
+def scale_of_number(number: float) -> Quantization | None:
     """Returns a scale that has a level for a number."""
     size = abs(number)
-    return Scale(size / 64, 0) if 2.0**-50 < size < 2.0**50 else None
+    return int8(size / 64, 0) if 2.0**-50 < size < 2.0**50 else None

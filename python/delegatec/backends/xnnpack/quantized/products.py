@@ -17,14 +17,15 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.closure import closed
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import Constant, quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.patterns.formulas import cast, viewed
 from delegatec.edge.patterns.match import Match
 from delegatec.edge.patterns.pattern import ANY, NONE, Call, Const, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.affine import AFFINE
+from delegatec.edge.quantization.constant import Constant
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
@@ -83,12 +84,9 @@ def recover_linear(program: EdgeProgram) -> bool:
         last, bias = _last(each, builder.facts.constant)
         builder.at(last)
         levels = builder.derived(each.levels, program.constants[each.levels.name].t())
-        zeros = builder.constant(torch.zeros(shape_of(each.steps)[0], dtype=torch.int64))
-        limits = torch.iinfo(torch.int8)
+        block = [1, shape_of(levels)[1]]
         weight = builder.call(
-            quantized.dequantize_per_channel.default,
-            *(levels, each.steps, zeros, 0, limits.min, limits.max, torch.int8),
-            out_dtype=dtype_of(each.result),
+            DEQUANTIZE_BLOCKS, levels, block, each.steps, None, torch.int8, output_dtype=dtype_of(each.result)
         )
         x = each.source
         if dtype_of(x) != dtype_of(each.result):
@@ -127,7 +125,8 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
 def _product(node: Node, constant: Constant) -> Product | None:
     """Returns the product that a multiplication by the scales of channels yields."""
     for match in _PRODUCT.matches(node, Match(constant)):
-        x, levels, steps, quantize = (match.values.get(name) for name in ("x", "levels", "steps", "quantize"))
+        x, levels, steps = (match.values[name] for name in ("x", "levels", "steps"))
+        quantize = match.values.get("quantize")
         if not _is_matrix(levels, steps, constant):
             continue
         calls = match.calls[::-1]

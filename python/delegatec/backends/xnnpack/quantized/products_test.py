@@ -12,7 +12,7 @@ from torch import Tensor
 from delegatec.backends.xnnpack.backend import XNNPACK
 from delegatec.backends.xnnpack.quantized.products import recover_linear
 from delegatec.backends.xnnpack.quantized.testing import Layer
-from delegatec.edge.affine import AFFINE
+from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
 

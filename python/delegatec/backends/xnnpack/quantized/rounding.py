@@ -6,54 +6,39 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.closure import closed
-from delegatec.backends.xnnpack.quantized.weights import weight_of
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import Constant, quantized
+from delegatec.backends.xnnpack.quantized.weights import layer_of, takes_rounded
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.constant import Constant
+from delegatec.edge.quantization.operators import (
+    CHOOSE,
+    DEQUANTIZING,
+    DYNAMIC,
+    QUANTIZING,
+    Operands,
+    operands_of,
+)
 from delegatec.edge.symbols import is_dynamic, sizes_key
 
 aten = torch.ops.aten
 
-CHOOSE: Final = frozenset(
-    {
-        quantized.choose_qparams.tensor,
-        quantized.choose_qparams_symmetric.tensor,
-        quantized.choose_qparams_per_token.default,
-        quantized.choose_qparams_per_token_asymmetric.default,
-        AFFINE.choose_qparams_affine.default,
-    }
-)
-_QUANTIZE: Final = frozenset(
-    {
-        quantized.quantize_per_tensor.tensor,
-        quantized.quantize_per_tensor.tensor2,
-        quantized.quantize_per_token.default,
-        AFFINE.quantize_affine.default,
-    }
-)
-DEQUANTIZE_ROWS: Final = frozenset(
-    {
-        quantized.dequantize_per_tensor.tensor,
-        quantized.dequantize_per_tensor.tensor2,
-        quantized.dequantize_per_token.default,
-        AFFINE.dequantize_affine.default,
-    }
-)
-DYNAMIC: Final = CHOOSE | _QUANTIZE | DEQUANTIZE_ROWS
-"""Calls that quantize with parameters that they compute."""
-
+_QUANTIZE: Final = DYNAMIC & QUANTIZING
+_DEQUANTIZE: Final = DYNAMIC & DEQUANTIZING
+_DTYPES: Final = (torch.int8, torch.uint8)
+_LEAST_RANGE: Final = 254
+"""The difference of the largest and the least quantized value of eight bits, without the least of int8."""
 _ROW: Final = 1
 IMAGE_DIMS: Final = 3
 """Dimensions of an image in a batch, all with one scale."""
+_IMAGES_RANK: Final = IMAGE_DIMS + 1
 
 
 @dataclass(frozen=True)
@@ -135,50 +120,35 @@ def order_images(program: EdgeProgram) -> bool:
 
 
 def _rounding(node: Node, constant: Constant) -> Rounding | None:
-    if node.target not in DEQUANTIZE_ROWS:
+    if node.target not in _DEQUANTIZE:
         return None
-    levels, scale, zero = _parameters(node)
-    if not isinstance(levels, Node) or levels.target not in _QUANTIZE:
+    operands = operands_of(node)
+    if operands.x.target not in _QUANTIZE:
         return None
-    source, *same = _parameters(levels)
-    is_computed = isinstance(scale, Node) and scale.target is operator.getitem
-    chosen = scale.all_input_nodes[0] if is_computed else None
-    if same != [scale, zero] or chosen is None or chosen.target not in CHOOSE:
+    quantize, scale, zero = operands_of(operands.x), operands.scale, operands.zero_point
+    source = quantize.x
+    if not isinstance(scale, Node) or scale.target is not operator.getitem:
+        return None
+    (chosen,) = scale.all_input_nodes
+    if (quantize.scale, quantize.zero_point) != (scale, zero) or chosen.target not in CHOOSE:
         return None
     if bind(chosen)["input"] is not source or dtype_of(source) not in (torch.float32, torch.float16):
         return None
-    if zero is not None and (zero.target is not operator.getitem or zero.all_input_nodes[0] is not chosen):
+    zeros = [zero] if isinstance(zero, Node) else []
+    if any(each.target is not operator.getitem or each.all_input_nodes[0] is not chosen for each in zeros):
         return None
-    if dtype_of(node) != dtype_of(source) or not _has_eight_bits(levels) or not _is_of_rows(node):
+    has_eight_bits = quantize.dtype in _DTYPES and quantize.high - quantize.low >= _LEAST_RANGE
+    if dtype_of(node) != dtype_of(source) or not has_eight_bits or not _is_of_rows(operands):
         return None
     dims = IMAGE_DIMS if _is_convolved(node) else _dims_of_scale(node, constant)
-    calls = dict.fromkeys((chosen, scale, *([] if zero is None else [zero]), levels, node))
+    calls = dict.fromkeys((chosen, scale, *zeros, operands.x, node))
     return Rounding(source, node, dims, tuple(calls))
 
 
-def _parameters(node: Node) -> tuple[Any, Any, Any]:
-    """Returns the operand of a call that quantizes or dequantizes, its scale and its zero point."""
-    bound = bind(node)
-    scale, zero = (bound.get(name, bound.get(f"{name}s")) for name in ("scale", "zero_point"))
-    return bound["input"], scale, zero
-
-
-def _has_eight_bits(levels: Node) -> bool:
-    bound = bind(levels)
-    dtype = dtype_of(levels)
-    if dtype not in (torch.int8, torch.uint8):
-        return False
-    limits = torch.iinfo(dtype)
-    low, high = bound["quant_min"], bound["quant_max"]
-    return (limits.max if high is None else high) - (limits.min if low is None else low) >= 254
-
-
-def _is_of_rows(node: Node) -> bool:
+def _is_of_rows(operands: Operands) -> bool:
     """Whether a value has one scale, or one for each row."""
-    if node.target is not AFFINE.dequantize_affine.default:
-        return True
-    block, shape = bind(node)["block_size"], node.meta["val"].shape
-    if sizes_key([block[-1]]) != sizes_key([shape[-1]]):
+    block, shape = operands.block, operands.x.meta["val"].shape
+    if sizes_key(block[-1:]) != sizes_key(shape[-1:]):
         return False
     return all(size == 1 for size in block[:-1]) or sizes_key(block) == sizes_key(shape)
 
@@ -190,47 +160,33 @@ def _dims_of_scale(node: Node, constant: Constant) -> int:
     several sizes that vary, which the runtime cannot reshape.
     """
     shape = node.meta["val"].shape
-    is_affine = node.target is AFFINE.dequantize_affine.default
-    is_of_rows = node.target is quantized.dequantize_per_token.default or (
-        is_affine and sizes_key(bind(node)["block_size"]) != sizes_key(shape)
-    )
+    is_of_rows = sizes_key(operands_of(node).block) != sizes_key(shape)
     rows = [size for size in shape[:-1] if is_dynamic([size]) or size != 1]
     if not rows or is_of_rows or sum(is_dynamic([size]) for size in rows) > 1:
         return _ROW
-    layers = [bind(user) for user in node.users if user.target is aten.linear.default]
-    weights = [weight_of(layer["weight"], constant) for layer in layers]
+    layers = [layer_of(user, constant) for user in node.users if user.target is aten.linear.default]
     # columns are the channels of a convolution, whose bias is a constant
-    is_computed = any(isinstance(layer["bias"], Node) and constant(layer["bias"]) is None for layer in layers)
-    return _ROW if is_computed or any(weight is None or weight.width for weight in weights) else len(shape)
+    is_whole = all(each and not each.group_size and not each.computes_bias for each in layers)
+    return len(shape) if is_whole else _ROW
 
 
 def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
-    result = found.result
-    if not result.users:
+    return bool(found.result.users) and all(
+        _multiplies(user, found.result, constant) for user in found.result.users
+    )
+
+
+def _multiplies(user: Node, x: Node, constant: Constant) -> bool:
+    """Whether a user of a value is a layer that multiplies integers: a linear one, or one of images."""
+    if user.target is not (aten.convolution.default if _is_convolved(x) else aten.linear.default):
         return False
-    for user in result.users:
-        if _is_convolved(result):
-            if not _is_convolution(user, result, constant):
-                return False
-        elif (
-            user.target is not aten.linear.default
-            or bind(user)["input"] is not result
-            or (weight := weight_of(bind(user)["weight"], constant)) is None
-            or not weight.takes_rounded()
-        ):
-            return False
-    return True
+    layer = layer_of(user, constant)
+    if layer is None or bind(user)["input"] is not x:
+        return False
+    if user.target is aten.linear.default:
+        return takes_rounded(layer)
+    return len(shape_of(x)) == _IMAGES_RANK and not layer.group_size
 
 
 def _is_convolved(node: Node) -> bool:
     return aten.convolution.default in [user.target for user in node.users]
-
-
-def _is_convolution(node: Node, x: Node, constant: Constant) -> bool:
-    if node.target is not aten.convolution.default:
-        return False
-    bound = bind(node)
-    if bound["input"] is not x or len(shape_of(x)) != 4:
-        return False
-    weight = weight_of(bound["weight"], constant, *((1, bound["groups"]) if bound["transposed"] else ()))
-    return weight is not None and not weight.width

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from delegatec.backends.common.testing import Call, compile_module
 from delegatec.backends.xnnpack.backend import XNNPACK
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 
 LEVELS = (torch.arange(32) % 7 - 3).to(torch.int8).reshape(4, 8)
 

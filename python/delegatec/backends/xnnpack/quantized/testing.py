@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.affine import AFFINE
+from delegatec.edge.quantization.operators import quantized
 
 INT8 = (-128, 127, torch.int8)
 

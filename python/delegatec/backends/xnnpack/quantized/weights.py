@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -11,24 +10,14 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.scales import are_steps
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import Constant, quantized, quantized_constant
-from delegatec.edge.arguments import bind
-from delegatec.edge.channels_last.operators import NHWC
+from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
+from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
+from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS
 
-_INT4: Final = (-8, 7)
 _GROUP: Final = 32
 """The runtime's kernels take groups of a multiple of this many inputs."""
 
-
-CALLS: Final = frozenset(
-    {
-        quantized.dequantize_per_tensor.default,
-        quantized.dequantize_per_channel.default,
-        quantized.dequantize_per_channel_group.default,
-        AFFINE.dequantize_affine.default,
-    }
-)
+CALLS: Final = frozenset(DEQUANTIZE_CONSTANTS)
 """Calls that dequantize weights."""
 
 
@@ -39,91 +28,39 @@ def is_weight(node: Node, constant: Constant) -> bool:
     return quantized_constant(node, constant) is not None
 
 
-@dataclass(frozen=True)
-class Weight:
-    """A quantized weight without zero points.
-
-    Attributes:
-        call: the call that dequantizes it. Weights of one constant may have several scales.
-        source: the constant of its levels.
-        levels: int8, in ATen's order of dimensions.
-        steps: float32, [channels of the result], or [channels, groups].
-        width: inputs per group; 0 without groups.
-    """
-
-    call: Node
-    source: Node
-    levels: Tensor
-    steps: Tensor
-    width: int
-
-    def is_int4(self) -> bool:
-        """Whether four bits hold its levels."""
-        return is_int4(self.levels)
-
-    def takes_rounded(self) -> bool:
-        """Whether the runtime multiplies rows that are quantized at run time by it."""
-        return not self.width or self.is_int4()
-
-
-def is_int4(levels: Tensor) -> bool:
-    """Whether four bits hold integers."""
-    low, high = levels.aminmax()
-    return _INT4[0] <= low.item() and high.item() <= _INT4[1]
-
-
-def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -> Weight | None:
-    """Returns the weight that a node dequantizes; None if it is none, or the runtime has no form for it.
+def has_form(weight: QuantizedConstant, axis: int = 0) -> bool:
+    """Whether the runtime has a form for a weight.
 
     Args:
-        node: an operand of a layer.
-        constant: returns the value of a constant node, and None for other nodes.
+        weight: the weight.
         axis: the dimension of the result's channels.
-        repeats: how often these channels repeat: the groups of a transposed convolution.
     """
-    found = quantized_constant(node, constant)
-    if found is None or found.tensor.dtype != torch.int8 or found.zeros is not None:
-        return None
-    levels = found.tensor.detach()
+    if weight.dtype != torch.int8 or weight.zero_points is not None:
+        return False
     # a scale of zero, or below float32, has no bias in its unit
-    if not levels.numel() or not are_steps(found.scales):
-        return None
-    shape = tuple(levels.shape)
-    others = [dim for dim in range(len(shape)) if dim != axis and found.block[dim] != shape[dim]]
-    steps = found.scales.to(torch.float32).repeat_interleave(found.block[axis], axis)
-    if not others:
-        return Weight(node, found.levels, levels, steps.flatten().repeat(repeats), 0)
-    width = found.block[1]
-    if len(shape) != 2 or axis != 0 or width % _GROUP:
-        return None
-    return Weight(node, found.levels, levels, steps, width)
+    if not weight.values.numel() or not are_steps(weight.scales):
+        return False
+    is_grouped = axis == 0 and weight.values.dim() == 2 and weight.block[1] % _GROUP == 0
+    return weight.is_per_channel(axis) or is_grouped
 
 
-def layer_weight(node: Node, constant: Constant) -> Weight | None:
-    """Returns the quantized weight of a layer; None if it has none that the runtime has a form for."""
-    bound = bind(node)
-    if node.target is NHWC.conv_transpose2d.default:
-        return weight_of(bound["weight"], constant, 1, bound["groups"])
-    return weight_of(bound["weight"], constant)
+def layer_of(node: Node, constant: Constant) -> QuantizedLayer | None:
+    """Returns a layer with a quantized weight; None if it has none that the runtime has a form for."""
+    found = quantized_layer(node, constant)
+    return found if found is not None and has_form(found.weight, found.axis) else None
 
 
-def layer_bias(node: Node, constant: Constant) -> Tensor | None:
-    """Returns the values of a layer's bias, which may be quantized; None if they are not constant."""
-    bias = bind(node)["bias"]
-    if bias is None:
-        return None
-    found = quantized_constant(bias, constant)
-    return constant(bias) if found is None else found.values()
+def takes_rounded(layer: QuantizedLayer) -> bool:
+    """Whether the runtime multiplies rows that are quantized at run time by a layer's weight."""
+    return not layer.group_size or layer.weight.is_int4
 
 
-def bias_levels(bias: Tensor | None, steps: Tensor) -> Tensor | None:
+def quantized_bias(bias: Tensor, scales: Tensor) -> Tensor | None:
     """Returns a bias in int32; None if int32 does not hold it.
 
     Args:
         bias: its values.
-        steps: the scale of each channel: that of the input times that of the weight.
+        scales: that of each channel: that of the input times that of the weight.
     """
-    if bias is None:
-        return torch.zeros(0, dtype=torch.int32)
-    levels = torch.round(bias.detach().to(torch.float64) / steps.to(torch.float64))
-    return levels.to(torch.int32) if bool((levels.abs() < 2.0**31).all()) else None
+    values = torch.round(bias.detach().to(torch.float64) / scales.to(torch.float64))
+    return values.to(torch.int32) if bool((values.abs() < 2.0**31).all()) else None

@@ -10,18 +10,20 @@ from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
 from delegatec.backends.xnnpack.quantized.testing import Layer
-from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, weight_of
+from delegatec.backends.xnnpack.quantized.weights import has_form, layer_of, quantized_bias
+from delegatec.edge.quantization.layer import QuantizedLayer
+from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS
 from delegatec.edge.testing import edge
 
 
-def found(layer: Layer, axis: int = 0) -> Weight | None:
+def found(layer: Layer) -> QuantizedLayer | None:
     program = edge(layer, torch.randn(2, layer.levels.shape[1]), preserve=PRESERVED)
-    (node,) = (each for each in program.graph.nodes if each.target in PRESERVED)
-    return weight_of(node, lambda each: program.constants.get(each.name), axis)
+    (node,) = (each for each in program.graph.nodes if each.target is LINEAR)
+    return layer_of(node, lambda each: program.constants.get(each.name))
 
 
-quantized = torch.ops.quantized_decomposed
-PRESERVED = [quantized.dequantize_per_channel.default, quantized.dequantize_per_channel_group.default]
+LINEAR = torch.ops.aten.linear.default
+PRESERVED = [LINEAR, *DEQUANTIZE_CONSTANTS]
 
 
 def layer(bits: int, group: int = 0, zeros: int = 0) -> Layer:
@@ -32,34 +34,34 @@ def layer(bits: int, group: int = 0, zeros: int = 0) -> Layer:
 
 def test_a_weight() -> None:
     made = layer(8)
-    weight = found(made)
-    assert weight is not None and (weight.width, weight.is_int4()) == (0, False)
-    assert torch.equal(weight.levels, made.levels) and torch.equal(weight.steps, made.steps)
+    linear = found(made)
+    assert linear is not None and (linear.group_size, linear.weight.is_int4) == (0, False)
+    assert torch.equal(linear.weight.values, made.levels) and torch.equal(linear.scales, made.steps)
     made = layer(4, group=32)
-    weight = found(made)
-    assert weight is not None and (weight.width, weight.is_int4()) == (32, True)
-    assert torch.equal(weight.steps, made.steps)
+    linear = found(made)
+    assert linear is not None and (linear.group_size, linear.weight.is_int4) == (32, True)
+    assert torch.equal(linear.scales, made.steps)
 
 
 def test_one_group_is_no_group() -> None:
-    weight = found(layer(4, group=64))
-    assert weight is not None and (weight.width, tuple(weight.steps.shape)) == (0, (12,))
+    linear = found(layer(4, group=64))
+    assert linear is not None and (linear.group_size, tuple(linear.scales.shape)) == (0, (12,))
 
 
 def test_what_the_runtime_has_no_form_for() -> None:
     assert found(layer(8, zeros=1)) is None
     assert found(layer(4, group=16)) is None
-    assert found(layer(8), axis=1) is None
+    linear = found(layer(8))
+    assert linear is not None and not has_form(linear.weight, axis=1)
     made = layer(8)
     made.steps[3] = 0.0
     assert found(made) is None
 
 
 def test_a_bias_is_in_units_of_the_products() -> None:
-    steps = torch.tensor([0.5, 0.25])
-    levels = bias_levels(torch.tensor([1.0, -1.0]), steps)
-    assert levels is not None and levels.tolist() == [2, -4] and levels.dtype == torch.int32
-    assert bias_levels(torch.tensor([1.0, -1.0]), torch.tensor([0.5, 1e-12])) is None
+    bias = quantized_bias(torch.tensor([1.0, -1.0]), torch.tensor([0.5, 0.25]))
+    assert bias is not None and bias.tolist() == [2, -4] and bias.dtype == torch.int32
+    assert quantized_bias(torch.tensor([1.0, -1.0]), torch.tensor([0.5, 1e-12])) is None
 
 
 @pytest.mark.parametrize("columns", [6, 7])

@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from delegatec.edge.channels_last.rewrites import (
-    adaptive,
     convolutions,
+    exact_pools,
     large_pools,
-    pools,
     resizing,
     shuffling,
 )
 
 REWRITES: Final = (
     *convolutions.REWRITES,
-    *pools.REWRITES,
+    *exact_pools.REWRITES,
     *large_pools.REWRITES,
-    *adaptive.REWRITES,
     *resizing.REWRITES,
     *shuffling.REWRITES,
 )

@@ -9,6 +9,9 @@ from typing import Any
 import torch
 
 from delegatec.edge.legalize.value import Value
+from delegatec.edge.symbols import is_dynamic
+
+aten = torch.ops.aten
 
 
 def channels_last(x: Value) -> Value:
@@ -23,7 +26,39 @@ def channels_first(x: Value) -> Value:
 
 def rows(x: Value) -> Value:
     """[N, L, C] as [N, 1, L, C]."""
-    return x.view(x.shape[0], 1, *x.shape[1:])
+    return _unsqueezed(x, 1)
+
+
+def row(x: Value) -> Value:
+    """[N, 1, L, C] as [N, L, C]."""
+    return _squeezed(x, 1)
+
+
+def batch(x: Value) -> Value:
+    """[C, H, W] as [1, C, H, W]; a batch as it is."""
+    return x if x.rank == 4 else _unsqueezed(x, 0)
+
+
+def like(x: Value, rank: int) -> Value:
+    """[1, C, H, W] as [C, H, W] if that has the rank; a batch as it is."""
+    return x if x.rank == rank else _squeezed(x, 0)
+
+
+def _unsqueezed(x: Value, dim: int) -> Value:
+    shape = (*x.shape[:dim], 1, *x.shape[dim:])
+    if not is_dynamic(shape):
+        return x.view(*shape)
+    # no size is an argument of this call, so that all may be symbolic
+    val = x.builder.empty(shape, x.dtype)
+    return Value(x.builder, x.builder.call(aten.unsqueeze.default, x.node, dim, val=val))
+
+
+def _squeezed(x: Value, dim: int) -> Value:
+    shape = (*x.shape[:dim], *x.shape[dim + 1 :])
+    if not is_dynamic(shape):
+        return x.view(*shape)
+    val = x.builder.empty(shape, x.dtype)
+    return Value(x.builder, x.builder.call(aten.squeeze.dims, x.node, [dim], val=val))
 
 
 def emit(

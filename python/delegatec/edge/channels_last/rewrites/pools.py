@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools over images as channels-last ones."""
+"""Pools over images as channels-last ones, around which permutations move the channels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import torch
@@ -13,113 +15,183 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.builder import Builder
-from delegatec.edge.channels_last.operators import NHWC
-from delegatec.edge.channels_last.rewrites.convolutions import FLOATS
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, fitted
-from delegatec.edge.legalize.constraints import only_first_result, operand_dtypes
-from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pooling import images
-from delegatec.edge.legalize.rules.windows import Windows, windows_of
-from delegatec.edge.legalize.value import Number, Value, value_of
+from delegatec.edge.channels_last.rewrites.images import batch, channels_first, channels_last, like
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.rule import Refusal, Rewrite
+from delegatec.edge.legalize.rules.windows import Windows, bounds, windows_of
+from delegatec.edge.legalize.value import Number, Value, cat, value_of
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
-_FLOATS_8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
+Pair = tuple[int, int]
+"""Padding before and after the elements of a dimension."""
+Pool = Callable[[Value, Sequence[Windows], Sequence[Pair]], Value]
+"""Pools [N, H, W, C] by windows and padding of each dimension. Padding is not counted."""
+
+_CEIL: Final = Refusal(
+    "argument", "the number of windows has another formula with ceil_mode, for sizes that vary"
+)
+VARY: Final = Refusal("shape", "the windows follow from the sizes, which vary")
 
 
-def maxima(x: Value, windows: Sequence[Windows]) -> Value:
-    """Returns the maxima of windows of [N, H, W, C]."""
-    if any(axis.dilation > 1 for axis in windows):
-        return _dilated(x, windows)
-    return _pool(NHWC.max_pool2d.default, x, windows)
+_NO_PADDING: Final = ((0, 0), (0, 0))
 
 
-def averages(x: Value, windows: Sequence[Windows], zeros: tuple[int, int] = (0, 0)) -> Value:
-    """Returns the averages of windows of [N, H, W, C]; padding is not counted.
+@dataclass(frozen=True)
+class Pools:
+    """The pools of a target.
 
-    Args:
-        x: the images.
-        windows: per dimension.
-        zeros: zero points of the images and of the result.
+    Attributes:
+        maxima: emits the maxima of windows.
+        averages: emits the averages of windows.
+        only_first: requires that no call reads the indices of maxima.
+        constraints: of averages.
     """
-    return _pool(NHWC.avg_pool2d.default, x, windows, *(zeros if any(zeros) else ()))
+
+    maxima: Pool
+    averages: Pool
+    only_first: Constraint[Any]
+    constraints: tuple[Constraint[Any], ...] = ()
+
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        """Returns the rewrites of ATen's pools over images."""
+        runs = "channels last; windows of several sizes by dimension, in runs of the same size"
+        return (
+            Rewrite(
+                aten.max_pool2d_with_indices.default,
+                self._max_pool2d,
+                (self.only_first,),
+                note="channels last; windows beyond the border are padding",
+            ),
+            Rewrite(
+                aten.avg_pool2d.default,
+                self._avg_pool2d,
+                self.constraints,
+                note="channels last; padding that counts is added to the images, a divisor is a factor",
+            ),
+            Rewrite(
+                aten._adaptive_avg_pool2d.default,
+                partial(_adaptive, self.averages),
+                self.constraints,
+                note=runs,
+                preserved=True,
+            ),
+            Rewrite(
+                aten.adaptive_max_pool2d.default,
+                partial(_adaptive, self.maxima),
+                (self.only_first,),
+                note=runs,
+                preserved=True,
+            ),
+        )
+
+    def _max_pool2d(self, builder: Builder, node: Node) -> Any:
+        source, windows = value_of(builder, bind(node)["self"]), windows_of(node, 2)
+        padding = padding_of(node, windows)
+        if padding is None:
+            return _CEIL
+        result = channels_first(self.maxima(channels_last(batch(source)), windows, padding))
+        return [like(result, source.rank).node, None]
+
+    def _avg_pool2d(self, builder: Builder, node: Node) -> Any:
+        bound, windows = bind(node), windows_of(node, 2)
+        source, divisor = value_of(builder, bound["self"]), bound["divisor_override"]
+        padding = padding_of(node, windows)
+        if padding is None:
+            return _CEIL
+        counted = padding
+        if not divisor:
+            is_counted = bound["count_include_pad"]
+            counted = [(axis.before, axis.padding) if is_counted else (0, 0) for axis in windows]
+        x, windows = padded(channels_last(batch(source)), windows, counted, 0)
+        left = [
+            (before - own[0], after - own[1]) for (before, after), own in zip(padding, counted, strict=True)
+        ]
+        result = self.averages(x, windows, left)
+        count = math.prod(axis.kernel for axis in windows)
+        if divisor and divisor != count:
+            result = result * (count / divisor)
+        return like(channels_first(result), source.rank).node
 
 
-def padded(x: Value, windows: Sequence[Windows], value: Number, whole: bool) -> tuple[Value, list[Windows]]:
+def _adaptive(pool: Pool, builder: Builder, node: Node) -> Any:
+    source, results = value_of(builder, bind(node)["self"]), tensors(node.meta["val"])
+    x = channels_last(batch(source))
+    if is_dynamic(x.shape[1:]):
+        return VARY
+    result = _in_runs(x, results[0].shape[-2:], pool)
+    node_of_result = like(channels_first(result), source.rank).node
+    return [node_of_result, None] if len(results) > 1 else node_of_result
+
+
+def _in_runs(x: Value, outputs: Sequence[int], pool: Pool) -> Value:
+    """Pools [N, H, W, C] to some rows and columns: at once if windows are regular, else runs of such."""
+    found = [_runs(size, count) for size, count in zip(x.shape[1:3], outputs, strict=True)]
+    if all(len(runs) == 1 for runs in found):
+        return pool(x, [windows for ((_, windows),) in found], _NO_PADDING)
+    for dim, runs in enumerate(found, 1):
+        whole = Windows(x.shape[3 - dim], x.shape[3 - dim], kernel=1, stride=1)
+        parts = []
+        for start, windows in runs:
+            axes = (windows, whole) if dim == 1 else (whole, windows)
+            parts.append(pool(x.slice(dim, start, start + windows.size), axes, _NO_PADDING))
+        x = cat(parts, dim)
+    return x
+
+
+def _runs(size: int, outputs: int) -> list[tuple[int, Windows]]:
+    """Returns runs of windows with one size and distance, and where each starts."""
+    windows = [(int(start), int(end)) for start, end in zip(*bounds(size, outputs), strict=True)]
+    runs: list[list[tuple[int, int]]] = []
+    for window in windows:
+        if runs and _is_regular([*runs[-1], window]):
+            runs[-1].append(window)
+        else:
+            runs.append([window])
+    return [(run[0][0], _windows(run)) for run in runs]
+
+
+def _is_regular(run: Sequence[tuple[int, int]]) -> bool:
+    steps = {later[0] - earlier[0] for earlier, later in pairwise(run)}
+    return len(steps) == 1 and steps != {0} and len({end - start for start, end in run}) == 1
+
+
+def _windows(run: Sequence[tuple[int, int]]) -> Windows:
+    start, end = run[0]
+    stride = run[1][0] - start if len(run) > 1 else 1
+    return Windows(run[-1][1] - start, len(run), end - start, stride)
+
+
+def padding_of(node: Node, windows: Sequence[Windows]) -> list[Pair] | None:
+    """Returns the padding with which as many windows as ATen has fit; None if that depends on sizes."""
+    if not bind(node)["ceil_mode"]:
+        return [(axis.before, axis.padding) for axis in windows]
+    if not is_dynamic(axis.size for axis in windows):
+        return [(axis.before, axis.after) for axis in windows]
+    # ATen has no window that starts in the padding behind the elements: none does here
+    if any(axis.stride + axis.padding > axis.dilation * (axis.kernel - 1) + 1 for axis in windows):
+        return None
+    return [(axis.before, axis.padding + axis.stride - 1) for axis in windows]
+
+
+def padded(
+    x: Value, windows: Sequence[Windows], amounts: Sequence[Pair], value: Number
+) -> tuple[Value, list[Windows]]:
     """Makes padding elements of [N, H, W, C], which averages count.
 
     Args:
         x: the images.
         windows: per dimension.
+        amounts: the elements before and after each dimension.
         value: the elements.
-        whole: whether to add all elements of windows beyond the border, too, or only those that ATen counts.
 
     Returns:
-        The images, and the windows over them.
+        The images, and the windows over them, which have no padding.
     """
-    amounts = [(axis.before, axis.after if whole else axis.padding) for axis in windows]
-    if any(map(any, amounts)):
-        x = x.pad([0, 0, *amounts[1], *amounts[0]], value)
-    return x, [
-        Windows(axis.size + before + after, axis.outputs, axis.kernel, axis.stride)
-        for axis, (before, after) in zip(windows, amounts, strict=True)
+    if not any(map(any, amounts)):
+        return x, list(windows)
+    return x.pad([0, 0, *amounts[1], *amounts[0]], value), [
+        Windows(axis.size + sum(pair), axis.outputs, axis.kernel, axis.stride)
+        for axis, pair in zip(windows, amounts, strict=True)
     ]
-
-
-def _pool(operator: Any, x: Value, windows: Sequence[Windows], *zeros: int) -> Value:
-    padding: list[int] = []
-    for dim, axis in enumerate(windows, 1):
-        x, after = fitted(x, dim, axis.outputs, axis.kernel, axis.stride, axis.before)
-        padding += (axis.before, after)
-    sizes = ([getattr(axis, name) for axis in windows] for name in ("kernel", "stride"))
-    shape = (x.shape[0], *(axis.outputs for axis in windows), x.shape[3])
-    return emit(operator, x, *sizes, padding, *zeros, shape=shape)
-
-
-def _dilated(x: Value, windows: Sequence[Windows]) -> Value:
-    """Returns the elementwise maximum of the elements of each window, by rows and then by columns."""
-    if x.dtype in _FLOATS_8:  # Targets pool them, but have no such maximum.
-        return _dilated(x.to(torch.float16), windows).to(x.dtype)
-    least = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-    x, windows = padded(x, windows, least, whole=True)[0], windows
-    for dim, axis in enumerate(windows, 1):
-        span = (axis.outputs - 1) * axis.stride + 1
-        starts = range(0, axis.kernel * axis.dilation, axis.dilation)
-        x = reduce(Value.maximum, [x.slice(dim, start, start + span, axis.stride) for start in starts])
-    return x
-
-
-def _max_pool2d(builder: Builder, node: Node) -> list[Node | None]:
-    x = channels_last(images(value_of(builder, bind(node)["self"])))
-    result = channels_first(maxima(x, windows_of(node, 2)))
-    return [result.view(*tensors(node.meta["val"])[0].shape).node, None]
-
-
-def _avg_pool2d(builder: Builder, node: Node) -> Node:
-    bound, windows = bind(node), windows_of(node, 2)
-    x = channels_last(images(value_of(builder, bound["self"])))
-    divisor = bound["divisor_override"]
-    if divisor or bound["count_include_pad"]:
-        x, windows = padded(x, windows, 0, whole=bool(divisor))
-    result = averages(x, windows)
-    if divisor:
-        result = result * (math.prod(axis.kernel for axis in windows) / divisor)
-    return channels_first(result).view(*node.meta["val"].shape).node
-
-
-_FLOAT: Final = operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
-
-REWRITES: Final = (
-    Rewrite(
-        aten.max_pool2d_with_indices.default,
-        _max_pool2d,
-        (only_first_result("there is no operator for the indices."),),
-        note="channels last; with dilation, the elementwise maximum of slices",
-    ),
-    Rewrite(
-        aten.avg_pool2d.default,
-        _avg_pool2d,
-        (_FLOAT,),
-        note="channels last; padding that counts is added to the images, a divisor is a factor",
-    ),
-)

@@ -32,11 +32,10 @@ _SHORT: Final = (torch.int8, torch.int16)
 _MOVES: Final[dict[Any, tuple[str, ...]]] = {
     **dict.fromkeys(
         (
-            *(aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.expand.default),
-            *(aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default),
+            *(aten.view.default, aten.permute.default, aten.expand.default),
+            *(aten.unsqueeze.default, aten.squeeze.dims, aten.index.Tensor),
             *(aten.slice.Tensor, aten.select.int, aten.repeat.default, aten.flip.default),
             *(aten.constant_pad_nd.default, aten.index_select.default, aten.gather.default),
-            *(aten.index.Tensor, aten.clone.default, aten.alias.default),
         ),
         ("self",),
     ),

@@ -30,11 +30,11 @@ from delegatec.edge.legalize.rules import (
     slicing,
     transposed_convolution,
 )
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.testing import assert_rewrites
 
 aten = torch.ops.aten
 
-quantized = torch.ops.quantized_decomposed
 
 REWRITES = rewrites(
     arithmetic.REWRITES,
@@ -138,21 +138,11 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.add.Scalar: _NUMBERS,
     aten.sub.Scalar: _NUMBERS,
     aten.rsub.Scalar: _NUMBERS,
-    quantized.dequantize_per_channel.default: [
-        (LEVELS, SCALES, ZEROS, 0, -128, 127, torch.int8),
-        (LEVELS.T.contiguous(), SCALES, None, 1, -128, 127, torch.int8),
-    ],
-    quantized.dequantize_per_channel_group.default: [
-        (
-            LEVELS,
-            SCALES.view(2, 2).repeat(2, 1),
-            ZEROS.view(2, 2).repeat(2, 1),
-            -128,
-            127,
-            torch.int8,
-            3,
-            torch.float32,
-        ),
+    DEQUANTIZE_BLOCKS: [
+        (LEVELS, [1, 6], SCALES, ZEROS, torch.int8),
+        (LEVELS.T.contiguous(), [6, 1], SCALES, None, torch.int8),
+        (LEVELS, [1, 3], SCALES.view(2, 2).repeat(2, 1), ZEROS.view(2, 2).repeat(2, 1), torch.int8),
+        (LEVELS, [2, 3], SCALES.view(2, 2), ZEROS.view(2, 2), torch.int8),
     ],
 }
 

@@ -7,18 +7,15 @@ model runs everywhere, with the same results; it is fast in a delegate that reco
 
 from __future__ import annotations
 
-from typing import Final, overload
+from collections.abc import Sequence
+from typing import Any, Final, overload
 
 import torch
-
-# Registers torch.ops.quantized_decomposed.
-import torch.ao.quantization.fx._decomposed
 from torch import Tensor
 
-from delegatec.edge import affine
 from delegatec.edge.legalize.rule import FunctionTable
-
-quantized = torch.ops.quantized_decomposed
+from delegatec.edge.quantization import affine
+from delegatec.edge.quantization.operators import quantized
 
 
 def _quantize(
@@ -60,6 +57,13 @@ def _single(parameter: float | Tensor) -> float | Tensor:
     return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
 
 
+def _dequantize_blocks(
+    x: Tensor, block: Sequence[int], scale: Tensor, zero_point: Tensor | None, *args: Any, **kwargs: Any
+) -> Tensor:
+    scale = _single(scale) if scale.dtype == torch.float64 else scale
+    return affine.dequantize(x, block, scale, zero_point, *args, **kwargs)
+
+
 def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
     """Reshapes values per channel to broadcast along the axis."""
     shape = [1] * x.dim()
@@ -71,21 +75,6 @@ def _quantize_per_channel(
     x: Tensor, scales: Tensor, zero_points: Tensor, axis: int, low: int, high: int, dtype: torch.dtype
 ) -> Tensor:
     return _quantize(x, _along(scales, x, axis), _along(zero_points, x, axis), low, high, dtype)
-
-
-def _dequantize_per_channel(
-    x: Tensor,
-    scales: Tensor,
-    zero_points: Tensor | None,
-    axis: int,
-    low: int,
-    high: int,
-    dtype: torch.dtype,
-    *,
-    out_dtype: torch.dtype | None = None,
-) -> Tensor:
-    zeros = None if zero_points is None else _along(zero_points, x, axis)
-    return _dequantize(x, _along(scales, x, axis), zeros, low, high, dtype, out_dtype=out_dtype)
 
 
 def _of_groups(values: Tensor, x: Tensor) -> Tensor:
@@ -105,22 +94,6 @@ def _quantize_per_channel_group(
 ) -> Tensor:
     levels = _groups(x, scales, group) * _of_groups(scales, x).reciprocal() + _of_groups(zero_points, x)
     return torch.clamp(torch.round(levels), low, high).to(dtype).reshape(x.shape)
-
-
-def _dequantize_per_channel_group(
-    x: Tensor,
-    scales: Tensor,
-    zero_points: Tensor | None,
-    low: int,
-    high: int,
-    dtype: torch.dtype,
-    group: int = 128,
-    output_dtype: torch.dtype = torch.float32,
-) -> Tensor:
-    levels = _groups(x, scales, group).to(scales.dtype)
-    if zero_points is not None:
-        levels = levels - _of_groups(zero_points, x)
-    return (levels * _of_groups(scales, x)).reshape(x.shape).to(output_dtype)
 
 
 def _quantize_per_token(
@@ -194,9 +167,7 @@ FUNCTIONS: Final[FunctionTable] = {
     ),
     quantized.convert_element_type.no_fuse: lambda x, dtype: x.to(dtype),
     quantized.quantize_per_channel.default: _quantize_per_channel,
-    quantized.dequantize_per_channel.default: _dequantize_per_channel,
     quantized.quantize_per_channel_group.default: _quantize_per_channel_group,
-    quantized.dequantize_per_channel_group.default: _dequantize_per_channel_group,
     quantized.choose_qparams.tensor: _choose,
     quantized.choose_qparams_symmetric.tensor: _choose_symmetric,
     quantized.choose_qparams_per_token.default: _choose_per_token,
@@ -206,5 +177,5 @@ FUNCTIONS: Final[FunctionTable] = {
     quantized.dequantize_per_token.default: _dequantize_per_token,
     affine.AFFINE.choose_qparams_affine.default: affine.choose_qparams,
     affine.AFFINE.quantize_affine.default: affine.quantize,
-    affine.AFFINE.dequantize_affine.default: affine.dequantize,
+    affine.AFFINE.dequantize_affine.default: _dequantize_blocks,
 }

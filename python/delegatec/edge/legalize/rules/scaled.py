@@ -3,70 +3,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-# Registers torch.ops.quantized_decomposed.
 import torch
-import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of, short_name
+from delegatec.edge.arguments import dtype_of, shape_of, short_name
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGERS
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.rules.pointwise import INTEGERS
+from delegatec.edge.legalize.value import value_of
+from delegatec.edge.quantization.affine import AFFINE, in_blocks
+from delegatec.edge.quantization.operators import operands_of
 
 aten = torch.ops.aten
-quantized = torch.ops.quantized_decomposed
 
 # The smallest number with all digits of float16.
 _LEAST_NORMAL: Final = 2.0**-14
 
 
-def _per_channel(builder: Builder, node: Node) -> Node:
-    shape = shape_of(node)
-    axis = positive(bind(node)["axis"], len(shape))
-    along = tuple(size if dim == axis else 1 for dim, size in enumerate(shape))
-    return _dequantized(builder, node, shape, along).node
-
-
-def groups_of(node: Node) -> tuple[int, int, int]:
-    """Returns the rows of a weight, the groups of a row and the columns of a group."""
-    bound = bind(node)
-    rows, columns = shape_of(bound["input"])
-    group = bound["group_size"]
-    if group > columns and shape_of(bound["scales"])[-1] == 1:
-        group = columns
-    return rows, columns // group, group
-
-
-def _per_group(builder: Builder, node: Node) -> Node:
-    rows, groups, columns = groups_of(node)
-    scaled = _dequantized(builder, node, (rows, groups, columns), (rows, groups, 1))
-    return scaled.view(rows, groups * columns).node
-
-
-def _dequantized(builder: Builder, node: Node, shape: tuple[int, ...], along: tuple[int, ...]) -> Value:
-    """Returns (weight - zero point) * scale.
-
-    Args:
-        builder: creates the calls.
-        node: the call.
-        shape: shape of the weight for the calculation.
-        along: shape of the other operands, which broadcasts to that of the weight.
-    """
-    bound = bind(node)
-    scales, zeros = bound["scales"], bound["zero_points"]
+def _dequantize(builder: Builder, node: Node) -> Node:
+    """Returns (weight - zero point) * scale."""
+    found = operands_of(node)
+    shape, per_block, _ = in_blocks(shape_of(node), found.block)
+    scales, zeros = found.scale, found.zero_point
+    assert isinstance(scales, Node)
     value = builder.program.constants.get(scales.name)
     # The product of a weight and a small scale can have all digits again.
     if value is not None and dtype_of(scales) == torch.float16 != value.dtype and not has_all_digits(value):
         scales = builder.derived(scales, value, value.dtype)
-    dtype = dtype_of(scales)
-    levels = value_of(builder, bound["input"], dtype).view(*shape)
-    if zeros is not None and not is_zero(builder.program.constants.get(zeros.name)):
-        levels = levels - value_of(builder, zeros, dtype).view(*along)
-    return (levels * value_of(builder, scales).view(*along)).to(dtype_of(node))
+    dtype = torch.promote_types(dtype_of(scales), dtype_of(node))
+    levels = value_of(builder, found.x, dtype).view(*shape)
+    if isinstance(zeros, Node) and not is_zero(builder.program.constants.get(zeros.name)):
+        levels = levels - value_of(builder, zeros, dtype).view(*per_block)
+    scaled = levels * value_of(builder, scales, dtype).view(*per_block)
+    return scaled.to(dtype_of(node)).view(*shape_of(node)).node
 
 
 def has_all_digits(scales: torch.Tensor) -> bool:
@@ -80,28 +52,23 @@ def is_zero(constant: torch.Tensor | None) -> bool:
     return constant is not None and not bool(constant.any())
 
 
-def _dtypes(node: Node, _: object) -> str | None:
-    bound = bind(node)
-    for name, kinds in (("input", INTEGERS), ("scales", FLOATS)):
-        if dtype_of(bound[name]) not in kinds:
-            return f"{name} of dtype {short_name(dtype_of(bound[name]))}"
-    return None
+def _dtype(node: Node, _: object) -> str | None:
+    dtype = dtype_of(operands_of(node).x)
+    return None if dtype in _INTEGERS else f"integers of dtype {short_name(dtype)}"
 
 
+_INTEGERS: Final = INTEGERS | {torch.uint8}
 QUANTIZED: Final = Constraint[object](
-    "dtype",
-    "The weight is int8, int16, int32 or int64, and the scales float32 or float16.",
-    _dtypes,
-    "quantize to int8",
+    "dtype", "The weight is int8, uint8, int16, int32 or int64.", _dtype, "quantize to int8"
 )
 
 
-def _weight(target: Any, rule: Any) -> Rewrite:
-    note = "in float32 where float16 has fewer digits of a scale"
-    return Rewrite(target, rule, (QUANTIZED,), note, preserved=True)
-
-
 REWRITES: Final = (
-    _weight(quantized.dequantize_per_channel.default, _per_channel),
-    _weight(quantized.dequantize_per_channel_group.default, _per_group),
+    Rewrite(
+        AFFINE.dequantize_affine.default,
+        _dequantize,
+        (QUANTIZED,),
+        "in float32 where float16 has fewer digits of a scale",
+        preserved=True,
+    ),
 )

@@ -9,24 +9,23 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
-from delegatec.backends.arm.integer.parameters import parameters_of
-from delegatec.backends.arm.integer.values import Parameters
-from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, quantized
+from delegatec.edge.quantization.scale import Quantization, quantization_of
 
 _UNIT: Final = [1 << 30], [30]
 
 
 def _quantize(builder: Builder, node: Node) -> Node | None:
-    to = parameters_of(node, builder.facts.constant)
+    to = quantization_of(node, builder.facts.constant, signed=True)
     if to is None:
         return None
     x = value_of(builder, node.all_input_nodes[0], torch.float32)
     # TOSA has no rounding to integers; halves are rounded up here
-    levels = (x * _scales(x, to, inverse=True) + (to.zero + 0.5)).floor()
+    levels = (x * _scales(x, to, inverse=True) + (to.zero_point + 0.5)).floor()
     found = levels.clamp(float(to.low), float(to.high)).to(to.dtype)
     if dtype_of(node) != torch.uint8:
         return found.node
@@ -36,7 +35,7 @@ def _quantize(builder: Builder, node: Node) -> Node | None:
 
 
 def _dequantize(builder: Builder, node: Node) -> Node | None:
-    to = parameters_of(node, builder.facts.constant)
+    to = quantization_of(node, builder.facts.constant, signed=True)
     if to is None:
         return None
     x = Value(builder, node.all_input_nodes[0])
@@ -45,13 +44,13 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
         args = (*_UNIT, 128, 0, -1, False, "single", torch.int8, True)
         x = Value(builder, builder.call(TOSA.rescale.default, x.node, *args, val=signed))
     levels = x.to(torch.float32)
-    if to.zero:
-        levels = levels - float(to.zero)
+    if to.zero_point:
+        levels = levels - float(to.zero_point)
     return (levels * _scales(levels, to, inverse=False)).to(dtype_of(node)).node
 
 
-def _scales(x: Value, to: Parameters, inverse: bool) -> Value | float:
-    numbers = torch.tensor(to.scale, dtype=torch.float32)
+def _scales(x: Value, to: Quantization, inverse: bool) -> Value | float:
+    numbers = torch.tensor(to.scales, dtype=torch.float32)
     if inverse:
         numbers = numbers.reciprocal()
     if to.axis is None:
@@ -67,6 +66,6 @@ REWRITES: Final = tuple(
         (quantized.quantize_per_tensor.default, _quantize),
         (quantized.quantize_per_channel.default, _quantize),
         (quantized.dequantize_per_tensor.default, _dequantize),
-        (quantized.dequantize_per_channel.default, _dequantize),
+        (DEQUANTIZE_BLOCKS, _dequantize),
     )
 )

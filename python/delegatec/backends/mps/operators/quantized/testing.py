@@ -12,8 +12,8 @@ from torch.nn import functional as F  # noqa: N812
 from delegatec.backends.common.testing import Compiled, eager, floats
 from delegatec.backends.mps import BACKEND
 from delegatec.backends.mps.testing import compile_module
+from delegatec.edge.quantization.operators import quantized
 
-quantized = torch.ops.quantized_decomposed
 WHOLE: Final = sorted(BACKEND.preserved_operators(), key=str)
 INT4: Final = (-8, 7, torch.int8)
 INT8: Final = (-128, 127, torch.int8)

@@ -19,9 +19,11 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.compile_spec import Int4, Settings
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.legalize import constraint
-from delegatec.edge.legalize.rules.scaled import QUANTIZED, groups_of, has_all_digits, is_zero
+from delegatec.edge.legalize.rules.scaled import QUANTIZED, has_all_digits
+from delegatec.edge.quantization.constant import quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of
 
 # The peer does not pack other sizes, so no runtime was tested with them.
 _ROWS: Final = 8
@@ -36,18 +38,19 @@ def _dequantize(b: GraphBuilder, node: Node) -> None:
     and leaves the bytes where they are (`weight_to_int4pack` in PyTorch's
     aten/src/ATen/native/mps/kernels/Quantized.metal).
     """
-    bound, dtype = bind(node), dtype_of(node)
-    rows, groups, columns = groups_of(node)
-    scales = b.constant_value(bound["scales"])
+    found, dtype = operands_of(node), dtype_of(node)
+    assert isinstance(found.scale, Node)
+    scale = found.scale
+    scales, columns = b.constant_value(scale), found.block[1]
     assert scales is not None
-    halves = scales.detach().reshape(rows, groups).to(torch.float16)
+    halves = scales.detach().reshape(-1, shape_of(node)[1] // columns).to(torch.float16)
     table = DequantizePerChannelGroupT(
-        input1Id=b.packed(bound["input"]),
+        input1Id=b.packed(found.x),
         outputId=b.temporary(shape_of(node), dtype if b.is_halved(dtype) else torch.float16),
-        scalesId=b.constant(halves, lambda: b.name_of(bound["scales"])),
+        scalesId=b.constant(halves, lambda: b.name_of(scale)),
         zeroPointsId=-1,
-        quantMin=bound["quant_min"],
-        quantMax=bound["quant_max"],
+        quantMin=found.low,
+        quantMax=found.high,
         dtype=DataType.INT8,
         groupSize=columns,
         outputDtype=DataType.FLOAT16,
@@ -58,19 +61,21 @@ def _dequantize(b: GraphBuilder, node: Node) -> None:
 
 def _unpackable(node: Node, facts: Facts) -> str | None:
     """What keeps a weight from the runtime's operation."""
-    bound = bind(node)
-    weight, scales = (facts.constant(bound[name]) for name in ("input", "scales"))
-    rows, _, columns = groups_of(node)
-    if weight is None or scales is None or weight.dtype != torch.int8:
+    found = quantized_constant(node, facts.constant)
+    if found is None or found.dtype != torch.int8:
         return "no constant int8 weight"
+    if found.values.dim() != 2 or found.block[0] != 1:
+        return f"blocks of {list(found.block)}"
+    rows, columns = found.values.shape[0], found.block[1]
     if rows % _ROWS or columns % _COLUMNS:
         return f"{rows} rows with groups of {columns}"
-    if bound["zero_points"] is not None and not is_zero(facts.constant(bound["zero_points"])):
+    if found.zero_points is not None:
         return "zero points"
-    least, most = (value.item() for value in weight.aminmax())
-    if least < -8 or most > 7:
+    least, most = found.range
+    if not found.is_int4:
         return f"weights in [{least}, {most}]"
-    fits = has_all_digits(scales) and scales.detach().abs().max().item() * max(-least, most, 1) <= FLOAT16_MAX
+    scales = found.scales
+    fits = has_all_digits(scales) and scales.abs().max().item() * max(-least, most, 1) <= FLOAT16_MAX
     return None if fits else "scales that float16 does not hold"
 
 
@@ -80,7 +85,7 @@ def _not_packed(_: Node, settings: Settings) -> str | None:
 
 ROWS: Final = (
     OperatorRow(
-        torch.ops.quantized_decomposed.dequantize_per_channel_group.default,
+        DEQUANTIZE_BLOCKS,
         _dequantize,
         (
             QUANTIZED,

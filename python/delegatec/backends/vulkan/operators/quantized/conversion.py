@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-# Registers torch.ops.quantized_decomposed.
 import torch
-import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
@@ -18,11 +16,8 @@ from delegatec.backends.vulkan.memory.representation import ANY, INT8
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.edge.arguments import bind, dtype_of, short_name
 from delegatec.edge.legalize.constraints import rank_at_most
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
-quantized = torch.ops.quantized_decomposed
-
-QUANTIZE: Final = quantized.quantize_per_tensor.default
-DEQUANTIZE: Final = quantized.dequantize_per_tensor.default
 RANGE: Final = (-128, 127)
 UNSIGNED: Final = (0, 255)
 

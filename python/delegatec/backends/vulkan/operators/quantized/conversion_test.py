@@ -14,8 +14,8 @@ from delegatec.backends.common.testing import Call
 from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, dq, levels, q
 from delegatec.backends.vulkan.testing import compile_module, run_case
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.affine import AFFINE
+from delegatec.edge.quantization.operators import quantized
 
 X: Final = floats(2, 3, 4, 8).clamp(-3, 3)
 QUANTIZED: Final = "quantize_per_tensor dequantize_per_tensor"

@@ -14,7 +14,7 @@ from torch.nn import functional
 from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.operators.quantized.testing import Layer, dq, levels, q, steps
 from delegatec.backends.vulkan.testing import compile_module, run_case
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 
 IMAGE: Final = floats(1, 8, 9, 10)
 ROWS: Final = floats(5, 16)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.operators import quantized
 
 INT8 = (-128, 127, torch.int8)
 INT4 = (-8, 7, torch.int8)

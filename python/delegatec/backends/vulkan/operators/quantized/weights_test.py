@@ -13,8 +13,8 @@ from torch.nn import functional
 from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, levels, steps
 from delegatec.backends.vulkan.testing import graph_of, run_case
-from delegatec.edge.affine import AFFINE
-from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.quantization.affine import AFFINE
+from delegatec.edge.quantization.operators import quantized
 
 ROWS: Final = floats(5, 64)
 BIAS: Final = floats(12, seed=1)

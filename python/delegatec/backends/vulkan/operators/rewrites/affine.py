@@ -9,11 +9,11 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
-from delegatec.edge.affine import AFFINE, in_blocks, limits
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, full, value_of
+from delegatec.edge.quantization.affine import AFFINE, in_blocks, limits
 
 aten = torch.ops.aten
 
@@ -40,7 +40,10 @@ def _quantize(builder: Builder, node: Node) -> Node | None:
 
 
 def _dequantize(builder: Builder, node: Node) -> Node | None:
+    """Dequantizes activations; weights become plain arithmetic."""
     bound = bind(node)
+    if builder.facts.constant(bound["input"]) is not None:
+        return None
     shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
     levels = _float32(builder, bound["input"]).view(*shape)
     if bound["zero_point"] is not None:

@@ -10,16 +10,16 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from delegatec.backends.common.row import overload
-from delegatec.backends.vulkan.operators.quantized.conversion import DEQUANTIZE, QUANTIZE, RANGE
+from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
-from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.analysis.interval import Interval
-from delegatec.edge.analysis.quantized import quantized, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.quantization.constant import quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE, DEQUANTIZE_CONSTANTS, QUANTIZE
 
 aten = torch.ops.aten
 
@@ -125,9 +125,9 @@ def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
 def _folded(builder: Builder, node: Node) -> Node | None:
     """Computes the values of constants of 32 bits, such as a bias: they are as large."""
     found = quantized_constant(node, builder.facts.constant)
-    if found is None or dtype_of(found.levels) != torch.int32:
+    if found is None or found.dtype != torch.int32:
         return None
-    return builder.derived(found.levels, found.values(), dtype_of(node))
+    return builder.derived(found.source, found.dequantized(), dtype_of(node))
 
 
 def _in_float32(builder: Builder, node: Node) -> Node | None:
@@ -156,12 +156,6 @@ def _quantize(builder: Builder, node: Node) -> Node | None:
     return quantized_levels(levels.clamp(bound["quant_min"], bound["quant_max"]))
 
 
-_CONSTANTS: Final = (
-    DEQUANTIZE,
-    quantized.dequantize_per_channel.default,
-    quantized.dequantize_per_channel_group.default,
-    AFFINE.dequantize_affine.default,
-)
 _MOVES: Final = tuple(
     overload(name)
     for name in ("view", "permute", "expand", "select.int", "slice.Tensor", "cat", "constant_pad_nd")
@@ -170,7 +164,7 @@ _MOVES: Final = tuple(
 REWRITES: Final = (
     *(
         Rewrite(target, _folded, note="constants of 32 bits are converted", preserved=True)
-        for target in _CONSTANTS
+        for target in DEQUANTIZE_CONSTANTS
     ),
     *(Rewrite(target, _in_float32, preserved=True) for target in (QUANTIZE, DEQUANTIZE)),
     Rewrite(QUANTIZE, _quantize, note="in floating point"),

@@ -33,7 +33,8 @@ def _compared(compare: Callable[[Any, Any], Any]) -> Case:
 
 
 def _logic(x: torch.Tensor, y: torch.Tensor) -> Any:
-    return x & y, x | y, x ^ y, ~x, torch.logical_and(x, y), torch.logical_not(y)
+    logical = torch.logical_and(x, y), torch.logical_or(x, y), torch.logical_xor(x, y), torch.logical_not(y)
+    return x & y, x | y, x ^ y, ~x, *logical
 
 
 def _reductions(x: torch.Tensor) -> Any:

@@ -11,11 +11,14 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.dtypes import FLOATS
 from delegatec.backends.xnnpack.quantized.grids import MOVES
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, WHOLE, Scale, scale_of
+from delegatec.backends.xnnpack.quantized.scales import WHOLE, int8, scale_of
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import value_of
+from delegatec.edge.quantization.constant import SHIFT
+from delegatec.edge.quantization.operators import DEQUANTIZE
+from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
@@ -31,10 +34,10 @@ def is_of_bytes(node: Node) -> bool:
 def reads_one_scale(node: Node) -> bool:
     """Whether calls that dequantize the operand of such a call, if any, have a scale of one, too."""
     x = bind(node)["self"]
-    return set(_scales(x)) <= {Scale(1.0, 0 if dtype_of(x) == torch.int8 else -SHIFT)}
+    return set(_scales(x)) <= {int8(1.0, 0 if dtype_of(x) == torch.int8 else -SHIFT)}
 
 
-def _scales(levels: Node) -> Iterator[Scale | None]:
+def _scales(levels: Node) -> Iterator[Quantization | None]:
     """Yields the scales of calls that dequantize levels, maybe after moves."""
     for user in levels.users:
         if user.target is DEQUANTIZE:

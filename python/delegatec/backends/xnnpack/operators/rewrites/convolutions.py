@@ -8,13 +8,12 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
 from delegatec.backends.xnnpack.operators.rewrites.volumes import convolution_of_volumes
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
+from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, row, rows
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import value_of
 
@@ -28,7 +27,7 @@ def _convolution(builder: Builder, node: Node) -> Any:
     call, image = Convolution.of(node), channels_last(value_of(builder, bound["input"]))
     is_line = image.rank == 3
     if is_line:
-        image, call = plane(image), call.along_rows()
+        image, call = rows(image), call.along_rows()
     if image.rank != 4:
         return None
     arguments = [list(call.stride), [amount for amount in call.padding for _ in range(2)]]

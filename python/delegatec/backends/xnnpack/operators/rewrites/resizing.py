@@ -12,13 +12,12 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
-from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
+from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, row, rows
 from delegatec.edge.legalize.rule import Refusal, Rewrite
-from delegatec.edge.legalize.rules.resize import Dim, dims_of, factors_of, nearest_elements, operand_of
+from delegatec.edge.legalize.rules.resize import Dim, dims_of, nearest_elements, operand_of
 from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.symbols import is_dynamic, whole_ratio
 
@@ -32,16 +31,15 @@ _VARY: Final = Refusal("shape", "the runtime resizes images to sizes that do not
 def _dims(node: Node, *, to_static: bool = False) -> list[Dim] | None:
     """Returns the rows and columns; None if one of them, or of the result if it is to be static, varies."""
     found = dims_of(node)
-    if is_dynamic(each.outputs for each in found) or (
-        not to_static and is_dynamic(each.size for each in found)
-    ):
+    sizes = [] if to_static else [dim.size for dim in found]
+    if is_dynamic([*sizes, *(dim.outputs for dim in found)]):
         return None
     return [*[Dim(1, 1, None, found[0].dtype)] * (2 - len(found)), *found]
 
 
 def _image(builder: Builder, node: Node) -> Value:
     x = channels_last(value_of(builder, operand_of(node)))
-    return plane(x) if x.rank == 3 else x
+    return rows(x) if x.rank == 3 else x
 
 
 def _finished(result: Value, node: Node) -> Node:
@@ -89,18 +87,16 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
 
 def _copied(builder: Builder, node: Node) -> Any:
     """Repeats rows and columns of numbers that vary: a view has one such size, and a convolution several."""
-    x = _image(builder, node)
-    sizes, outputs = shape_of(operand_of(node))[2:], shape_of(node)[2:]
-    times = [whole_ratio(output, size) for size, output in zip(sizes, outputs, strict=True)]
-    given = [each for each in factors_of(node) if each is not None]
-    if len(given) == len(sizes) and all(each % 1 == 0 for each in given):
-        times = [int(each) for each in given]
+    x, dims = _image(builder, node), dims_of(node)
+    times = [whole_ratio(dim.outputs, dim.size) for dim in dims]
+    if all(dim.factor and dim.factor % 1 == 0 for dim in dims):
+        times = [int(dim.factor or 1) for dim in dims]
     channels = x.shape[3]
     if not isinstance(channels, int) or not all(times):
         return _VARY
     kernel = [*[1] * (2 - len(times)), *(each or 1 for each in times)]
     weight = builder.constant(torch.ones(channels, 1, *kernel, dtype=x.dtype))
-    shape = (x.shape[0], *[1] * (2 - len(times)), *outputs, channels)
+    shape = (x.shape[0], *[1] * (2 - len(times)), *(dim.outputs for dim in dims), channels)
     result = emit(
         *(NHWC.conv_transpose2d.default, x, weight, None, kernel, [0] * 4),
         shape=shape,

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.analysis.quantized import quantized, quantized_constant
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
@@ -25,13 +24,14 @@ from delegatec.edge.channels_last.rewrites.convolutions import Convolution
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal
 from delegatec.edge.legalize.value import Value, cat
+from delegatec.edge.quantization.constant import quantized_constant
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.symbols import is_dynamic
 
 _TRANSPOSED: Final = Refusal("argument", "transposed convolutions in three dimensions have no form in two")
 _VARY: Final = Refusal("shape", "planes, rows and columns vary; only the batch may")
 _COMPUTED: Final = Refusal("argument", "a weight that is computed")
 
-_LEVELS: Final = (-128, 127)
 _DEPTH_AND_PIXELS: Final = slice(0, 3, 2)
 _ROWS_AND_COLUMNS: Final = slice(1, 3)
 
@@ -57,18 +57,17 @@ def _weight(builder: Builder, node: Node) -> tuple[Tensor | None, Callable[[Tens
     weight, found = constant(node), quantized_constant(node, constant)
     if found is None:
         return None if weight is None else weight.detach(), lambda kernel: builder.derived(node, kernel)
-    dtype, (outputs, *others) = node.meta["val"].dtype, found.tensor.shape
-    if found.tensor.dtype != torch.int8 or found.zeros is not None or [*found.block[1:]] != others:
-        return found.values(), lambda kernel: builder.derived(found.levels, kernel, dtype)
+    dtype, (_, *others) = node.meta["val"].dtype, found.values.shape
+    if found.dtype != torch.int8 or found.zero_points is not None or [*found.block[1:]] != others:
+        return found.dequantized(), lambda kernel: builder.derived(found.source, kernel, dtype)
     scales = builder.constant(found.scales.flatten().repeat_interleave(found.block[0]))
-    zeros = builder.constant(torch.zeros(outputs, dtype=torch.int64))
 
     def quantized_filter(kernel: Tensor) -> Node:
-        levels = builder.derived(found.levels, kernel)
-        arguments = (levels, scales, zeros, 0, *_LEVELS, torch.int8)
-        return builder.call(quantized.dequantize_per_channel.default, *arguments, out_dtype=dtype)
+        levels = builder.derived(found.source, kernel)
+        block = [1, *kernel.shape[1:]]
+        return builder.call(DEQUANTIZE_BLOCKS, levels, block, scales, None, torch.int8, output_dtype=dtype)
 
-    return found.tensor.detach(), quantized_filter
+    return found.values, quantized_filter
 
 
 class _Volumes:

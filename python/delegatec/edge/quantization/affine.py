@@ -112,14 +112,14 @@ def dequantize(
     dtype: torch.dtype,
     low: float | None = None,
     high: float | None = None,
-    out_dtype: torch.dtype = torch.float32,
+    output_dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Returns the values of levels."""
     shape, per_block, _ = in_blocks(x.shape, block)
-    levels = x.view(shape).to(out_dtype)
+    levels = x.view(shape).to(output_dtype)
     if zero_point is not None:
-        levels = levels - zero_point.view(per_block).to(out_dtype)
-    return (levels * scale.view(per_block)).view(x.shape).to(out_dtype)
+        levels = levels - zero_point.view(per_block).to(output_dtype)
+    return (levels * scale.view(per_block)).view(x.shape).to(output_dtype)
 
 
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls whose dimensions have roles: products of matrices, convolutions, pools.
+"""Calls whose dimensions have labels, as in `einsum`: products of matrices, convolutions, pools.
 
-The roles have an order, but the elements within one may have any, if all operands agree.
+The labels have an order, but the elements within one may have any, if all operands agree.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ from delegatec.edge.channels_last.storage import Storage, Stored
 
 
 @dataclass(frozen=True)
-class Role:
+class Axis:
     """A dimension of a stored operand.
 
     Attributes:
-        name: the role, the same in all operands.
+        label: the same in all operands.
         dims: the dimensions of the operand.
     """
 
-    name: str
+    label: str
     dims: tuple[int, ...]
 
 
-class Grouped(Operation):
-    """A call whose dimensions have roles. A configuration is an order of fragments for each role.
+class LabeledOp(Operation):
+    """A call whose dimensions have labels. A configuration is an order of fragments for each label.
 
     Args:
         node: the call.
         operands: its operands.
-        roles: of each operand, and then of the result.
-        free: names of the roles with elements in any order.
+        axes: of each operand, and then of the result.
+        free: the labels with elements in any order.
     """
 
     def __init__(
-        self, node: Node, operands: Sequence[Node], roles: Sequence[Sequence[Role]], free: str
+        self, node: Node, operands: Sequence[Node], axes: Sequence[Sequence[Axis]], free: str
     ) -> None:
         super().__init__(node, operands)
-        self._roles = roles
+        self._labeled = axes
         self._shapes: list[Shape] = [*map(shape_of, operands), shape_of(node)]
         sizes: dict[str, Shape] = {}
-        for shape, each in zip(self._shapes, roles, strict=True):
-            for role in each:
-                sizes.setdefault(role.name, tuple(shape[dim] for dim in role.dims))
-        self._names = list(sizes)
-        self._start = tuple(row_major(sizes[name]) for name in self._names)
-        self._free = [name in free for name in self._names]
+        for shape, each in zip(self._shapes, axes, strict=True):
+            for axis in each:
+                sizes.setdefault(axis.label, tuple(shape[dim] for dim in axis.dims))
+        self._labels = list(sizes)
+        self._start = tuple(row_major(sizes[label]) for label in self._labels)
+        self._free = [label in free for label in self._labels]
 
     def start(self) -> Config:
         """See `Operation.start`."""
@@ -97,27 +97,27 @@ class Grouped(Operation):
         return Stored(same_call(storage, self.node, stored, Places(axes, sizes_of(axes))), axes)
 
     def _axes(self, index: int, config: Any) -> Axes:
-        orders = dict(zip(self._names, config, strict=True))
-        return tuple(renamed(orders[role.name], role.dims) for role in self._roles[index])
+        orders = dict(zip(self._labels, config, strict=True))
+        return tuple(renamed(orders[axis.label], axis.dims) for axis in self._labeled[index])
 
     def _config(self, index: int, layout: Layout) -> Config | None:
-        """Divides a layout among the roles of an operand."""
-        config = dict(zip(self._names, self._start, strict=True))
+        """Divides a layout among the labels of an operand."""
+        config = dict(zip(self._labels, self._start, strict=True))
         remaining = list(reversed(layout))
-        for role in self._roles[index]:
+        for axis in self._labeled[index]:
             found: list[tuple[int, int, int]] = []
-            while remaining and remaining[-1][0] in role.dims:
+            while remaining and remaining[-1][0] in axis.dims:
                 dim, inner, size = remaining.pop()
-                found.append((role.dims.index(dim), inner, size))
+                found.append((axis.dims.index(dim), inner, size))
             order = merged(found)
-            if order != config[role.name] and not self._free[self._names.index(role.name)]:
+            if order != config[axis.label] and not self._free[self._labels.index(axis.label)]:
                 return None
-            config[role.name] = order
+            config[axis.label] = order
         if remaining or len(layout) > MOST_AXES:
             return None
         return tuple(config.values()) if self._is_whole(config) else None
 
     def _is_whole(self, config: Mapping[str, Layout]) -> bool:
-        """Whether each role has as many elements as at the start."""
+        """Whether each label has as many elements as at the start."""
         counts = (sizes_of([order])[0] for order in config.values())
         return all(count == sizes_of([order])[0] for count, order in zip(counts, self._start, strict=True))

@@ -17,7 +17,7 @@ from torch.fx import Graph, Node
 
 from delegatec.edge.analysis.labeling import End, Labeling, Value
 from delegatec.edge.arguments import dtype_of, shape_of
-from delegatec.edge.channels_last.groups import Grouped
+from delegatec.edge.channels_last.labeled_op import LabeledOp
 from delegatec.edge.channels_last.layouts import Layout
 from delegatec.edge.channels_last.moves import Move
 from delegatec.edge.channels_last.operation import Config, Operation
@@ -33,7 +33,7 @@ Family = dict[Node, Any]
 """A configuration for each of some calls."""
 
 
-class Problem:
+class LayoutAssignment:
     """The calls of a graph, and the values between them.
 
     Args:
@@ -65,7 +65,7 @@ class Problem:
         self._labeling = Labeling(start, self._values.values())
 
     @property
-    def labels(self) -> Mapping[Node, Any]:
+    def configs(self) -> Mapping[Node, Any]:
         """The configuration of each call."""
         return self._labeling.labels
 
@@ -127,7 +127,7 @@ class Problem:
 
 def _nearness(operation: Operation, near: Mapping[Node, int]) -> int:
     """Returns how near a call is to a product or a convolution before it; 0 if it is far."""
-    if isinstance(operation, Grouped):
+    if isinstance(operation, LabeledOp):
         return _FUSED
     nearest = max((near[operand] for operand in operation.operands), default=0)
     return nearest if isinstance(operation, Move) else max(nearest - 1, 0)

@@ -8,19 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import torch
-
-# Registers torch.ops.quantized_decomposed.
-import torch.ao.quantization.fx._decomposed
 from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.arguments import bind
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE, quantized
 from delegatec.edge.source import location_of
 
-quantized = torch.ops.quantized_decomposed
-
-_PER_TENSOR: Final = (quantized.quantize_per_tensor.default, quantized.dequantize_per_tensor.default)
 _PER_CHANNEL: Final = (quantized.quantize_per_channel.default, quantized.dequantize_per_channel.default)
 
 
@@ -29,7 +24,7 @@ def quantization_problems(nodes: Sequence[Node]) -> Iterator[Diagnostic]:
     for node in nodes:
         if not isinstance(node.target, OpOverload):
             continue
-        if node.target in _PER_TENSOR:
+        if node.target in (QUANTIZE, DEQUANTIZE):
             scale = bind(node)["scale"]
             if isinstance(scale, (int, float)) and not 0 < scale < math.inf:
                 help = "calibrate with real inputs, or set a least scale in the quantizer (eps)"

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from delegatec.edge.channels_last.networks import NETWORKS
-from delegatec.edge.channels_last.numbers import Numbers
 from delegatec.edge.channels_last.optimize import optimize_layout
+from delegatec.edge.channels_last.symbolic_sizes import SymbolicSizes
 from delegatec.edge.channels_last.testing import channels_last, permutations
 from delegatec.edge.testing import assert_computes, edge
 from delegatec.edge.verifier import verify
@@ -73,12 +73,12 @@ def test_numbers_are_restored() -> None:
     x = torch.randn(2, 3, 5)
     program = edge(Model(), x, dynamic_shapes=({0: _BATCH, 1: Dim("rows", max=100)},))
     shapes = [str(node.meta.get("val")) for node in program.graph.nodes]
-    numbers = Numbers(program)
-    assert numbers.encode()
+    sizes = SymbolicSizes(program)
+    assert sizes.encode()
     relu = next(node for node in program.graph.nodes if "relu" in node.name)
     (x_node,) = program.user_inputs()
     rows = x_node.meta["val"].shape
     assert all(type(size) is int for size in rows) and rows[0] != rows[1]
     assert tuple(relu.meta["val"].shape) == (rows[0], rows[1] * 5)
-    numbers.decode()
+    sizes.decode()
     assert [str(node.meta.get("val")) for node in program.graph.nodes] == shapes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of layers and products, whose dimensions have roles, as in `einsum`."""
+"""Rules of layers and products, whose dimensions have labels, as in `einsum`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, shape_of
-from delegatec.edge.channels_last.groups import Grouped, Role
+from delegatec.edge.channels_last.labeled_op import Axis, LabeledOp
 from delegatec.edge.channels_last.operation import Operation, OperationRule
 
 
-def grouped(roles: str, free: str, names: Sequence[str]) -> OperationRule:
+def einsum(equation: str, free: str, names: Sequence[str]) -> OperationRule:
     """Returns the rule for operands with a letter per dimension, as in `einsum`; a result comes last.
 
     Args:
-        roles: such as "mk,kn->mn".
+        equation: such as "mk,kn->mn".
         free: letters of the dimensions with elements in any order.
         names: arguments that are the operands; those that are None are left out.
     """
-    operands, _, result = roles.partition("->")
+    operands, _, result = equation.partition("->")
     texts = operands.split(",")
 
     def rule(node: Node) -> Operation | None:
@@ -42,13 +42,13 @@ def grouped(roles: str, free: str, names: Sequence[str]) -> OperationRule:
                 return None
             if any(sizes.setdefault(letter, size) != size for letter, size in zip(text, shape, strict=True)):
                 return None
-        return Grouped(node, nodes, [_roles(text) for text in letters], free)
+        return LabeledOp(node, nodes, [_axes(text) for text in letters], free)
 
     return rule
 
 
-def _roles(text: str) -> list[Role]:
-    return [Role(letter, (dim,)) for dim, letter in enumerate(text)]
+def _axes(text: str) -> list[Axis]:
+    return [Axis(letter, (dim,)) for dim, letter in enumerate(text)]
 
 
 def linear(node: Node) -> Operation | None:
@@ -56,18 +56,18 @@ def linear(node: Node) -> Operation | None:
     bound = bind(node)
     x, weight, bias = bound["input"], bound["weight"], bound["bias"]
     rank = len(shape_of(x))
-    rows = () if rank == 1 else (Role("m", tuple(range(rank - 1))),)
-    roles = [[*rows, Role("k", (rank - 1,))], _roles("nk")]
+    rows = () if rank == 1 else (Axis("m", tuple(range(rank - 1))),)
+    axes = [[*rows, Axis("k", (rank - 1,))], _axes("nk")]
     if bias is not None:
-        roles.append(_roles("n"))
+        axes.append(_axes("n"))
     operands = [x, weight, *([] if bias is None else [bias])]
     if len(set(operands)) < len(operands):
         return None
-    return Grouped(node, operands, [*roles, [*rows, Role("n", (rank - 1,))]], "mkn")
+    return LabeledOp(node, operands, [*axes, [*rows, Axis("n", (rank - 1,))]], "mkn")
 
 
 def convolution(node: Node) -> Operation | None:
-    """A channels-last convolution: channels have any order if it is dense, depthwise or of each pixel alone."""
+    """A channels-last convolution: channels have any order if it is dense, depthwise or of single pixels."""
     bound = bind(node)
     order = bound.get("weight_order", "ODHWI")
     if bound.get("groups", 1) == 1:
@@ -90,15 +90,15 @@ def _pixels(node: Node) -> Operation | None:
         return None
     if len(shape_of(node)) != 4:
         return None
-    ones, pixels = Role("1", ()), Role("m", (0, 1, 2))
+    ones, pixels = Axis("1", ()), Axis("m", (0, 1, 2))
     operands = [bound["x"], bound["weight"]]
-    roles = [[ones, pixels, ones, Role("c", (3,))], _roles("oyxc")]
+    axes = [[ones, pixels, ones, Axis("c", (3,))], _axes("oyxc")]
     if bound["bias"] is not None:
         operands.append(bound["bias"])
-        roles.append(_roles("o"))
+        axes.append(_axes("o"))
     if len(set(operands)) < len(operands):
         return None
-    return Grouped(node, operands, [*roles, [ones, pixels, ones, Role("o", (3,))]], "mco")
+    return LabeledOp(node, operands, [*axes, [ones, pixels, ones, Axis("o", (3,))]], "mco")
 
 
 _NAMES: Final = ("x", "weight", "bias")
@@ -110,14 +110,14 @@ _LETTERS: Final = str.maketrans("OIDHW", "oczyx")
 def _dense(order: str) -> OperationRule:
     weight = order.translate(_LETTERS)
     x, result = ("ndhwc", "nrpqo") if "D" in order else ("nhwc", "npqo")
-    return grouped(f"{x},{weight},o->{result}", "co", _NAMES)
+    return einsum(f"{x},{weight},o->{result}", "co", _NAMES)
 
 
 @cache
 def _depthwise(order: str) -> OperationRule:
     weight = order.translate(_LETTERS).replace("c", "i").replace("o", "c")
-    return grouped(f"nhwc,{weight},c->npqc", "c", _NAMES)
+    return einsum(f"nhwc,{weight},c->npqc", "c", _NAMES)
 
 
-_IN_GROUPS: Final = grouped("nhwc->npqo", "", ("x",))
-POOL: Final = grouped("nhwc->npqc", "c", ("x",))
+_IN_GROUPS: Final = einsum("nhwc->npqo", "", ("x",))
+POOL: Final = einsum("nhwc->npqc", "c", ("x",))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes as numbers, so that layouts, which divide and join dimensions, need not know of symbols.
+"""Symbolic sizes as integers, so that layouts, which divide and join dimensions, need not know of symbols.
 
-A size is a product of numbers and of expressions that are not products. Each of these expressions becomes a
-prime that divides no size of the program: so equal sizes are equal numbers, and a size that is joined of
+A size is a product of integers and of expressions that are not products. Each of these expressions becomes a
+prime that divides no size of the program: so equal sizes are equal integers, and a size that is joined of
 others, or is a part of one, can be read from its factors.
 """
 
@@ -29,7 +29,7 @@ _SIZED: Final = (aten.view.default, aten.expand.default, aten.full.default)
 """Calls of which an argument, the only list, is the shape of the result."""
 
 
-class Numbers:
+class SymbolicSizes:
     """The symbolic sizes of a program.
 
     Args:
@@ -52,7 +52,7 @@ class Numbers:
         self._free = (each for each in _primes() if all(size % each or size == 0 for size in given))
 
     def encode(self) -> bool:
-        """Makes all sizes numbers; returns whether they are consistent: the program is not edited if not."""
+        """Makes all sizes integers; returns whether they are consistent: the program is not edited if not."""
         for node in self._graph.nodes:
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
@@ -118,7 +118,7 @@ def _sizes(node: Node) -> Iterable[Any]:
 
 
 def _factors(size: torch.SymInt) -> Iterator[Any]:
-    """Yields the factors of a size: numbers, and expressions that are not products."""
+    """Yields the factors of a size: integers, and expressions that are not products."""
     pending = [sympy.factor(size.node.expr)]
     while pending:
         each = pending.pop()
@@ -137,7 +137,7 @@ def _primes() -> Iterator[int]:
 
 
 def _is_consistent(node: Node) -> bool:
-    """Whether numbers relate the sizes of operands and result as the call requires."""
+    """Whether integers relate the sizes of operands and result as the call requires."""
     if node.target is aten.view.default:
         (source, *_) = node.all_input_nodes
         return math.prod(shape_of(source)) == math.prod(shape_of(node))
