@@ -17,7 +17,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument
-from delegatec.edge.legalize.rule import FunctionTable, Refusal, Rewrite, RuleTable
+from delegatec.edge.legalize.rule import FunctionTable, Refusal, Rewrite
 from delegatec.edge.legalize.rules.indices import ElementIndex, TensorIndex, progression
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, table, value_of
@@ -160,20 +160,6 @@ def _flip_of_middle(builder: Builder, node: Node) -> Node | None:
     return x.node
 
 
-def _unfold(builder: Builder, node: Node) -> Node:
-    bound = bind(node)
-    x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
-    dim = positive(bound["dimension"], x.rank)
-    count = shape_of(node)[dim]
-    if size == step:  # The windows are adjacent.
-        windows = x.slice(dim, 0, count * size).view(*x.shape[:dim], count, size, *x.shape[dim + 1 :])
-    else:
-        start = progression(builder, count, 1, step=step)
-        windows = x.take(dim, (start + progression(builder, size)).within(0, x.shape[dim] - 1))
-    order = [d for d in range(x.rank + 1) if d != dim + 1] + [dim + 1]
-    return windows.permute(*order).node
-
-
 def _as_strided(builder: Builder, node: Node) -> Node:
     bound, sizes = bind(node), shape_of(node)
     x = value_of(builder, bound["self"])
@@ -183,13 +169,6 @@ def _as_strided(builder: Builder, node: Node) -> Node:
             step = progression(builder, size, len(sizes) - 1 - dim, step=stride)
             index = (index + step).within(0, x.numel - 1)
     return x.view(x.numel).take(0, index).view(*sizes).node
-
-
-def _unfold_scalar(b: Builder, node: Node) -> Node | None:
-    """Unfolds 0-d tensors, for which the kernel aborts; others use the kernel."""
-    x = node.args[0]
-    assert isinstance(x, Node)
-    return None if shape_of(x) else b.call(aten.view.default, x, list(shape_of(node)), val=node.meta["val"])
 
 
 def _are_indices(indices: Any) -> bool:
@@ -204,8 +183,6 @@ INDICES: Final = argument(
     "torch.where for masks",
 )
 _RANK_1: Final = "reshapes an index of rank 0 to rank 1"
-
-RULES: RuleTable = {aten.unfold.default: _unfold_scalar}
 
 FUNCTIONS: FunctionTable = {
     aten._embedding_bag.default: _embedding_bag,
@@ -223,7 +200,6 @@ REWRITES: Final = (
     ),
     Rewrite(aten.gather.default, _gather, note="by positions in a view"),
     Rewrite(aten.flip.default, _flip, computes=False),
-    Rewrite(aten.unfold.default, _unfold, (HAS_AXIS,), computes=False),
     Rewrite(aten.as_strided.default, _as_strided, note="for an operand in row-major order", computes=False),
 )
 

@@ -108,6 +108,7 @@ def _transposed(
 
 _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.diagonal.default: [*((IMAGE, offset, 1, -1) for offset in (0, 2, -1)), (SMALL[0, 0],)],
+    aten.unfold.default: [(SMALL, 2, 2, 1), (SMALL, 1, 1, 1), (HUGE, -1, 2, 2), (LINE, -1, 3, 3)],
     aten.tril.default: [(IMAGE, 1), (WHOLE, -1), (WHOLE > 0,)],
     aten.roll.default: [(IMAGE, [9]), (WHOLE, [1, -2], [-1, 0])],
     aten.repeat.default: [(SMALL, [2, 1, 3, 1]), (WHOLE[0], [2, 1, 1, 3])],
@@ -230,6 +231,7 @@ _MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
     (slicing.SPLIT_BY_SLICES, (MANY, [1, 3], -1)),
     *((slicing.STEPS_BY_GROUPS, (MANY, 4, start, 4, step)) for start in (0, 1) for step in (2, 3)),
     (slicing.STEPS_BY_GROUPS, (LINE, 1, 0, 9, 4)),
+    *((slicing.UNFOLD_BY_SLICES, (LINE, -1, size, step)) for size, step in ((4, 2), (2, 3), (7, 1))),
     *(
         (rewrite, call)
         for rewrite, call in zip(

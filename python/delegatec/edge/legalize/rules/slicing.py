@@ -152,12 +152,33 @@ def _narrow(b: Builder, node: Node) -> Node:
     return b.call(aten.slice.Tensor, x, dim, start, start + a["length"], val=node.meta["val"])
 
 
+def _unfold_scalar(b: Builder, node: Node) -> Node | None:
+    """Unfolds 0-d tensors, for which the kernel aborts; others use the kernel."""
+    x = node.args[0]
+    assert isinstance(x, Node)
+    return None if shape_of(x) else b.call(aten.view.default, x, list(shape_of(node)), val=node.meta["val"])
+
+
+def _unfold(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
+    dim = positive(bound["dimension"], x.rank)
+    count = shape_of(node)[dim]
+    if size == step:  # The windows are adjacent.
+        windows = x.slice(dim, 0, count * size).view(*x.shape[:dim], count, size, *x.shape[dim + 1 :])
+    else:
+        start = progression(builder, count, 1, step=step)
+        windows = x.take(dim, (start + progression(builder, size)).within(0, x.shape[dim] - 1))
+    order = [d for d in range(x.rank + 1) if d != dim + 1] + [dim + 1]
+    return windows.permute(*order).node
+
+
 _MOST_SLICES: Final = 64
 _VARYING: Final = Refusal("dynamic-shape", "the number of windows varies")
 _TOO_MANY: Final = Refusal("argument", f"the windows need more than {_MOST_SLICES} slices")
 
 
-def _unfold(builder: Builder, node: Node) -> Node | Refusal | None:
+def _unfold_by_slices(builder: Builder, node: Node) -> Node | Refusal | None:
     """Slices one part of all windows at a time, or one window; a part is as large as size and step permit."""
     bound = bind(node)
     x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
@@ -195,12 +216,14 @@ RULES: RuleTable = {
     aten.roll.default: _static_roll,
     aten.stack.default: _stack,
     aten.unbind.int: _unbind,
+    aten.unfold.default: _unfold_scalar,
 }
 
 REWRITES: Final = (
     Rewrite(
         aten.diagonal.default, _diagonal, note="a slice of rows and columns as one dimension", computes=False
     ),
+    Rewrite(aten.unfold.default, _unfold, (HAS_AXIS,), computes=False),
     Rewrite(aten.tril.default, _lower_triangle, computes=False),
     Rewrite(aten.roll.default, _roll, (HAS_AXIS,), computes=False),
     Rewrite(aten.repeat.default, _repeat, computes=False),
@@ -212,5 +235,9 @@ STEPS_BY_GROUPS: Final = Rewrite(
     aten.slice.Tensor, _neighbors, computes=False, note="steps as slices of groups"
 )
 UNFOLD_BY_SLICES: Final = Rewrite(
-    aten.unfold.default, _unfold, (HAS_AXIS,), computes=False, note="a slice for each part of a window"
+    aten.unfold.default,
+    _unfold_by_slices,
+    (HAS_AXIS,),
+    computes=False,
+    note="a slice for each part of a window",
 )
