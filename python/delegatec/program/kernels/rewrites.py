@@ -255,15 +255,6 @@ def _hardtanh(b: Builder, node: Node) -> Node | None:
     return b.call(aten.clamp.default, x, int(low), int(high), val=node.meta["val"])
 
 
-def _narrow(b: Builder, node: Node) -> Node:
-    """The kernel aborts at negative positions, which `slice` supports."""
-    a = bind(node)
-    x, dim, start = a["self"], a["dim"] % len(shape_of(a["self"])), a["start"]
-    if isinstance(start, int) and start < 0:
-        start = shape_of(x)[dim] + start
-    return b.call(aten.slice.Tensor, x, dim, start, start + a["length"], val=node.meta["val"])
-
-
 def _roll(b: Builder, node: Node) -> Node | None:
     """The kernel requires dimensions; without them, eager mode rolls the flattened tensor."""
     a = bind(node)
@@ -304,7 +295,6 @@ REWRITES: RuleTable = merge(
         aten.full.default: _wrapped_numbers("fill_value"),
         aten.hardtanh.default: _hardtanh,
         aten.linear.default: _linear,
-        aten.narrow_copy.default: _narrow,
         aten.pow.Tensor_Scalar: _power,
         aten.roll.default: _roll,
         aten.sign.default: _sign,

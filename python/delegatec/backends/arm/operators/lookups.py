@@ -19,13 +19,13 @@ from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import ALL
 from delegatec.backends.arm.operators.conversion import converted
 from delegatec.backends.arm.operators.moves import sliced, tiled
-from delegatec.backends.arm.operators.rewrites.scattering import puts_one_value
 from delegatec.backends.arm.operators.row import Constraint, operator_row
 from delegatec.delegation.protocol.parts import join
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import argument
+from delegatec.edge.legalize.rules.index_put import puts_one_value
 from delegatec.edge.legalize.rules.indices import unexpand
 
 aten = torch.ops.aten

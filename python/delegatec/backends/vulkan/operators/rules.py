@@ -7,9 +7,9 @@ from typing import Final
 
 from delegatec.backends.vulkan.building.sizes import is_computable
 from delegatec.backends.vulkan.dtypes import ALL, LEVELS
-from delegatec.backends.vulkan.operators.rewrites.numbers import WITH_NUMBERS
 from delegatec.backends.vulkan.operators.row import Constraint
 from delegatec.edge.legalize.constraints import bounded_shapes, known_dtypes, no_empty_tensors, rank_at_most
+from delegatec.edge.legalize.rules.symbolic_scalars import WITH_NUMBERS
 
 MOST_RANK: Final = 8
 UNIVERSAL: Final[tuple[Constraint, ...]] = (

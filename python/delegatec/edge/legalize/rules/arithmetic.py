@@ -1,88 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions without a kernel, in terms of those with one; NaN, infinities and -0 included."""
+"""Sums, differences, products and interpolations."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
+from torch.fx import Node
 
-from delegatec.edge.legalize.rule import Function, FunctionTable
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite, Rule, RuleTable
+from delegatec.edge.legalize.rules.pointwise import INTEGER_RESULT
+from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
 
 
-def _promoted(x: Tensor, y: Any) -> tuple[Tensor, Tensor]:
+def scalar_overload(scalar: OpOverload) -> Rule:
+    """Returns a rule for a number instead of a tensor: the overload for numbers."""
+
+    def rule(b: Builder, node: Node) -> Node | None:
+        other = node.args[1]
+        if isinstance(other, Node) and isinstance(other.meta["val"], torch.Tensor):
+            return None
+        x, *others = node.args
+        assert isinstance(x, Node)
+        if dtype_of(x) != dtype_of(node):
+            # the runtime's kernels do not promote an integer next to a fraction
+            x = b.call(aten._to_copy.default, x, dtype=dtype_of(node))
+        return b.call(scalar, x, *others, val=node.meta["val"], **node.kwargs)
+
+    return rule
+
+
+def _integer_addcmul(b: Builder, node: Node) -> Node | None:
+    """Truncates the factor of integers, as eager mode does; torch's decomposition rejects a fraction."""
+    a = bind(node)
+    if dtype_of(node).is_floating_point or dtype_of(node).is_complex or isinstance(a["value"], int):
+        return None
+    operands = a["self"], a["tensor1"], a["tensor2"]
+    return b.call(aten.addcmul.default, *operands, value=int(a["value"]), val=node.meta["val"])
+
+
+def _lerp(b: Builder, node: Node) -> Node | None:
+    """Interpolates from the end that is nearer, as eager mode does."""
+    a = bind(node)
+    if dtype_of(node) not in (torch.float32, torch.float64):
+        return None
+    start, end, weight = a["self"], a["end"], a["weight"]
+    difference = b.call(aten.sub.Tensor, end, start)
+    if not isinstance(weight, Node):
+        rounded = torch.tensor(weight, dtype=dtype_of(node))
+        is_far = bool(rounded.abs() >= 0.5)
+        product = b.call(aten.mul.Scalar, difference, (rounded - 1 if is_far else rounded).item())
+        return b.call(aten.add.Tensor, product, end if is_far else start, val=node.meta["val"])
+    far = b.call(aten.ge.Scalar, b.call(aten.abs.default, weight), 0.5)
+    weight = b.call(aten.where.self, far, b.call(aten.sub.Scalar, weight, 1), weight)
+    near = b.call(aten.where.self, far, end, start)
+    product = b.call(aten.mul.Tensor, weight, difference)
+    return b.call(aten.add.Tensor, product, near, val=node.meta["val"])
+
+
+def _rsub(b: Builder, node: Node) -> Node | None:
+    a = bind(node)
+    if a["alpha"] != 1:
+        return None
+    return b.call(aten.sub.Tensor, a["other"], a["self"], val=node.meta["val"])
+
+
+def promoted(x: Tensor, y: Any) -> tuple[Tensor, Tensor]:
+    """Converts two operands to the dtype of their result."""
     dtype = torch.result_type(x, y)
     other = y if isinstance(y, Tensor) else torch.full([], y, dtype=dtype)
     return x.to(dtype), other.to(dtype)
-
-
-def _ignoring_nan(choose: Function) -> Function:
-    def function(x: Tensor, y: Tensor) -> Tensor:
-        x, y = _promoted(x, y)
-        if not x.is_floating_point():
-            result: Tensor = choose(x, y)
-            return result
-        return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, choose(x, y)))
-
-    return function
-
-
-def _signbit(x: Tensor) -> Tensor:
-    """Whether a number is negative, including -0; NaN is positive, as no kernel returns its sign."""
-    if x.dtype in (torch.bool, torch.uint8):
-        return torch.zeros_like(x, dtype=torch.bool)
-    if not x.is_floating_point():
-        return x < 0
-    return (x < 0) | ((x == 0) & (torch.reciprocal(x) < 0))
-
-
-def _copysign(x: Tensor, y: Any) -> Tensor:
-    if not isinstance(y, Tensor):
-        magnitude = _as_float(x).abs()
-        return -magnitude if math.copysign(1.0, y) < 0 else magnitude
-    dtype = torch.result_type(x, y)
-    if not dtype.is_floating_point:
-        dtype = torch.get_default_dtype()
-    magnitude = x.to(dtype).abs()
-    return torch.where(_signbit(y), -magnitude, magnitude)
-
-
-def _as_float(x: Tensor) -> Tensor:
-    return x if x.is_floating_point() else x.to(torch.get_default_dtype())
-
-
-def _hypot(x: Tensor, y: Tensor) -> Tensor:
-    """Computes the hypotenuse without overflow; infinite if an operand is, even for NaN."""
-    x, y = _promoted(x, y)
-    x, y = x.abs(), y.abs()
-    longer, shorter = torch.maximum(x, y), torch.minimum(x, y)
-    ratio = shorter / torch.where(longer == 0, 1.0, longer)
-    result = longer * torch.sqrt(1 + ratio * ratio)
-    return torch.where(torch.isinf(x) | torch.isinf(y), math.inf, result)
-
-
-def _exp2(x: Tensor) -> Tensor:
-    return torch.pow(2.0, _as_float(x))
-
-
-def _angle(x: Tensor) -> Any:
-    """Returns the angle of a real number: pi if negative, NaN for NaN, else 0."""
-    if x.is_complex():
-        return NotImplemented
-    x = _as_float(x)
-    return torch.where(torch.isnan(x), x, (x < 0).to(x.dtype) * math.pi)
-
-
-def _round_decimals(x: Tensor, *, decimals: int) -> Any:
-    if not x.is_floating_point():
-        return NotImplemented
-    scale, wide = 10.0 ** abs(decimals), x.float() if x.itemsize == 2 else x  # as the kernel of ATen
-    rounded = torch.round(wide * scale) / scale if decimals >= 0 else torch.round(wide / scale) * scale
-    return rounded.to(x.dtype)
 
 
 def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -116,16 +109,37 @@ def _trilinear(
     return product.sum(sumdim, dtype=product.dtype)
 
 
+def _sum(builder: Builder, node: Node) -> Node | None:
+    """Multiplies by alpha before the sum or difference."""
+    bound, dtype = bind(node), dtype_of(node)
+    first, second, alpha = bound.values()
+    if alpha == 1:
+        return None
+    if node.target is aten.rsub.Scalar:
+        first, second = second, first
+    scaled = value_of(builder, second, dtype) * alpha
+    added = value_of(builder, first, dtype)
+    is_sum = node.target in (aten.add.Scalar, aten.add.Tensor)
+    result: Value = added + scaled if is_sum else added - scaled
+    return result.node
+
+
+RULES: RuleTable = {
+    aten.add.Tensor: scalar_overload(aten.add.Scalar),
+    aten.sub.Tensor: scalar_overload(aten.sub.Scalar),
+    aten.mul.Tensor: scalar_overload(aten.mul.Scalar),
+    aten.div.Tensor: scalar_overload(aten.div.Scalar),
+    aten.addcmul.default: _integer_addcmul,
+    **dict.fromkeys((aten.lerp.Scalar, aten.lerp.Tensor), _lerp),
+    aten.rsub.Tensor: _rsub,
+}
+
 FUNCTIONS: FunctionTable = {
     aten._trilinear.default: _trilinear,
     aten.addbmm.default: _addbmm,
-    aten.angle.default: _angle,
-    aten.copysign.Scalar: _copysign,
-    aten.copysign.Tensor: _copysign,
-    aten.exp2.default: _exp2,
-    aten.fmax.default: _ignoring_nan(torch.maximum),
-    aten.fmin.default: _ignoring_nan(torch.minimum),
-    aten.hypot.default: _hypot,
-    aten.round.decimals: _round_decimals,
-    aten.signbit.default: _signbit,
 }
+
+REWRITES: Final = tuple(
+    Rewrite(target, _sum, (INTEGER_RESULT,), note="the product with alpha first")
+    for target in (aten.add.Scalar, aten.add.Tensor, aten.sub.Scalar, aten.sub.Tensor, aten.rsub.Scalar)
+)

@@ -6,16 +6,26 @@ from __future__ import annotations
 from typing import Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.pointwise import INTEGERS
 from delegatec.edge.legalize.value import Value, full, table, value_of
 
 aten = torch.ops.aten
+
+
+def _renamed(target: OpOverload) -> Rule:
+    """Returns a rule that replaces an operator by its core name."""
+
+    def rule(b: Builder, node: Node) -> Node:
+        return b.call(target, *node.args, val=node.meta["val"], **node.kwargs)
+
+    return rule
 
 
 def _left(builder: Builder, node: Node) -> Node:
@@ -65,21 +75,32 @@ def _power_of_two(exponent: Value) -> Value:
 
 _INTEGERS: Final = result_dtypes(INTEGERS, "it works on bits.")
 
+RULES: RuleTable = {
+    aten.__and__.Tensor: _renamed(aten.bitwise_and.Tensor),
+    aten.__or__.Tensor: _renamed(aten.bitwise_or.Tensor),
+    aten.__xor__.Tensor: _renamed(aten.bitwise_xor.Tensor),
+    aten.__lshift__.Scalar: _renamed(aten.bitwise_left_shift.Tensor_Scalar),
+    aten.__lshift__.Tensor: _renamed(aten.bitwise_left_shift.Tensor),
+    aten.__rshift__.Scalar: _renamed(aten.bitwise_right_shift.Tensor_Scalar),
+    aten.__rshift__.Tensor: _renamed(aten.bitwise_right_shift.Tensor),
+}
+
+_LEFT: Final = (
+    aten.bitwise_left_shift.Tensor,
+    aten.bitwise_left_shift.Tensor_Scalar,
+    aten.bitwise_left_shift.Scalar_Tensor,
+)
+_RIGHT: Final = (
+    aten.bitwise_right_shift.Tensor,
+    aten.bitwise_right_shift.Tensor_Scalar,
+    aten.bitwise_right_shift.Scalar_Tensor,
+)
+
+
 REWRITES: Final = (
-    *(
-        Rewrite(target, _left, (_INTEGERS,), note="by multiplication with a power of two")
-        for target in (
-            aten.bitwise_left_shift.Tensor,
-            aten.bitwise_left_shift.Tensor_Scalar,
-            aten.bitwise_left_shift.Scalar_Tensor,
-        )
-    ),
+    *(Rewrite(target, _left, (_INTEGERS,), note="by multiplication with a power of two") for target in _LEFT),
     *(
         Rewrite(target, _right, (_INTEGERS,), note="by clearing the low bits and dividing by a power of two")
-        for target in (
-            aten.bitwise_right_shift.Tensor,
-            aten.bitwise_right_shift.Tensor_Scalar,
-            aten.bitwise_right_shift.Scalar_Tensor,
-        )
+        for target in _RIGHT
     ),
 )

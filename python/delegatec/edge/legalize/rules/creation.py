@@ -1,23 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of one number, and conversions between integers, for targets that do both by way of float32."""
+"""Creation of tensors, and conversions of dtypes."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.rules.pointwise import INTEGERS
 from delegatec.edge.legalize.value import Value, full, table, value_of
 
 aten = torch.ops.aten
 
 
-def _filled(builder: Builder, node: Node) -> Node:
+# ---- normal form -----------------------------------------------------------------------------------------
+
+
+def _to(b: Builder, node: Node) -> Node:
+    """Replaces the overloads of `to`, which can only change the dtype here."""
+    return b.call(aten._to_copy.default, node.args[0], dtype=dtype_of(node), val=node.meta["val"])
+
+
+def _arange(b: Builder, node: Node) -> Node:
+    a = bind(node)
+    start, step = a.get("start") or 0, a.get("step") or 1
+    return b.call(aten.arange.start_step, start, a["end"], step, dtype=dtype_of(node), val=node.meta["val"])
+
+
+def _linspace(b: Builder, node: Node) -> Node | None:
+    """Converts bools, which torch's decomposition subtracts."""
+    start, end, *rest = node.args
+    if not isinstance(start, bool) and not isinstance(end, bool):
+        return None
+    ends = [int(each) if isinstance(each, bool) else each for each in (start, end)]
+    return b.call(aten.linspace.default, *ends, *rest, val=node.meta["val"], **node.kwargs)
+
+
+def _item(b: Builder, node: Node) -> Node:
+    """Reads the number of a tensor; traced, it would be another symbol."""
+    return b.call(aten._local_scalar_dense.default, node.args[0], val=node.meta["val"])
+
+
+def _full(b: Builder, node: Node, number: Any) -> Node:
+    return b.call(aten.full.default, list(shape_of(node)), number, dtype=dtype_of(node), val=node.meta["val"])
+
+
+def _filled(b: Builder, node: Node) -> Node:
+    return _full(b, node, bind(node)["fill_value"])
+
+
+def _ones(b: Builder, node: Node) -> Node:
+    return _full(b, node, 1)
+
+
+def _zeros(b: Builder, node: Node) -> Node:
+    return _full(b, node, 0)
+
+
+def _fill(b: Builder, node: Node) -> Node:
+    value = bind(node)["value"]
+    if not isinstance(value, Node) or not isinstance(value.meta["val"], torch.Tensor):
+        return _full(b, node, value)
+    return _written(b, node, value)
+
+
+def _copy(b: Builder, node: Node) -> Node:
+    return _written(b, node, bind(node)["src"])
+
+
+def _written(b: Builder, node: Node, source: Node) -> Node:
+    """Converts a source to the shape and dtype of the tensor that it overwrites."""
+    if dtype_of(source) != dtype_of(node):
+        source = b.call(aten._to_copy.default, source, dtype=dtype_of(node))
+    return b.call(aten.expand.default, source, list(shape_of(node)), val=node.meta["val"])
+
+
+# ---- for targets that lack some forms --------------------------------------------------------------------
+
+
+def _of_one_number(builder: Builder, node: Node) -> Node:
     """Returns the number in a complete shape; uninitialized memory is zero."""
     number = bind(node).get("fill_value", 0)
     return full(builder, shape_of(node), number, dtype_of(node)).node
@@ -46,9 +111,37 @@ def _wrapped(builder: Builder, node: Node) -> Node | None:
     return wrapped.to(dtype).within(-sign, sign - 1).node
 
 
+RULES: RuleTable = {
+    **dict.fromkeys(
+        (aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.to.other, aten.type_as.default), _to
+    ),
+    **dict.fromkeys((aten.arange.default, aten.arange.start), _arange),
+    aten.copy.default: _copy,
+    **dict.fromkeys((aten.fill.Scalar, aten.fill.Tensor), _fill),
+    aten.item.default: _item,
+    aten.linspace.default: _linspace,
+    **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
+    **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
+    # folded uninitialized memory would make builds differ
+    **dict.fromkeys(
+        (
+            aten.empty.memory_format,
+            aten.empty_like.default,
+            aten.empty_permuted.default,
+            aten.empty_strided.default,
+            aten.new_empty.default,
+            aten.new_empty_strided.default,
+            aten.new_zeros.default,
+            aten.zeros.default,
+            aten.zeros_like.default,
+        ),
+        _zeros,
+    ),
+}
+
 REWRITES: Final = (
     *(
-        Rewrite(target, _filled, computes=False)
+        Rewrite(target, _of_one_number, computes=False)
         for target in (aten.full_like.default, aten.empty.memory_format)
     ),
     Rewrite(aten.full.default, _expanded, note="a constant of one element, expanded", computes=False),

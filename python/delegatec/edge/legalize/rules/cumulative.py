@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cumulative products, maxima and log-sums as parallel scans of logarithmic depth.
+"""Cumulative sums, products, maxima and log-sums as parallel scans of logarithmic depth.
 
 Step k combines each element with that 2**k positions before it, which doubles the number of elements that it
 covers. A cumulative sum of logarithms would be one kernel, but wrong for 0, negative numbers and integers.
@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
-from delegatec.edge.legalize.rule import FunctionTable
+from delegatec.edge.arguments import bind, dtype_of, positive
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite
 from delegatec.edge.legalize.rules.dynamic import padded
+from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import largest
 
 aten = torch.ops.aten
@@ -92,3 +97,41 @@ FUNCTIONS: FunctionTable = {
     aten.cumprod.default: _cumprod,
     aten.logcumsumexp.default: _logcumsumexp,
 }
+
+
+# ---- for targets that only add ---------------------------------------------------------------------------
+
+
+def _running_sum(x: Value, dim: int) -> Value:
+    """Returns the cumulative sum, of floating point in float32, as a parallel scan.
+
+    Each step doubles the number of preceding elements that each partial sum covers.
+    """
+    shape = x.shape
+    total = x.widened().view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+    step = 1
+    while step < shape[dim]:
+        total = total + total.slice(1, 0, shape[dim] - step).pad([0, 0, step, 0])
+        step *= 2
+    return total.view(*shape).to(x.dtype)
+
+
+def _cumulative_sum(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"], dtype_of(node))
+    return (_running_sum(x, positive(bound["dim"], x.rank)) if x.shape else x).node
+
+
+_NUMBERS: Final = result_dtypes(
+    (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
+    "bools do not support addition.",
+)
+
+REWRITES: Final = (
+    Rewrite(
+        aten.cumsum.default,
+        _cumulative_sum,
+        (_NUMBERS,),
+        note="a parallel scan; floating point in float32",
+    ),
+)

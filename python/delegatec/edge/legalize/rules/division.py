@@ -18,7 +18,8 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
+from delegatec.edge.legalize.rules.arithmetic import scalar_overload
 from delegatec.edge.legalize.rules.pointwise import NUMBER_RESULT
 from delegatec.edge.legalize.value import Value, value_of
 
@@ -34,6 +35,8 @@ _HUGE: Final = 2.0**100
 """Upper bound of divisors that can be split without overflow."""
 _ABOVE: Final = 1.0 + 2.0**-22
 """Exceeds the rounding errors of a quotient, also of a product with the reciprocal."""
+_WHOLE: Final = 2.0**23
+"""The smallest magnitude from which on floats are integers."""
 _LARGEST: Final = torch.finfo(torch.float32).max
 
 
@@ -132,6 +135,18 @@ def _fmod(x: Value, y: Value | float) -> Value:
     return x.lt(0.0).where(-rest, rest)
 
 
+# ---- normal form -----------------------------------------------------------------------------------------
+
+
+def _floored_remainder(b: Builder, node: Node) -> Node | None:
+    """Computes the remainder with the sign of the divisor; the runtime's kernel returns that of C."""
+    if dtype_of(node).is_floating_point or dtype_of(node) is torch.uint8:
+        return None
+    a = bind(node)
+    quotient = b.call(aten.div.Tensor_mode, a["self"], a["other"], rounding_mode="floor")
+    return b.call(aten.sub.Tensor, a["self"], b.call(aten.mul.Tensor, quotient, a["other"]))
+
+
 # ---- on nodes --------------------------------------------------------------------------------------------
 
 
@@ -185,10 +200,35 @@ def _with_mode(builder: Builder, node: Node) -> Any:
     return (quotient if mode is None else quotient.trunc()).node
 
 
+def _rounded_and_truncated(builder: Builder, node: Node) -> Node | None:
+    """Truncates the quotient in the dtype, which may be rounded to the integer above it.
+
+    The product with a reciprocal has another rounding: that of x and 1 / x may be below one.
+    """
+    bound, dtype = bind(node), dtype_of(node)
+    if bound["rounding_mode"] != "trunc" or not dtype.is_floating_point:
+        return None
+    x, y = (value_of(builder, bound[name], dtype).widened() for name in ("self", "other"))
+    size, quotient = y.abs(), x / y
+    if dtype != torch.float32:
+        return quotient.to(dtype).trunc().node
+    whole, rest = magnitudes(x, y)
+    whole = (whole + rest / size).floor()
+    is_exact = quotient.abs().lt(_WHOLE) & size.lt(math.inf)
+    signed = quotient.lt(0.0).where(-whole, whole)
+    return is_exact.where(signed, quotient.trunc()).to(dtype).node
+
+
 _NOTE: Final = (
     "in float32, exact for quotients below 2^24, where a rounded quotient may be off by one; from the "
     "truncated quotient for integers"
 )
+
+RULES: RuleTable = {
+    aten.div.Tensor_mode: scalar_overload(aten.div.Scalar_mode),
+    aten.remainder.Scalar: _floored_remainder,
+    aten.remainder.Tensor: _floored_remainder,
+}
 
 REWRITES: Final = tuple(
     Rewrite(target, rule, (NUMBER_RESULT,), note=_NOTE)
@@ -202,4 +242,9 @@ REWRITES: Final = tuple(
         (_division(_integer_fmod, _fmod), (aten.fmod.Tensor, aten.fmod.Scalar)),
     )
     for target in targets
+)
+
+TRUNCATED: Final = tuple(
+    Rewrite(target, _rounded_and_truncated, note="of the rounded quotient")
+    for target in (aten.div.Tensor_mode, aten.div.Scalar_mode)
 )

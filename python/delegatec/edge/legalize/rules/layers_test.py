@@ -10,21 +10,24 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
-from delegatec.edge.legalize.rule import rewrites
+from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
     adaptive_pooling,
-    arrangement,
+    arithmetic,
     convolution,
     convolution_in_parts,
     creation,
+    gather,
     interpolation,
     linear,
     overlap,
     padding,
     pooling,
+    ranks,
     resize,
     sampling,
     scaled,
+    slicing,
     transposed_convolution,
 )
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
@@ -34,7 +37,8 @@ aten = torch.ops.aten
 
 
 REWRITES = rewrites(
-    arrangement.REWRITES,
+    arithmetic.REWRITES,
+    slicing.REWRITES,
     convolution_in_parts.REWRITES,
     convolution.REWRITES,
     transposed_convolution.REWRITES,
@@ -104,6 +108,7 @@ def _transposed(
 
 _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.diagonal.default: [*((IMAGE, offset, 1, -1) for offset in (0, 2, -1)), (SMALL[0, 0],)],
+    aten.unfold.default: [(SMALL, 2, 2, 1), (SMALL, 1, 1, 1), (HUGE, -1, 2, 2), (LINE, -1, 3, 3)],
     aten.tril.default: [(IMAGE, 1), (WHOLE, -1), (WHOLE > 0,)],
     aten.roll.default: [(IMAGE, [9]), (WHOLE, [1, -2], [-1, 0])],
     aten.repeat.default: [(SMALL, [2, 1, 3, 1]), (WHOLE[0], [2, 1, 1, 3])],
@@ -217,3 +222,34 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip(_NO_HALF[operator])
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 3e-3 if dtype == torch.float16 else 1e-5)
+
+
+# Five dimensions, of which the last two have 12 elements.
+MANY = _quarters(2, 2, 2, 3, 4)
+_MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
+    (gather.FLIP_OF_MIDDLE, (MANY, [0, -2])),
+    (slicing.SPLIT_BY_SLICES, (MANY, [1, 3], -1)),
+    *((slicing.STEPS_BY_GROUPS, (MANY, 4, start, 4, step)) for start in (0, 1) for step in (2, 3)),
+    (slicing.STEPS_BY_GROUPS, (LINE, 1, 0, 9, 4)),
+    *((slicing.UNFOLD_BY_SLICES, (LINE, -1, size, step)) for size, step in ((4, 2), (2, 3), (7, 1))),
+    *(
+        (rewrite, call)
+        for rewrite, call in zip(
+            (*ranks.ELEMENTWISE, *ranks.MOVES),
+            (
+                (MANY, {"dtype": torch.float64}),
+                ([2, 2, 2, 3, 4], 1.5, {"dtype": torch.float32}),
+                (MANY, [1, 0, 0, 2]),
+                ([MANY, MANY[:, :, :1]], 2),
+                (MANY, [1, 2], 3),
+            ),
+            strict=True,
+        )
+    ),
+    (ranks.MOVES[0], (MANY, [1, 0, 0, 2, 0, 0, 1, 1, 2, 2])),
+]
+
+
+@pytest.mark.parametrize("rewrite, call", _MOVES, ids=lambda each: str(getattr(each, "target", "")))
+def test_alternatives_have_the_same_results(rewrite: Rewrite, call: tuple[Any, ...]) -> None:
+    assert_rewrites([rewrite], [call], torch.float32, 0.0)

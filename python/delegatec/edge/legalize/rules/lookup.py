@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding bags, and grid samples of a volume."""
+"""Grid samples of a volume."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -12,47 +11,6 @@ from torch import Tensor
 from delegatec.edge.legalize.rule import FunctionTable
 
 aten = torch.ops.aten
-
-
-def _embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> Any:
-    """Returns [bags, width]: the sum (mode 0), mean (1) or maximum (2) of each bag's rows; 0 if empty.
-
-    The other results, for gradients, are not computed. A sum is a product with a matrix of zeros and ones, so
-    an infinity or NaN makes NaN of all bags: a sum of selected rows would take `bags` times the memory. The
-    maximum of a bag with a NaN is NaN, which eager mode drops unless it is first.
-    """
-    count = indices.shape[0]
-    rows = aten.embedding.default(weight, indices)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(1)
-    position = torch.arange(count)
-    starts = offsets[:-1] if include_last_offset else offsets
-    ends = (
-        offsets[1:]
-        if include_last_offset
-        else torch.cat([offsets[1:], torch.full([1], count, dtype=offsets.dtype)])
-    )
-    member = (position >= starts.unsqueeze(1)) & (position < ends.unsqueeze(1))
-    if padding_idx >= 0:
-        member = member & (indices != padding_idx)
-    if mode == 2:
-        found = torch.where(member.unsqueeze(2), rows, -math.inf).amax(1)
-        return torch.where(member.any(1, keepdim=True), found, 0.0), None, None, None
-    share = member.to(rows.dtype)
-    found = share @ rows
-    if mode == 1:
-        found = found / share.sum(1, keepdim=True).clamp(min=1)
-    return found, None, None, None
 
 
 def _grid_sampler_3d(
@@ -115,7 +73,5 @@ def _at(flat: Tensor, places: list[Tensor], sizes: Any) -> Tensor:
 
 
 FUNCTIONS: FunctionTable = {
-    aten._embedding_bag.default: _embedding_bag,
-    aten._embedding_bag_forward_only.default: _embedding_bag,
     aten.grid_sampler_3d.default: _grid_sampler_3d,
 }

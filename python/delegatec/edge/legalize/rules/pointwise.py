@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import torch
@@ -23,11 +23,34 @@ INTEGER_RESULT: Final = result_dtypes(INTEGERS, "for these dtypes it is exact.")
 NUMBER_RESULT: Final = result_dtypes(FLOATS | INTEGERS, "bools are not numbers.", "convert to int32")
 
 
-def pointwise(compute: Callable[..., Value], operands: int = 1) -> Rule:
-    """Returns a rule that computes a function of the first operands in the dtype of the result."""
+def pointwise(compute: Callable[..., Value | None], operands: int = 1, *, widened: bool = False) -> Rule:
+    """Returns a rule that computes a function in the dtype of the result.
 
-    def rule(builder: Builder, node: Node) -> Node:
-        first = list(bind(node).values())[:operands]
-        return compute(*(value_of(builder, each, dtype_of(node)) for each in first)).node
+    Args:
+        compute: has the arguments of the operator; returns None if it does not apply.
+        operands: number of the first arguments that are tensors, or are converted to tensors.
+        widened: whether half precision is computed in float32.
+    """
+
+    def rule(builder: Builder, node: Node) -> Node | None:
+        arguments, dtype = list(bind(node).values()), dtype_of(node)
+        values = [value_of(builder, each, dtype) for each in arguments[:operands]]
+        values = [each.widened() for each in values] if widened else values
+        result = compute(*values, *arguments[operands:])
+        return None if result is None else result.to(dtype).node
 
     return rule
+
+
+def in_float32(compute: Callable[..., Value | None], operands: int = 1) -> Rule:
+    """Returns a rule that computes a function in the dtype of the result, of half precision in float32."""
+    return pointwise(compute, operands, widened=True)
+
+
+def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+    """Evaluates a polynomial by Horner's method; its coefficients start with the constant one."""
+    *others, second, first = coefficients
+    result = x * first + second
+    for coefficient in reversed(others):
+        result = result * x + coefficient
+    return result

@@ -15,9 +15,16 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, NUMBER_RESULT, pointwise
-from delegatec.edge.legalize.value import Value, full, value_of
+from delegatec.edge.legalize.rules.pointwise import (
+    FLOAT_RESULT,
+    FLOATS,
+    NUMBER_RESULT,
+    in_float32,
+    pointwise,
+)
+from delegatec.edge.legalize.value import Value, full, table, value_of
 
 aten = torch.ops.aten
 
@@ -95,6 +102,86 @@ def _exponent(node: Node, _: object) -> str | None:
     return None if dtype_of(node).is_floating_point or exponent >= 0 else f"exponent is {exponent}"
 
 
+# ---- for targets whose power is defined for positive bases and finite numbers only ------------------------
+
+_FLOAT32: Final = torch.finfo(torch.float32)
+
+
+def _is_finite(x: Value) -> Value:
+    return x.abs().lt(math.inf)
+
+
+def _positive(x: Value, is_defined: Value) -> Value:
+    return is_defined.where(x, 1.0).within(_FLOAT32.smallest_normal * _FLOAT32.eps, _FLOAT32.max)
+
+
+def _finite(x: Value, is_defined: Value) -> Value:
+    return is_defined.where(x, 1.0).within(-_FLOAT32.max, _FLOAT32.max)
+
+
+def _by_number_in_domain(builder: Builder, node: Node) -> Node | None:
+    """Computes powers of magnitudes; of zero and infinity they are the base or its reciprocal."""
+    bound, dtype = bind(node), dtype_of(node)
+    exponent = float(bound["exponent"])
+    x = value_of(builder, bound["self"], dtype).widened()
+    if is_simple(exponent) or not math.isfinite(exponent):
+        is_rounded_once = abs(exponent) <= 1 or exponent == 2
+        return None if x.dtype == dtype or is_rounded_once else (x**exponent).to(dtype).node
+    size = x.abs()
+    is_defined = size.gt(0.0) & size.lt(math.inf)
+    other = size if exponent > 0 else size.reciprocal()
+    power = is_defined.where(_positive(size, is_defined) ** exponent, other)
+    if not exponent.is_integer():
+        power = (x.lt(0.0) & x.gt(-math.inf)).where(math.nan, power)
+    elif exponent % 2:
+        power = x.lt(0.0).where(-power, power)
+    return power.to(dtype).node
+
+
+def _of_magnitude(size: Value, exponent: Value) -> Value:
+    """Returns a power of a nonnegative base; those that are not defined by way of the logarithm."""
+    is_defined = size.gt(0.0) & size.lt(math.inf) & _is_finite(exponent)
+    power = _positive(size, is_defined) ** _finite(exponent, is_defined)
+    limit = (exponent * size.log()).exp()
+    return (exponent.eq(0.0) | size.eq(1.0)).where(1.0, is_defined.where(power, limit))
+
+
+def _of_number_in_domain(builder: Builder, node: Node) -> Node:
+    """Computes powers of a number."""
+    bound, dtype = bind(node), dtype_of(node)
+    base = float(bound["self"])
+    exponent = value_of(builder, bound["exponent"], dtype).widened()
+    if not 0 < base < math.inf:
+        return _signed_in_domain(full(builder, (), base, exponent.dtype), exponent).to(dtype).node
+    if base == 1:
+        return full(builder, exponent.shape, 1.0, dtype).node
+    is_defined = _is_finite(exponent)
+    call = builder.call(aten.pow.Scalar, base, _finite(exponent, is_defined).node)
+    limit = (exponent * math.log(base)).exp()
+    return is_defined.where(Value(builder, call), limit).to(dtype).node
+
+
+def _signed_in_domain(x: Value, exponent: Value) -> Value:
+    """Returns a power: NaN for negative bases and fractions; odd exponents keep the sign."""
+    power = _of_magnitude(x.abs(), exponent)
+    is_odd = (exponent - (exponent * 0.5).floor() * 2.0).eq(1.0)
+    is_undefined = exponent.ne(exponent.floor()) & x.lt(0.0) & x.gt(-math.inf)
+    is_undefined = is_undefined | (exponent.isnan() & x.lt(0.0))
+    return is_undefined.where(math.nan, (x.is_negative() & is_odd).where(-power, power))
+
+
+# ---- reciprocals -----------------------------------------------------------------------------------------
+
+
+def reciprocal(x: Value) -> Value:
+    """Returns one, as a constant, divided by a value."""
+    return table(x.builder, torch.ones([1] * min(x.rank, 1), dtype=x.dtype)) / x
+
+
+def _by_reciprocal(x: Value, exponent: float) -> Value | None:
+    return None if exponent >= 0 else reciprocal(x**-exponent)
+
+
 REWRITES: Final = (
     Rewrite(
         aten.pow.Tensor_Scalar,
@@ -109,4 +196,19 @@ REWRITES: Final = (
         (FLOAT_RESULT,),
         note="of the magnitude of the base; the sign is restored",
     ),
+)
+
+_IN_DOMAIN: Final = "what POW does not define by others"
+
+IN_DOMAIN: Final = (
+    Rewrite(aten.pow.Tensor_Scalar, _by_number_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
+    Rewrite(aten.pow.Scalar, _of_number_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
+    Rewrite(aten.pow.Tensor_Tensor, in_float32(_signed_in_domain, 2), (FLOAT_RESULT,), note=_IN_DOMAIN),
+)
+RECIPROCAL_BY_DIVISION: Final = Rewrite(aten.reciprocal.default, pointwise(reciprocal), (FLOAT_RESULT,))
+NEGATIVE_BY_RECIPROCAL: Final = Rewrite(
+    aten.pow.Tensor_Scalar,
+    pointwise(_by_reciprocal),
+    (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),),
+    note="the reciprocal for negative exponents",
 )

@@ -16,7 +16,6 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.constraints import result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT
 from delegatec.edge.legalize.value import Value, value_of
@@ -125,20 +124,6 @@ def reversed_order(x: Value) -> Value:
     return -x if x.dtype.is_floating_point else -1 - x
 
 
-def running_sum(x: Value, dim: int) -> Value:
-    """Returns the cumulative sum, of floating point in float32, as a parallel scan.
-
-    Each step doubles the number of preceding elements that each partial sum covers.
-    """
-    shape = x.shape
-    total = x.widened().view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
-    step = 1
-    while step < shape[dim]:
-        total = total + total.slice(1, 0, shape[dim] - step).pad([0, 0, step, 0])
-        step *= 2
-    return total.view(*shape).to(x.dtype)
-
-
 # ---- on nodes --------------------------------------------------------------------------------------------
 
 
@@ -197,16 +182,6 @@ def _sum(builder: Builder, node: Node) -> Node:
     return result
 
 
-def _cumulative_sum(builder: Builder, node: Node) -> Node:
-    bound = bind(node)
-    x = value_of(builder, bound["self"], dtype_of(node))
-    return (running_sum(x, positive(bound["dim"], x.rank)) if x.shape else x).node
-
-
-_NUMBERS: Final = result_dtypes(
-    (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
-    "bools do not support addition.",
-)
 _ADDED: Final = "the mean times the number of elements, in float32; a tree of additions for integers"
 _MULTIPLIED: Final = "a tree of products; floating point in float32"
 _LEAST: Final = "a tree of minima; NaN is checked separately"
@@ -230,11 +205,5 @@ REWRITES: Final = (
     *(
         Rewrite(target, _reduction(any_of, torch.bool), note=_ANY)
         for target in (aten.any.default, aten.any.dim, aten.any.dims)
-    ),
-    Rewrite(
-        aten.cumsum.default,
-        _cumulative_sum,
-        (_NUMBERS,),
-        note="a parallel scan; floating point in float32",
     ),
 )

@@ -10,16 +10,17 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
-from delegatec.edge.legalize.rule import rewrites
+from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
-    accumulation,
+    cumulative,
     distances,
     extrema,
-    lookups,
-    moves,
-    ordering,
+    gather,
+    index_put,
+    integer_moves,
     reductions,
-    replacement,
+    scatter,
+    topk,
 )
 from delegatec.edge.testing import assert_rewrites
 
@@ -27,14 +28,15 @@ aten = torch.ops.aten
 INF, NAN = math.inf, math.nan
 
 REWRITES = rewrites(
+    cumulative.REWRITES,
     reductions.REWRITES,
-    extrema.REWRITES,
-    ordering.REWRITES,
+    extrema.ALONG_DIM,
+    topk.REWRITES,
     distances.REWRITES,
-    lookups.REWRITES,
-    replacement.REWRITES,
-    accumulation.REWRITES,
-    moves.REWRITES,
+    gather.REWRITES,
+    index_put.REWRITES,
+    scatter.REWRITES,
+    integer_moves.REWRITES,
 )
 
 # Small whole numbers and quarters: float16 holds them and their sums.
@@ -108,7 +110,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (SCALAR, 0, ONE - 1),
     ],
     aten.flip.default: [(X, [0, -1]), (HUGE, [1]), (FLAGS, [2]), (torch.tensor(2.0), [-1])],
-    aten.unfold.default: [(X, 2, 2, 1), (X, 1, 1, 1), (HUGE, -1, 2, 2)],
     aten.as_strided.default: [(X, [2, 3, 2], [5, 1, 2], 1), (X, [], [], 7)],
     aten.slice_scatter.default: [
         (X, Y[..., :2], 2, 1, 3),
@@ -151,3 +152,34 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip("eager mode has it in float32 only")
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 2e-3 if dtype == torch.float16 else 2e-6)
+
+
+@pytest.mark.parametrize("rewrite", extrema.SEPARATE_POSITION, ids=lambda each: str(each.target))
+def test_extrema_and_positions_are_computed_apart(rewrite: Rewrite) -> None:
+    calls = [call for call in CASES[rewrite.target] if call[0] is not FLAGS]
+    assert_rewrites([rewrite], calls, torch.float32, 0.0)
+
+
+_OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.index.Tensor: [(X, [None, ROWS.squeeze(1), ROWS.squeeze(1)])],
+    aten.index_put.default: [
+        (X, [None, AT], SCALAR),
+        (X, [AT], Y[:, :1, :1].sum(0, keepdim=True)),
+        (X, [None, BACK], Y),
+        (X, [None, None, ONE.view(1)], Y[..., :1]),
+    ],
+    aten.scatter.value: [(X, 2, PLACES[:1, :2] // 2, 0.5)],
+}
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        *(gather.INDEX_BY_SELECTION, index_put.PUT_ONE_VALUE),
+        *(index_put.PUT_BY_SELECTION, scatter.SCATTER_ONE_VALUE),
+    ],
+    ids=lambda each: each.note,
+)
+def test_alternatives_have_the_same_results(rewrite: Rewrite) -> None:
+    calls = [*CASES[rewrite.target], *_OTHER_CASES[rewrite.target]]
+    assert_rewrites([rewrite], calls, torch.float32, 0.0, refuses=True)

@@ -18,14 +18,18 @@ from delegatec.edge.legalize.rule import Refusal, rewrites
 from delegatec.edge.legalize.rules import (
     activations,
     bits,
+    comparison,
     division,
-    elementary,
+    exponentials,
+    extrema,
     powers,
-    selection,
+    promotion,
+    rounding,
+    special,
     trigonometry,
 )
 from delegatec.edge.passes.pass_manager import verify_after
-from delegatec.edge.testing import assert_computes, call_program
+from delegatec.edge.testing import assert_computes, assert_rewrites, call_program
 
 aten = torch.ops.aten
 INF, NAN = math.inf, math.nan
@@ -33,11 +37,27 @@ INF, NAN = math.inf, math.nan
 REWRITES = rewrites(
     activations.REWRITES,
     bits.REWRITES,
+    comparison.REWRITES,
     division.REWRITES,
-    elementary.REWRITES,
+    exponentials.REWRITES,
+    extrema.OF_OPERANDS,
     powers.REWRITES,
-    selection.REWRITES,
+    rounding.REWRITES,
     trigonometry.REWRITES,
+)
+
+# for the targets that prefer them
+ALTERNATIVES = rewrites(
+    (activations.ELU_IN_FLOAT32, activations.GELU_BY_ERF, activations.GELU_BY_EXP),
+    (activations.LEAKY_RELU_BY_MAXIMUM, extrema.MAXIMUM_BY_MINIMUM, special.ERF_BY_EXP),
+    (powers.RECIPROCAL_BY_DIVISION, powers.NEGATIVE_BY_RECIPROCAL, *powers.IN_DOMAIN),
+    (exponentials.EXP2_BY_EXP, *exponentials.IN_FLOAT32, *exponentials.BY_ROOTS),
+    (rounding.SIGN_BY_DIFFERENCE, *rounding.SIGN_BY_WHERE, *rounding.BY_FLOOR),
+    comparison.EQUAL_BY_ORDER,
+    comparison.NOT_FINITE_BY_ORDER,
+    comparison.WHERE_BY_ARITHMETIC,
+    division.TRUNCATED,
+    (*promotion.PROMOTED, promotion.PROMOTED_CLAMP),
 )
 
 EDGES = torch.tensor(
@@ -167,6 +187,58 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.xlogy.Scalar_Self: [(0.0, EDGES), (2.0, EDGES)],
 }
 
+_COMPARED: list[tuple[Any, ...]] = [PAIRS, (WHOLE, BY), (WHOLE, EDGES[:10]), BOOLS]
+_COMPARED_NUMBERS: list[tuple[Any, ...]] = [(EDGES, 0.5), (WHOLE, 7), (BY, 2.5)]
+_SUMS: list[tuple[Any, ...]] = [(WHOLE, FINITE[:10]), (BY.int(), BY)]
+# calls of the alternatives, besides those of CASES
+OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten._to_copy.default: [(each, {"dtype": torch.bool}) for each in (EDGES, WHOLE)],
+    aten.add.Scalar: [(BY, 2.5)],
+    aten.add.Tensor: _SUMS,
+    aten.ceil.default: [(EDGES,)],
+    aten.clamp.default: [(BY, 0.5, None)],
+    aten.div.Scalar: [(BY, 2.5)],
+    aten.div.Scalar_mode: [(FINITE, by, {"rounding_mode": "trunc"}) for by in (0.1, -0.3, 0.25)],
+    aten.div.Tensor: _SUMS,
+    aten.div.Tensor_mode: [(*PAIRS, {"rounding_mode": "trunc"})],
+    aten.eq.Scalar: _COMPARED_NUMBERS,
+    aten.eq.Tensor: _COMPARED,
+    aten.erf.default: [(EDGES,), (SMALL,)],
+    aten.exp2.default: [(SMALL,), (EDGES[EDGES.abs() < 100],)],
+    aten.ge.Scalar: _COMPARED_NUMBERS,
+    aten.ge.Tensor: _COMPARED,
+    aten.gelu.default: [(FINITE,), (SMALL,)],
+    aten.gt.Scalar: _COMPARED_NUMBERS,
+    aten.gt.Tensor: _COMPARED,
+    aten.isinf.default: [(EDGES,)],
+    aten.isnan.default: [(EDGES,)],
+    aten.le.Scalar: _COMPARED_NUMBERS,
+    aten.le.Tensor: _COMPARED,
+    aten.leaky_relu.default: [(EDGES, 0.25)],
+    aten.log.default: [(EDGES,), (POSITIVE,), (LARGE,)],
+    aten.lt.Scalar: _COMPARED_NUMBERS,
+    aten.lt.Tensor: _COMPARED,
+    aten.maximum.default: [(torch.tensor([-(2**63), 3]), torch.tensor([5, -(2**63)])), (WHOLE, FINITE[:10])],
+    aten.minimum.default: [(WHOLE, FINITE[:10])],
+    aten.mul.Scalar: [(BY, 2.5)],
+    aten.mul.Tensor: _SUMS,
+    aten.ne.Scalar: _COMPARED_NUMBERS,
+    aten.ne.Tensor: _COMPARED,
+    aten.pow.Tensor_Scalar: [(EDGES, by) for by in (1.5, -1.5, 33, -3)] + [(POSITIVE, -33)],
+    aten.pow.Tensor_Tensor: [PAIRS],
+    aten.reciprocal.default: [(EDGES,)],
+    aten.rsub.Scalar: [(BY, 2.5)],
+    aten.sgn.default: [(EDGES,)],
+    aten.sign.default: [(EDGES[:-1],)],
+    aten.sub.Scalar: [(BY, 2.5)],
+    aten.sub.Tensor: _SUMS,
+    aten.where.self: [
+        (BY > 0, WHOLE, BY.int()),
+        (BOOLS[0], *BOOLS),
+        (BOOLS[0], torch.ones(2, 4), torch.zeros(2, 4)),
+    ],
+}
+
 _TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3}
 
 
@@ -195,6 +267,14 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
         tolerance = _TOLERANCE.get(wanted.dtype, 0.0)
         assert_computes(program, wanted, *inputs, rtol=tolerance, atol=tolerance)
     assert rewritten == len(CASES[operator])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("operator", ALTERNATIVES, ids=str)
+def test_alternatives_have_the_same_results(operator: OpOverload, dtype: torch.dtype) -> None:
+    tolerance = _TOLERANCE[dtype] * (1.5 if operator is aten.erf.default else 1)  # 1 - 0.999 in float16
+    calls = [*CASES.get(operator, ()), *OTHER_CASES.get(operator, ())]
+    assert_rewrites(ALTERNATIVES[operator], calls, dtype, tolerance, refuses=True)
 
 
 def _is_float(value: Any) -> bool:

@@ -63,6 +63,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.detach_copy.default: [(X,)],
     aten.diagonal_copy.default: [(X, 1, 0, 2)],
     aten.expand_copy.default: [(X[:, :1], [-1, 3, 4])],
+    aten.narrow_copy.default: [(X, -1, -2, 2), (X, 1, 1, 2)],
     aten.permute_copy.default: [(X, [2, 0, 1])],
     aten.select_copy.int: [(X, -1, 2)],
     aten.slice_copy.Tensor: [(X, 1, 0, 3, 2)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums with a factor and weights with scales, for targets that lack them."""
+"""Weights with scales, for targets that lack them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of, shape_of, short_name
+from delegatec.edge.arguments import dtype_of, shape_of, short_name
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.pointwise import INTEGER_RESULT, INTEGERS
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.rules.pointwise import INTEGERS
+from delegatec.edge.legalize.value import value_of
 from delegatec.edge.quantization.affine import AFFINE, in_blocks
 from delegatec.edge.quantization.operators import operands_of
 
@@ -21,24 +21,6 @@ aten = torch.ops.aten
 
 # The smallest number with all digits of float16.
 _LEAST_NORMAL: Final = 2.0**-14
-
-
-def _sum(builder: Builder, node: Node) -> Node | None:
-    """Multiplies by alpha before the sum or difference."""
-    bound, dtype = bind(node), dtype_of(node)
-    first, second, alpha = bound.values()
-    if alpha == 1:
-        return None
-    if node.target is aten.rsub.Scalar:
-        first, second = second, first
-    scaled = value_of(builder, second, dtype) * alpha
-    added = value_of(builder, first, dtype)
-    is_sum = node.target in (aten.add.Scalar, aten.add.Tensor)
-    result: Value = added + scaled if is_sum else added - scaled
-    return result.node
-
-
-# ---- quantized weights -----------------------------------------------------------------------------------
 
 
 def _dequantize(builder: Builder, node: Node) -> Node:
@@ -82,16 +64,6 @@ QUANTIZED: Final = Constraint[object](
 
 
 REWRITES: Final = (
-    *(
-        Rewrite(target, _sum, (INTEGER_RESULT,), note="the product with alpha first")
-        for target in (
-            aten.add.Scalar,
-            aten.add.Tensor,
-            aten.sub.Scalar,
-            aten.sub.Tensor,
-            aten.rsub.Scalar,
-        )
-    ),
     Rewrite(
         AFFINE.dequantize_affine.default,
         _dequantize,

@@ -1,19 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only move elements, as view, permute, expand, slice, squeeze, unsqueeze and cat."""
+"""Views, copies of views, permutations and pads."""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.legalize.rule import Rewrite, RuleTable
+from delegatec.edge.legalize.value import cat, value_of
 
 aten = torch.ops.aten
+
+_VIEWS: Final[dict[OpOverload, OpOverload]] = {
+    aten.alias_copy.default: aten.alias.default,
+    aten.as_strided_copy.default: aten.as_strided.default,
+    aten.detach_copy.default: aten.detach.default,
+    aten.diagonal_copy.default: aten.diagonal.default,
+    aten.expand_copy.default: aten.expand.default,
+    aten.permute_copy.default: aten.permute.default,
+    aten.select_copy.int: aten.select.int,
+    aten.slice_copy.Tensor: aten.slice.Tensor,
+    aten.split_copy.Tensor: aten.split.Tensor,
+    aten.split_with_sizes_copy.default: aten.split_with_sizes.default,
+    aten.squeeze_copy.default: aten.squeeze.default,
+    aten.squeeze_copy.dim: aten.squeeze.dim,
+    aten.squeeze_copy.dims: aten.squeeze.dims,
+    aten.t_copy.default: aten.t.default,
+    aten.transpose_copy.int: aten.transpose.int,
+    aten.unbind_copy.int: aten.unbind.int,
+    aten.unfold_copy.default: aten.unfold.default,
+    aten.unsqueeze_copy.default: aten.unsqueeze.default,
+    aten.view_copy.default: aten.view.default,
+}
 
 
 def _view(b: Builder, node: Node) -> Node:
@@ -53,36 +79,12 @@ def _squeeze(b: Builder, node: Node) -> Node:
     return b.call(aten.squeeze.dims, x, dims, val=node.meta["val"]) if dims else x
 
 
-def _split(b: Builder, node: Node) -> list[Node]:
-    a = bind(node)
-    x = a["self"]
-    dim = a["dim"] % len(shape_of(x))
-    pieces, start = [], 0
-    for val in node.meta["val"]:
-        end = start + val.shape[dim]
-        pieces.append(b.call(aten.slice.Tensor, x, dim, start, end))
-        start = end
-    return pieces
-
-
-def _unbind(b: Builder, node: Node) -> list[Node]:
-    a = bind(node)
-    dim = a["dim"] % len(shape_of(a["self"]))
-    return [b.call(aten.select.int, a["self"], dim, index) for index in range(len(node.meta["val"]))]
-
-
 def _positions(b: Builder, node: Node) -> list[Node]:
     """Returns the positions of nonzero elements by dimension; their number keeps its symbol."""
     values = node.meta["val"]
     table = b.empty([*values[0].shape, len(values)], torch.int64)
     found = b.call(aten.nonzero.default, node.args[0], val=table)
     return [b.call(aten.select.int, found, 1, index, val=value) for index, value in enumerate(values)]
-
-
-def _stack(b: Builder, node: Node) -> Node:
-    a = bind(node)
-    dim = a["dim"] % len(shape_of(node))
-    return b.call(aten.cat.default, [b.call(aten.unsqueeze.default, x, dim) for x in a["tensors"]], dim)
 
 
 def _pad(b: Builder, node: Node) -> Node | None:
@@ -116,87 +118,70 @@ def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
     return x
 
 
-def _full(b: Builder, node: Node, number: Any) -> Node:
-    return b.call(aten.full.default, list(shape_of(node)), number, dtype=dtype_of(node), val=node.meta["val"])
+def _as_view(b: Builder, node: Node) -> Node | list[Node]:
+    target = node.target
+    assert isinstance(target, OpOverload)
+    copied = b.call(_VIEWS[target], *bind(node).values(), val=node.meta["val"])
+    values = node.meta["val"]
+    if not isinstance(values, (list, tuple)):
+        return copied
+    return [b.call(operator.getitem, copied, index) for index in range(len(values))]
 
 
-def _filled(b: Builder, node: Node) -> Node:
-    return _full(b, node, bind(node)["fill_value"])
+# ---- permutations for targets that limit them ------------------------------------------------------------
+
+_MOST_HALVINGS: Final = 4
 
 
-def _ones(b: Builder, node: Node) -> Node:
-    return _full(b, node, 1)
+def _runs(shape: tuple[int, ...], order: list[int]) -> list[list[int]]:
+    """Returns the dimensions that stay next to each other, in the order of the result."""
+    runs: list[list[int]] = []
+    for dim in (each for each in order if shape[each] != 1):
+        last = runs[-1][-1] if runs else dim
+        is_next = last < dim and all(shape[each] == 1 for each in range(last + 1, dim))
+        if is_next:
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+    return runs
 
 
-def _zeros(b: Builder, node: Node) -> Node:
-    return _full(b, node, 0)
-
-
-def _fill(b: Builder, node: Node) -> Node:
-    value = bind(node)["value"]
-    if not isinstance(value, Node) or not isinstance(value.meta["val"], torch.Tensor):
-        return _full(b, node, value)
-    return _written(b, node, value)
-
-
-def _copy(b: Builder, node: Node) -> Node:
-    return _written(b, node, bind(node)["src"])
-
-
-def _written(b: Builder, node: Node, source: Node) -> Node:
-    """Converts a source to the shape and dtype of the tensor that it overwrites."""
-    if dtype_of(source) != dtype_of(node):
-        source = b.call(aten._to_copy.default, source, dtype=dtype_of(node))
-    return b.call(aten.expand.default, source, list(shape_of(node)), val=node.meta["val"])
-
-
-def _select_scatter(b: Builder, node: Node) -> Node | None:
-    a = bind(node)
-    size, index = shape_of(a["self"])[a["dim"]], a["index"]
-    if not isinstance(index, int) or (index < 0 and not isinstance(size, int)):
+def _joined(builder: Builder, node: Node) -> Node | None:
+    """Permutes without dimensions of size 1, and with those as one that stay next to each other."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    runs = _runs(x.shape, [positive(dim, x.rank) for dim in bound["dims"]])
+    if len(runs) == x.rank:
         return None
-    start = index + size if index < 0 else index
-    dim = a["dim"] % len(shape_of(node))
-    update = b.call(aten.unsqueeze.default, a["src"], dim)
-    return b.call(aten.slice_scatter.default, a["self"], update, dim, start, start + 1, val=node.meta["val"])
+    places = sorted(range(len(runs)), key=lambda place: runs[place][0])
+    few = x.view(*(math.prod(x.shape[dim] for dim in runs[place]) for place in places))
+    return few.permute(*(places.index(place) for place in range(len(runs)))).view(*shape_of(node)).node
 
 
-def _roll(b: Builder, node: Node) -> Node | None:
-    """Moves the last elements of a dimension before the others; without dimensions, the kernel flattens."""
-    a = bind(node)
-    x, shifts = a["self"], list(a["shifts"])
-    dims = [dim % len(shape_of(node)) for dim in a["dims"]]
-    sizes = [shape_of(node)[dim] for dim in dims]
-    if not dims or 0 in shape_of(node) or not all(isinstance(n, int) for n in (*shifts, *sizes)):
+def _halves(builder: Builder, node: Node) -> Node | None:
+    """Permutes both halves of the largest dimension."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    dims = [positive(dim, x.rank) for dim in bound["dims"]]
+    if len(_runs(x.shape, dims)) != x.rank or _halvings(x.node) == _MOST_HALVINGS:
         return None
-    for dim, size, shift in zip(dims, sizes, shifts, strict=True):
-        cut = -shift % size
-        if cut:
-            parts = [b.call(aten.slice.Tensor, x, dim, *ends) for ends in ((cut, size), (0, cut))]
-            x = b.call(aten.cat.default, parts, dim)
-    rolled: Node = x
-    return rolled
+    size = max(x.shape)
+    dim, half = x.shape.index(size), size // 2
+    parts = [x.slice(dim, start, end).permute(*dims) for start, end in ((0, half), (half, size))]
+    return cat(parts, dims.index(dim)).node
 
 
-def _unfold(b: Builder, node: Node) -> Node | None:
-    """Unfolds 0-d tensors, for which the kernel aborts; others use the kernel."""
-    x = node.args[0]
-    assert isinstance(x, Node)
-    return None if shape_of(x) else b.call(aten.view.default, x, list(shape_of(node)), val=node.meta["val"])
-
-
-def _pixel_unshuffle(b: Builder, node: Node) -> Node:
-    x, factor = node.args
-    assert isinstance(x, Node) and isinstance(factor, int)
-    *outer, channels, _, _ = shape_of(x)
-    height, width = shape_of(node)[-2:]
-    blocks = b.call(aten.view.default, x, [*outer, channels, height, factor, width, factor])
-    n = len(outer)
-    moved = b.call(aten.permute.default, blocks, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
-    return b.call(aten.view.default, moved, list(shape_of(node)), val=node.meta["val"])
+def _halvings(node: Node) -> int:
+    """Returns how many slices of slices a value is, up to the most."""
+    count = 0
+    while count < _MOST_HALVINGS and node.target is aten.slice.Tensor:
+        count += 1
+        node = node.all_input_nodes[0]
+    return count
 
 
 RULES: RuleTable = {
+    **dict.fromkeys(_VIEWS, _as_view),
     **dict.fromkeys(
         (
             aten._reshape_alias.default,
@@ -212,35 +197,14 @@ RULES: RuleTable = {
     **dict.fromkeys((aten.expand.default, aten.view.default), _resolve_sizes),
     **dict.fromkeys((aten.mT.default, aten.t.default, aten.transpose.int), _transpose),
     **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim), _squeeze),
-    **dict.fromkeys(
-        (aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes), _split
-    ),
-    aten.copy.default: _copy,
     aten.expand_as.default: _expand,
-    **dict.fromkeys((aten.fill.Scalar, aten.fill.Tensor), _fill),
     aten.pad.default: _pad,
-    aten.pixel_unshuffle.default: _pixel_unshuffle,
-    aten.roll.default: _roll,
-    aten.select_scatter.default: _select_scatter,
-    aten.stack.default: _stack,
-    aten.unfold.default: _unfold,
-    aten.unbind.int: _unbind,
     aten.where.default: _positions,
-    **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
-    **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
-    # folded uninitialized memory would make builds differ
-    **dict.fromkeys(
-        (
-            aten.empty.memory_format,
-            aten.empty_like.default,
-            aten.empty_permuted.default,
-            aten.empty_strided.default,
-            aten.new_empty.default,
-            aten.new_empty_strided.default,
-            aten.new_zeros.default,
-            aten.zeros.default,
-            aten.zeros_like.default,
-        ),
-        _zeros,
-    ),
 }
+
+PERMUTE_JOINED: Final = Rewrite(
+    aten.permute.default, _joined, computes=False, note="of fewer dimensions, some joined"
+)
+PERMUTE_HALVES: Final = Rewrite(
+    aten.permute.default, _halves, computes=False, note="of parts of the largest dimension"
+)

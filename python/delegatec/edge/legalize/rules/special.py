@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Special functions in terms of exp, log and erf, to the accuracy of the dtype over its whole range."""
+"""Special functions by exp, log and erf, to the accuracy of the dtype over its whole range; and erf."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from delegatec.edge.legalize.rule import Function, FunctionTable
+from delegatec.edge.legalize.rule import Function, FunctionTable, Rewrite
+from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, pointwise, polynomial
+from delegatec.edge.legalize.rules.powers import reciprocal
+from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
 
@@ -54,6 +57,11 @@ _BETWEEN_ROOTS: Final = {
         *(-8.1900377835511558e-10, 4.2453673576593123e-10),
     ),
 }
+
+# Abramowitz and Stegun, 7.1.26: erf(x) = 1 - t (a1 + t (a2 + ...)) exp(-x^2) with t = 1 / (1 + p x), for
+# x >= 0, to 1.5e-7.
+_ERF_P: Final = 0.3275911
+_ERF: Final = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 def _of_floats(function: Callable[[Tensor], Tensor]) -> Function:
@@ -197,6 +205,14 @@ def _digamma(x: Tensor) -> Tensor:
     return torch.where(x == 0, -torch.reciprocal(x), result)
 
 
+def erf(x: Value) -> Value:
+    """Computes erf to 1.5e-7."""
+    size = x.abs()
+    t = reciprocal(size * _ERF_P + 1.0)
+    magnitude = 1.0 - polynomial(t, _ERF) * t * (-(x * x)).exp()
+    return x.lt(0.0).where(-magnitude, magnitude)
+
+
 FUNCTIONS: FunctionTable = {
     aten.digamma.default: _of_floats(_digamma),
     aten.erfc.default: _of_floats(_erfc),
@@ -205,3 +221,5 @@ FUNCTIONS: FunctionTable = {
     aten.special_erfcx.default: _of_floats(_erfcx),
     aten.special_ndtri.default: _of_floats(_ndtri),
 }
+
+ERF_BY_EXP: Final = Rewrite(aten.erf.default, pointwise(erf), (FLOAT_RESULT,), note="to 1.5e-7")

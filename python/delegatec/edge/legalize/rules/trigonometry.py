@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
-from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of
-from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Rewrite, Rule
-from delegatec.edge.legalize.rules.elementary import log1p
-from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite
+from delegatec.edge.legalize.rules.arithmetic import promoted
+from delegatec.edge.legalize.rules.exponentials import log1p
+from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, in_float32, pointwise, polynomial
+from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
 
@@ -37,9 +36,7 @@ _HUGE: Final = 1e9
 def _odd(x: Value, coefficients: Sequence[float]) -> Value:
     """Returns x + x^3 times a series in x^2."""
     square = x * x
-    series = square * coefficients[-1] + coefficients[-2]
-    for coefficient in reversed(coefficients[:-2]):
-        series = series * square + coefficient
+    series = polynomial(square, coefficients)
     return x + x * square * series
 
 
@@ -112,19 +109,36 @@ def _atanh(x: Value) -> Value:
     return _signed(log1p(size * 2.0 / (1.0 - size)) * 0.5, x)
 
 
-def _logarithm(base: float) -> Callable[[Value], Value]:
-    return lambda x: x.log() * (1.0 / math.log(base))
+def _atan2(y: Value, x: Value) -> Value:
+    """Returns the angle of (x, y), from the arc tangent of their smaller magnitude over the larger."""
+    width, height = x.abs(), y.abs()
+    is_steep = height.gt(width)
+    longer, shorter = is_steep.where(height, width), is_steep.where(width, height)
+    # 0 / 0 and inf / inf: angles of 0 and 45 degrees
+    ratio = longer.eq(0.0).where(shorter, shorter / longer)
+    ratio = (shorter.isinf() & longer.isinf()).where(1.0, ratio)
+    angle = ratio.atan()
+    angle = is_steep.where(math.pi / 2 - angle, angle)
+    angle = x.is_negative().where(math.pi - angle, angle)
+    return y.is_negative().where(-angle, angle)
 
 
-def in_float32(compute: Callable[[Value], Value]) -> Rule:
-    """Returns a rule that computes a function of one value in float32."""
+def _hypot(x: Tensor, y: Tensor) -> Tensor:
+    """Computes the hypotenuse without overflow; infinite if an operand is, even for NaN."""
+    x, y = promoted(x, y)
+    x, y = x.abs(), y.abs()
+    longer, shorter = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = shorter / torch.where(longer == 0, 1.0, longer)
+    result = longer * torch.sqrt(1 + ratio * ratio)
+    return torch.where(torch.isinf(x) | torch.isinf(y), math.inf, result)
 
-    def rule(builder: Builder, node: Node) -> Node:
-        dtype = dtype_of(node)
-        (x, *_) = bind(node).values()
-        return compute(value_of(builder, x, dtype).widened()).to(dtype).node
 
-    return rule
+def _angle(x: Tensor) -> Any:
+    """Returns the angle of a real number: pi if negative, NaN for NaN, else 0."""
+    if x.is_complex():
+        return NotImplemented
+    x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    return torch.where(torch.isnan(x), x, (x < 0).to(x.dtype) * math.pi)
 
 
 _FUNCTIONS: Final[tuple[tuple[OpOverload, Callable[[Value], Value]], ...]] = (
@@ -137,13 +151,18 @@ _FUNCTIONS: Final[tuple[tuple[OpOverload, Callable[[Value], Value]], ...]] = (
     (aten.cosh.default, _cosh),
     (aten.sinh.default, _sinh),
     (aten.tan.default, _tan),
-    (aten.log2.default, _logarithm(2.0)),
-    (aten.log10.default, _logarithm(10.0)),
 )
 
-REWRITES: Final = tuple(
+FUNCTIONS: FunctionTable = {aten.angle.default: _angle, aten.hypot.default: _hypot}
+
+REWRITES: Final = (
+    *(
+        Rewrite(
+            target, in_float32(compute), (FLOAT_RESULT,), note="a series where others lose digits; in float32"
+        )
+        for target, compute in _FUNCTIONS
+    ),
     Rewrite(
-        target, in_float32(compute), (FLOAT_RESULT,), note="a series where others lose digits; in float32"
-    )
-    for target, compute in _FUNCTIONS
+        aten.atan2.default, pointwise(_atan2, 2), (FLOAT_RESULT,), note="from the arc tangent of a ratio"
+    ),
 )

@@ -11,25 +11,35 @@ import itertools
 from typing import Final
 
 from delegatec.backends.arm.operators.rewrites import (
-    activations,
-    by_floats,
-    elements,
-    extrema,
-    moves,
-    permutations,
-    powers,
     products,
     quantized,
-    scattering,
     shifts,
 )
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import batch_norm, layer_norm, padding, softmax, steps
+from delegatec.edge.legalize.rules import (
+    activations,
+    batch_norm,
+    division,
+    exponentials,
+    extrema,
+    gather,
+    index_put,
+    integers_by_floats,
+    layer_norm,
+    padding,
+    powers,
+    rounding,
+    scatter,
+    shape,
+    slicing,
+    softmax,
+)
 
 REWRITES: Final[Rewrites] = rewrites(
-    activations.REWRITES,
+    (activations.ELU_IN_FLOAT32, *exponentials.IN_FLOAT32),
+    (activations.GELU_BY_ERF, activations.LEAKY_RELU_BY_MAXIMUM),
     (
         *softmax.BY_ARITHMETIC,
         layer_norm.BY_ARITHMETIC,
@@ -37,21 +47,23 @@ REWRITES: Final[Rewrites] = rewrites(
         batch_norm.BY_ARITHMETIC,
     ),
     products.REWRITES,
-    elements.REWRITES,
+    (slicing.SPLIT_BY_SLICES,),
+    rounding.SIGN_BY_WHERE,
+    division.TRUNCATED,
     shifts.REWRITES,
-    extrema.REWRITES,
-    powers.REWRITES,
-    steps.REWRITES,
-    moves.REWRITES,
+    extrema.SEPARATE_POSITION,
+    powers.IN_DOMAIN,
+    # on Ethos-U55 and U65, Vela reverses only the second and the third last dimension
+    (slicing.STEPS_BY_GROUPS, gather.FLIP_OF_MIDDLE),
     quantized.REWRITES,
     padding.BY_SLICES,
-    permutations.REWRITES,
-    scattering.REWRITES,
+    (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),
+    (index_put.PUT_ONE_VALUE, scatter.SCATTER_ONE_VALUE),
     channels_last.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
 
 WITHOUT_INTEGERS: Final[Rewrites] = rewrites(
-    by_floats.REWRITES, itertools.chain.from_iterable(REWRITES.values())
+    integers_by_floats.REWRITES, itertools.chain.from_iterable(REWRITES.values())
 )
 """For specifications without the profile INT."""

@@ -21,9 +21,9 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_of
+from delegatec.edge.legalize.rules.gather import INDICES
 from delegatec.edge.legalize.rules.indices import unexpand
-from delegatec.edge.legalize.rules.lookups import INDICES
-from delegatec.edge.legalize.rules.moves import MOVED, is_exact
+from delegatec.edge.legalize.rules.integer_moves import MOVED, is_exact
 
 ByFacts = constraint.Constraint[Facts]
 

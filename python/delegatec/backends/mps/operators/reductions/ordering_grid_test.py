@@ -10,7 +10,7 @@ import torch
 
 from delegatec.backends.common.testing import Function, X, floats, ints
 from delegatec.backends.mps.operators.grid import rejected, run_case
-from delegatec.edge.legalize.rules import ordering
+from delegatec.edge.legalize.rules import topk
 
 NAN, INF = math.nan, math.inf
 DISTINCT = torch.randperm(4 * 9 * 5, generator=torch.Generator().manual_seed(3)).view(4, 9, 5) - 70
@@ -65,7 +65,7 @@ def test_top(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOP)
 def test_top_in_rounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST_COMPARISONS", 0)
+    monkeypatch.setattr(topk, "_MOST_COMPARISONS", 0)
     run_case(*TOP[name])
 
 
@@ -77,7 +77,7 @@ def test_top_in_fp16(name: str) -> None:
 @pytest.mark.parametrize("most", [2**24, 0])
 @pytest.mark.parametrize("largest", [True, False])
 def test_equal_elements_keep_their_order(largest: bool, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST_COMPARISONS", most)
+    monkeypatch.setattr(topk, "_MOST_COMPARISONS", most)
     x = torch.tensor([[1.0, INF, NAN, 1.0, INF, NAN, -INF, -INF]])
     wanted = [2, 5, 1, 4, 0, 3, 6, 7] if largest else [6, 7, 0, 3, 1, 4, 2, 5]
     run_case(
@@ -86,7 +86,7 @@ def test_equal_elements_keep_their_order(largest: bool, most: int, monkeypatch: 
 
 
 def test_large_k_of_long_rows_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST_COMPARISONS", 32 * 32)
+    monkeypatch.setattr(topk, "_MOST_COMPARISONS", 32 * 32)
     assert rejected(lambda x: x.topk(17).values + 1, (ROUTER[:1],)) == []
     ((operator, rule, message),) = rejected(lambda x: (x + 1).topk(17).values * 2, (ROUTER,))
     assert (operator, rule) == ("aten.topk.default", "argument")

@@ -13,33 +13,34 @@ from delegatec.backends.vulkan.operators.rewrites import (
     affine,
     elements,
     layers,
-    logarithms,
-    lookups,
-    moves,
     normalization,
-    numbers,
-    promotion,
     quantized,
     reductions,
-    scattering,
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import attention
+from delegatec.edge.legalize.rules import (
+    attention,
+    exponentials,
+    gather,
+    index_put,
+    promotion,
+    ranks,
+    symbolic_scalars,
+)
 
 REWRITES: Final[Rewrites] = rewrites(
     (attention.OF_EQUAL_HEADS, attention.BY_PRODUCTS),
-    numbers.REWRITES,
-    promotion.REWRITES,
+    symbolic_scalars.REWRITES,
+    promotion.PROMOTED,
     elements.REWRITES,
-    logarithms.REWRITES,
+    exponentials.BY_ROOTS,
     reductions.REWRITES,
     normalization.REWRITES,
     layers.REWRITES,
-    lookups.REWRITES,
-    scattering.REWRITES,
+    (gather.INDEX_BY_SELECTION, index_put.PUT_BY_SELECTION),
     quantized.REWRITES,
     affine.REWRITES,
-    moves.REWRITES,
+    ranks.MOVES,
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -15,6 +15,7 @@ from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.extrema import SEPARATE_POSITION
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 from delegatec.edge.legalize.value import Value, full, value_of
@@ -119,19 +120,6 @@ def _position(builder: Builder, node: Node) -> Any:
     return again(builder, node, self=moved.node, dim=-1, keepdim=True)
 
 
-def _max_of_dim(builder: Builder, node: Node) -> list[Node | None]:
-    bound = bind(node)
-    extremum, position = _EXTREMA[node.target]
-    return [
-        builder.call(target, bound["self"], dim, bound["keepdim"])
-        for target, dim in ((extremum, [bound["dim"]]), (position, bound["dim"]))
-    ]
-
-
-_EXTREMA: Final[dict[Any, Any]] = {
-    aten.max.dim: (aten.amax.default, aten.argmax.default),
-    aten.min.dim: (aten.amin.default, aten.argmin.default),
-}
 _FLOATS: Final = (operand_dtypes(FLOATS, "the runtime reduces floating point only."),)
 
 REWRITES: Final = (
@@ -150,5 +138,5 @@ REWRITES: Final = (
         for target in (aten.amax.default, aten.amin.default)
     ),
     *(Rewrite(target, _position, _FLOATS) for target in (aten.argmax.default, aten.argmin.default)),
-    *(Rewrite(target, _max_of_dim, _FLOATS) for target in _EXTREMA),
+    *(Rewrite(each.target, each.rule, _FLOATS) for each in SEPARATE_POSITION),
 )

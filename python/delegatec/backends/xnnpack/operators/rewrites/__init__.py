@@ -15,16 +15,14 @@ from delegatec.backends.xnnpack.operators.rewrites import (
     integers,
     interpolation,
     norms,
-    places,
     pools,
     resizing,
     slopes,
-    windows,
 )
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import attention, softmax, steps
+from delegatec.edge.legalize.rules import attention, gather, slicing, softmax
 
 REWRITES: Final[Rewrites] = rewrites(
     (attention.BY_PRODUCTS,),
@@ -32,14 +30,13 @@ REWRITES: Final[Rewrites] = rewrites(
     convolutions.REWRITES,
     integers.REWRITES,
     norms.REWRITES,
-    places.REWRITES,
+    (gather.CONSTANT_INDEX,),
     pools.REWRITES,
     resizing.REWRITES,
     interpolation.REWRITES,
     slopes.REWRITES,
     (softmax.LAST_DIMENSION,),
-    windows.REWRITES,
-    steps.REWRITES,
+    (slicing.UNFOLD_BY_SLICES, slicing.STEPS_BY_GROUPS),
     shuffling.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers in floating point, for the profile FP, which converts, adds, multiplies and divides integers only.
+"""Integers in floating point, for targets that only convert, add, multiply and divide integers.
 
 float32 represents integers up to 2^24 exactly. Others are split into a quotient and a remainder, of 2^16.
 """
@@ -17,7 +17,8 @@ from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
-from delegatec.edge.legalize.rules.moves import is_exact
+from delegatec.edge.legalize.rules.integer_moves import is_exact
+from delegatec.edge.legalize.rules.pointwise import pointwise
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, value_of
 
@@ -112,9 +113,6 @@ def _values(builder: Builder, operand: Any, dtype: torch.dtype) -> list[Value]:
     return [value_of(builder, each, dtype) for each in nodes]
 
 
-Order = Callable[[Value, Any], Value]
-
-
 def _operands(builder: Builder, node: Node) -> tuple[Value, Value | int] | None:
     first, second, *_ = bind(node).values()
     dtypes = [dtype_of(each) for each in (first, second) if isinstance(each, Node)]
@@ -154,17 +152,6 @@ def _split(operand: Value | int, is_single: bool) -> list[Any]:
     return _parts(operand, is_single) if isinstance(operand, Value) else _number_parts(operand, is_single)
 
 
-def _chosen(order: Order) -> Rule:
-    def rule(builder: Builder, node: Node) -> Node | None:
-        operands = _operands(builder, node)
-        if operands is None or not isinstance(operands[1], Value):
-            return None
-        x, y = operands
-        return order(x, y).where(x, y).node
-
-    return rule
-
-
 def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
     """Adds dimensions, which the lowering cannot. Types are promoted before: the rank matters to that."""
     bound, rank, dtype = bind(node), len(shape_of(node)), dtype_of(node)
@@ -179,14 +166,9 @@ def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
     return repeated
 
 
-def _abs(builder: Builder, node: Node) -> Node | None:
-    x = value_of(builder, bind(node)["self"])
-    return None if x.dtype not in _INTEGERS else x.lt(0).where(x * -1, x).node
-
-
-def _neg(builder: Builder, node: Node) -> Node | None:
-    x = value_of(builder, bind(node)["self"])
-    return None if x.dtype not in _INTEGERS else (x * -1).node
+def _of_integers(compute: Callable[..., Value], operands: int = 1) -> Rule:
+    rule = pointwise(compute, operands)
+    return lambda builder, node: rule(builder, node) if dtype_of(node) in _INTEGERS else None
 
 
 def _reduced(adds: bool) -> Rule:
@@ -238,7 +220,7 @@ def _rewrite(target: Any, rule: Rule, computes: bool = True) -> Rewrite:
             result.meta[STATED] = node.meta[STATED]
         return result
 
-    return Rewrite(target, ranged, computes=computes, note="integers, without the profile INT: by float32")
+    return Rewrite(target, ranged, computes=computes, note="integers by float32")
 
 
 REWRITES: Final = (
@@ -255,8 +237,6 @@ REWRITES: Final = (
             *(aten.bitwise_left_shift.Tensor, aten.bitwise_right_shift.Tensor),
         )
     ),
-    *(_rewrite(target, _chosen(Value.ge)) for target in (aten.maximum.default, aten.fmax.default)),
-    *(_rewrite(target, _chosen(Value.le)) for target in (aten.minimum.default, aten.fmin.default)),
     *(
         _rewrite(target, _floored)
         for target in (
@@ -264,8 +244,16 @@ REWRITES: Final = (
             *(aten.remainder.Tensor, aten.remainder.Scalar),
         )
     ),
-    _rewrite(aten.abs.default, _abs),
-    _rewrite(aten.neg.default, _neg),
+    *(
+        _rewrite(target, _of_integers(lambda x, y: x.ge(y).where(x, y), 2))
+        for target in (aten.maximum.default, aten.fmax.default)
+    ),
+    *(
+        _rewrite(target, _of_integers(lambda x, y: x.le(y).where(x, y), 2))
+        for target in (aten.minimum.default, aten.fmin.default)
+    ),
+    _rewrite(aten.abs.default, _of_integers(lambda x: x.lt(0).where(x * -1, x))),
+    _rewrite(aten.neg.default, _of_integers(lambda x: x * -1)),
     *(_rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
     *(_rewrite(target, _reduced(adds=False)) for target in (aten.amax.default, aten.amin.default)),
 )

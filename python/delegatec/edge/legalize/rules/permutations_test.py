@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch.fx import Node
 
-from delegatec.backends.arm.operators.rewrites.permutations import REWRITES
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.legalize.engine import legalize
 from delegatec.edge.legalize.rule import Refusal, Rule
+from delegatec.edge.legalize.rules.shape import PERMUTE_HALVES, PERMUTE_JOINED
 from delegatec.edge.testing import assert_computes, call_program
 from delegatec.edge.verifier import verify
 
@@ -41,7 +41,7 @@ class _Limited:
         return None
 
     def rules(self, node: Node) -> Sequence[Rule]:
-        return [each for each in REWRITES if node.target is each.target]
+        return [each for each in (PERMUTE_JOINED, PERMUTE_HALVES) if node.target is each.target]
 
 
 def _check(shape: Sequence[int], order: Sequence[int], target: _Limited) -> None:

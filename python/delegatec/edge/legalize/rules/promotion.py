@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type promotion: the runtime's operators on two tensors have one dtype."""
+"""Conversion of operands to the dtype that they are promoted to, for targets that do not promote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.row import overload
 from delegatec.edge.arguments import bind, dtype_of, promoted
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
@@ -16,11 +15,13 @@ from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import value_of
 from delegatec.edge.symbols import is_number
 
+aten = torch.ops.aten
+
 
 def _promote(builder: Builder, node: Node) -> Any:
     """Converts operands to the dtype of the result, and those of a comparison to their common one."""
     bound = bind(node)
-    operands = {name: bound[name] for name in ("self", "other")}
+    operands = {name: bound[name] for name in ("self", "other") if name in bound}
     dtype = dtype_of(node)
     if dtype == torch.bool:
         dtype = promoted([*operands.values()])
@@ -30,12 +31,13 @@ def _promote(builder: Builder, node: Node) -> Any:
     return again(builder, node, **{name: value_of(builder, each, dtype).node for name, each in nodes.items()})
 
 
-_PROMOTING: Final = (
-    *(f"{name}.{kind}" for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")),
-    *(f"{name}.{kind}" for name in ("lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
-    *("rsub.Scalar", "minimum", "maximum", "where.self"),
-)
+_PROMOTING: Final = (aten.add, aten.sub, aten.mul, aten.div, aten.lt, aten.le, aten.gt, aten.ge)
 
-REWRITES: Final = tuple(
-    Rewrite(overload(name), _promote, note="operands are converted to one dtype") for name in _PROMOTING
+PROMOTED: Final = tuple(
+    Rewrite(target, _promote, note="operands are converted to one dtype")
+    for target in (
+        *(getattr(packet, kind) for packet in _PROMOTING for kind in ("Tensor", "Scalar")),
+        *(aten.rsub.Scalar, aten.minimum.default, aten.maximum.default, aten.where.self),
+    )
 )
+PROMOTED_CLAMP: Final = Rewrite(aten.clamp.default, _promote)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands that are numbers computed from sizes: the runtime has operators on tensors for them only."""
+"""Operands that are numbers computed from sizes, as tensors, for targets whose scalars are constants."""
 
 from __future__ import annotations
 

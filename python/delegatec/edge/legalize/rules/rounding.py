@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signs, magnitudes, and rounding to integers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite
+from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, INTEGER_RESULT, pointwise
+from delegatec.edge.legalize.value import Value
+
+aten = torch.ops.aten
+
+
+def _signbit(x: Tensor) -> Tensor:
+    """Whether a number is negative, including -0; NaN is positive, as no kernel returns its sign."""
+    if x.dtype in (torch.bool, torch.uint8):
+        return torch.zeros_like(x, dtype=torch.bool)
+    if not x.is_floating_point():
+        return x < 0
+    return (x < 0) | ((x == 0) & (torch.reciprocal(x) < 0))
+
+
+def _copysign(x: Tensor, y: Any) -> Tensor:
+    dtype = torch.result_type(x, y) if isinstance(y, Tensor) else x.dtype
+    if not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    magnitude = x.to(dtype).abs()
+    if not isinstance(y, Tensor):
+        return -magnitude if math.copysign(1.0, y) < 0 else magnitude
+    return torch.where(_signbit(y), -magnitude, magnitude)
+
+
+def _round_decimals(x: Tensor, *, decimals: int) -> Any:
+    if not x.is_floating_point():
+        return NotImplemented
+    scale, wide = 10.0 ** abs(decimals), x.float() if x.itemsize == 2 else x  # as the kernel of ATen
+    rounded = torch.round(wide * scale) / scale if decimals >= 0 else torch.round(wide / scale) * scale
+    return rounded.to(x.dtype)
+
+
+def _sign_by_where(x: Value) -> Value:
+    zero = x.lt(0.0).where(-1.0, x.scalar(0.0))
+    return x.gt(0.0).where(1.0, zero)
+
+
+def _sign_by_difference(x: Value) -> Value:
+    return x.gt(0.0).to(x.dtype) - x.lt(0.0).to(x.dtype)
+
+
+def _ceil_by_floor(x: Value) -> Value:
+    return -(-x).floor()
+
+
+FUNCTIONS: FunctionTable = {
+    aten.copysign.Scalar: _copysign,
+    aten.copysign.Tensor: _copysign,
+    aten.round.decimals: _round_decimals,
+    aten.signbit.default: _signbit,
+}
+
+REWRITES: Final = (
+    Rewrite(
+        aten.abs.default,
+        pointwise(lambda x: x.lt(0).where(-x, x)),
+        (INTEGER_RESULT,),
+        note="by where for integers",
+    ),
+    Rewrite(
+        aten.sign.default,
+        pointwise(lambda x: x.clamp(-1, 1)),
+        (INTEGER_RESULT,),
+        note="by clamp for integers",
+    ),
+    Rewrite(
+        aten.trunc.default,
+        pointwise(lambda x: x.lt(0.0).where(x.ceil(), x.floor())),
+        (FLOAT_RESULT,),
+    ),
+    *(
+        Rewrite(target, pointwise(lambda x: x), (INTEGER_RESULT,), note="no operation for integers")
+        for target in (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
+    ),
+)
+
+SIGN_BY_WHERE: Final = tuple(
+    Rewrite(target, pointwise(_sign_by_where), (FLOAT_RESULT,))
+    for target in (aten.sign.default, aten.sgn.default)
+)
+SIGN_BY_DIFFERENCE: Final = Rewrite(aten.sign.default, pointwise(_sign_by_difference), (FLOAT_RESULT,))
+BY_FLOOR: Final = (
+    Rewrite(aten.ceil.default, pointwise(_ceil_by_floor), (FLOAT_RESULT,)),
+    Rewrite(
+        aten.trunc.default,
+        pointwise(lambda x: x.lt(0.0).where(_ceil_by_floor(x), x.floor())),
+        (FLOAT_RESULT,),
+    ),
+)
