@@ -63,7 +63,13 @@ def _to_number(x: Value, exponent: float) -> Value:
         return size
     if not exponent.is_integer():
         return _is_finite_negative(x).where(math.nan, size)
-    return x.lt(0.0).where(-size, size) if exponent % 2 else size
+    return _with_sign_of(x, size, exponent) if exponent % 2 else size
+
+
+def _with_sign_of(x: Value, size: Value, exponent: float) -> Value:
+    """Returns an odd power by its magnitude; only a reciprocal of zero shows the sign of a zero."""
+    is_negative = x.is_negative() if exponent < 0 else x.lt(0.0)
+    return is_negative.where(-size, size)
 
 
 def _signed(x: Value, exponent: Value) -> Value:
@@ -134,7 +140,7 @@ def _by_number_in_domain(builder: Builder, node: Node) -> Node | None:
     if not exponent.is_integer():
         power = (x.lt(0.0) & x.gt(-math.inf)).where(math.nan, power)
     elif exponent % 2:
-        power = x.lt(0.0).where(-power, power)
+        power = _with_sign_of(x, power, exponent)
     return power.to(dtype).node
 
 

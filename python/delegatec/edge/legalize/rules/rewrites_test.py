@@ -86,6 +86,7 @@ PAIRS = (EDGES.repeat_interleave(len(EDGES)), EDGES.repeat(len(EDGES)))
 FINITE = EDGES[:-3]
 SMALL = torch.linspace(-0.9, 0.9, 37)
 POSITIVE = SMALL.abs() + 0.1
+ZEROS = torch.tensor([0.0, -0.0, 1.5, -1.5])
 UNIT = torch.linspace(-1.0, 1.0, 41)
 LARGE = torch.tensor([1e3, -1e3, 6e4, -6e4])
 WHOLE = torch.tensor([-(2**40) - 1, -(2**24) - 1, -7, 7, -8, 8, 0, 1, -1, 2**40 + 1])
@@ -156,6 +157,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         *((SMALL, by) for by in (0, 1, 2, 3, 7, 31, 40, 41, 1.5, INF, -INF)),
         *((POSITIVE, by) for by in (-1, -2, 0.5, -0.5, 0.3, -1.7)),
         *((EDGES, by) for by in (2, 3)),
+        *((ZEROS, by) for by in (-33, -34)),
         (WHOLE, 5),
         (WHOLE, 0),
         (BY.abs(), 0.5),
@@ -224,7 +226,8 @@ OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.mul.Tensor: _SUMS,
     aten.ne.Scalar: _COMPARED_NUMBERS,
     aten.ne.Tensor: _COMPARED,
-    aten.pow.Tensor_Scalar: [(EDGES, by) for by in (1.5, -1.5, 33, -3)] + [(POSITIVE, -33)],
+    aten.pow.Tensor_Scalar: [(EDGES, by) for by in (1.5, -1.5, 33, -3)]
+    + [(POSITIVE, -33), (ZEROS, -33), (ZEROS, -35)],
     aten.pow.Tensor_Tensor: [PAIRS],
     aten.reciprocal.default: [(EDGES,)],
     aten.rsub.Scalar: [(BY, 2.5)],
