@@ -44,7 +44,7 @@ class VolumeWindows(nn.Module):
         return x + torch.roll(y, (1, 1, 1), (1, 2, 3))
 
 
-class Grids(nn.Module):
+class ValueSets(nn.Module):
     """Attention in windows, then in grids, of 4 x 4 pixels, heads apart."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class RepeatedHeads(nn.Module):
 
 NETWORKS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "volume windows": (VolumeWindows, (2, 4, 4, 6, _CHANNELS)),
-    "grids": (Grids, (2, _CHANNELS, 8, 12)),
+    "grids": (ValueSets, (2, _CHANNELS, 8, 12)),
     "pooled volumes": (PooledVolumes, (2, 32, _CHANNELS)),
     "repeated heads": (RepeatedHeads, (2, 3, 4, 8)),
 }

@@ -20,9 +20,9 @@ from functools import partial
 from typing import BinaryIO
 
 from delegatec.cli.arithmetic import pin_torch
-from delegatec.cli.copies import Copies
 from delegatec.cli.isolation import leave_network
 from delegatec.cli.supervisor import supervised
+from delegatec.cli.worker_pool import WorkerPool
 from delegatec.cli.worker_protocol import (
     ProtocolError,
     WorkRequest,
@@ -56,7 +56,7 @@ def serve(run: Run, warm_up: Callable[[], None]) -> int:
     warm_up()
     gc.collect()
     gc.freeze()  # A collection in a child would touch, and so copy, all pages of these objects.
-    copies = Copies(partial(_answer, run), (requests, responses))
+    copies = WorkerPool(partial(_answer, run), (requests, responses))
     try:
         while (request := read_request(requests)) is not None:
             # Requests run one at a time: a cancelled request has finished when its cancellation is read.

@@ -17,7 +17,7 @@ from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.kernels.dim_order import reorder_boundary
 from delegatec.program.kernels.legalize import legalize
-from delegatec.program.kernels.pack_levels import pack_levels
+from delegatec.program.kernels.pack_weights import pack_weights
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
@@ -51,7 +51,7 @@ def emit(
     external = external or ExternalWeights({})
     for program in programs.values():
         if not external.names:
-            pack_levels(program)
+            pack_weights(program)
         legalize(program)
         for each in program.walk():
             sink_constant_calls(each)

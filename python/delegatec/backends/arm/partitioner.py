@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partitioner: units of quantized values are delegated as a whole, as integer arithmetic."""
+"""The partitioner: regions of quantized values are delegated as a whole, as integer arithmetic."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from torch.fx import Node
 
 from delegatec.backends.arm.conformance.limits import MOST_DIMENSIONS, MOST_NESTED
-from delegatec.backends.arm.integer.abilities import Abilities
+from delegatec.backends.arm.integer.features import Features
 from delegatec.backends.arm.integer.legality import members, unsupported
-from delegatec.backends.arm.integer.units import Unit, crossing, is_float, sources, units_of
+from delegatec.backends.arm.integer.quantized_regions import Region, crossing, is_float, regions_of, sources
 from delegatec.backends.arm.operators.block_scaled import computed_weight
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
@@ -25,7 +25,7 @@ from delegatec.edge.quantization.operators import DEQUANTIZING, QUANTIZING
 
 
 class IntegerLegality(Legality[Settings]):
-    """Determines which calls of a program are supported as parts of units.
+    """Determines which calls of a program are supported as parts of regions.
 
     Args:
         target: the backend.
@@ -33,7 +33,7 @@ class IntegerLegality(Legality[Settings]):
         program: the program.
 
     Attributes:
-        converted: the calls of units that become integer arithmetic.
+        converted: the calls of regions that become integer arithmetic.
     """
 
     def __init__(
@@ -41,31 +41,33 @@ class IntegerLegality(Legality[Settings]):
     ) -> None:
         super().__init__(target, prepare)
         self._specification = target.settings.specification
-        self._abilities = Abilities.of(self._specification)
+        self._features = Features.of(self._specification)
         self._rejected: dict[Node, Rejection] = {}
         self.converted: Collection[Node] = frozenset()
         if self._specification.integer:
             self._try_units(program)
 
     def _try_units(self, program: EdgeProgram) -> None:
-        units = units_of(program, self._abilities.bools)
-        made = () if self._abilities.bools else sources(program, units)
-        nodes = [node for node in program.graph.nodes if node in units or node in made]
-        if not any(unit.is_quantized for unit in units.values()):
-            self._rejected = {} if self._specification.floating else dict(_floating(units))
+        regions = regions_of(program, self._features.bools)
+        made = () if self._features.bools else sources(program, regions)
+        nodes = [node for node in program.graph.nodes if node in regions or node in made]
+        if not any(region.is_quantized for region in regions.values()):
+            self._rejected = {} if self._specification.floating else dict(_floating(regions))
             return
         private = extract_view(PartitionView(program, nodes), program.specs_by_name())
         originals = {node.name: node for node in nodes}
         facts = Facts(private.fixed_constants())
-        found = unsupported(private, facts, self._abilities, super().rejection)
-        rejected: dict[Unit, Rejection] = {}
+        found = unsupported(private, facts, self._features, super().rejection)
+        rejected: dict[Region, Rejection] = {}
         for each in found.values():
             node = originals[each.node.name]
-            rejected[units[node]] = Rejection(node, each.rule, each.message, each.help)
-        self.converted = members([unit for unit in dict.fromkeys(units.values()) if unit not in rejected])
+            rejected[regions[node]] = Rejection(node, each.rule, each.message, each.help)
+        self.converted = members(
+            [region for region in dict.fromkeys(regions.values()) if region not in rejected]
+        )
         if not self._specification.floating:
             self._rejected = {
-                node: _part_of(node, each) for unit, each in rejected.items() for node in unit.nodes
+                node: _part_of(node, each) for region, each in rejected.items() for node in region.nodes
             }
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
@@ -77,22 +79,22 @@ class IntegerLegality(Legality[Settings]):
         return found if computed is None else Rejection(node, "argument", computed)
 
 
-def _floating(units: Mapping[Node, Unit]) -> Iterator[tuple[Node, Rejection]]:
+def _floating(regions: Mapping[Node, Region]) -> Iterator[tuple[Node, Rejection]]:
     """Yields the reason for each call of a program without quantized values."""
     help = "quantize the model, or add the profile FP to the specification"
-    for node in units:
+    for node in regions:
         yield node, Rejection(node, "quantized", "it is floating point, without quantization", help)
 
 
 def _part_of(node: Node, reason: Rejection) -> Rejection:
-    """Returns the reason of a unit for one of its calls."""
+    """Returns the reason of a region for one of its calls."""
     if node is reason.node:
         return reason
     return Rejection(node, reason.rule, f"{reason.node.name} is not supported: {reason.message}", reason.help)
 
 
 class ArmPartitioner(TablePartitioner[Settings]):
-    """Delegates units of quantized values as a whole.
+    """Delegates regions of quantized values as a whole.
 
     Without the profile FP, no floating-point value crosses the border of a delegate or is inside of it.
     """
@@ -123,12 +125,12 @@ class ArmPartitioner(TablePartitioner[Settings]):
         """See `Partitioner.misplaced`."""
         if self._target.settings.specification.floating:
             return ()
-        bools = Abilities.of(self._target.settings.specification).bools
+        bools = Features.of(self._target.settings.specification).bools
         found = crossing(nodes, bools)
         if not found:
             return ()
-        units = units_of(program, bools)
-        bad = members({units[node] for node in found})
+        regions = regions_of(program, bools)
+        bad = members({regions[node] for node in found})
         what = "floating-point" if any(map(is_float, found)) else "bool"
         message = f"its {what} values would be exchanged with nodes outside of the delegate"
         return [Rejection(node, "boundary", message) for node in nodes if node in bad]

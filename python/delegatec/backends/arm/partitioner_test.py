@@ -51,7 +51,7 @@ def test_a_model_is_one_delegate() -> None:
 
 
 def test_floating_point_between_quantized_values_has_a_reason() -> None:
-    """The unit of an unsupported operator is not delegated; others are."""
+    """The region of an unsupported operator is not delegated; others are."""
 
     def function(x: torch.Tensor) -> Any:
         y = through(torch.relu(through(x)), 0.03)

@@ -13,8 +13,8 @@ from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
 from delegatec.backends.vulkan.dtypes import NUMBERS
+from delegatec.backends.vulkan.fusion.cancel_conversions import cancel_conversions
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
-from delegatec.backends.vulkan.fusion.levels import cancel_conversions
 from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
 from delegatec.backends.vulkan.fusion.state import place_state
 from delegatec.backends.vulkan.fusion.weights import fuse_weights

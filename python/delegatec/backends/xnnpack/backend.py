@@ -21,16 +21,16 @@ from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
 from delegatec.backends.xnnpack.quantized.bounds import limit_levels
 from delegatec.backends.xnnpack.quantized.casts import fold_casts
-from delegatec.backends.xnnpack.quantized.earlier import (
+from delegatec.backends.xnnpack.quantized.dynamic_quantization import order_images, quantize_dynamically
+from delegatec.backends.xnnpack.quantized.hoist_quantize import (
     quantize_after_clamps,
     quantize_before_moves,
     snap_bounds,
 )
-from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.products import recover_linear
-from delegatec.backends.xnnpack.quantized.rounding import order_images, round_rows
 from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.transposed import linear_of_transposed
+from delegatec.backends.xnnpack.quantized.value_sets import remove_repeated
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
@@ -84,7 +84,7 @@ _QUANTIZATION: Final = (
     snap_bounds,
     remove_repeated,
     quantize_after_clamps,
-    round_rows,
+    quantize_dynamically,
     recover_linear,
     linear_of_transposed,
 )

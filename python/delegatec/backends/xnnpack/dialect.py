@@ -16,9 +16,9 @@ _SCHEMAS: Final = (
     # slope: a number per element of the last dimension
     "prelu(Tensor x, Tensor slope) -> Tensor",
     # dims: how many of the last dimensions are a row
-    "rounded(Tensor x, int dims) -> Tensor",
+    "quantize_dynamically(Tensor x, int dims) -> Tensor",
     # weights: [outputs, size of the dimension]
-    "mixed(Tensor x, Tensor weights, int dim) -> Tensor",
+    "matmul_along_dim(Tensor x, Tensor weights, int dim) -> Tensor",
 )
 
 
@@ -34,7 +34,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     return torch.where(x > 0, x, x * slope)
 
 
-def rounded(x: Tensor, dims: int) -> Tensor:
+def quantize_dynamically(x: Tensor, dims: int) -> Tensor:
     """Rounds numbers to 256 levels between the least and the largest of each row."""
     inside = list(range(x.dim() - dims, x.dim()))
     least = x.amin(inside, keepdim=True).clamp(max=0)
@@ -44,12 +44,12 @@ def rounded(x: Tensor, dims: int) -> Tensor:
     return ((x / step + zero).round().clamp(-128, 127) - zero) * step
 
 
-def mixed(x: Tensor, weights: Tensor, dim: int) -> Tensor:
+def matmul_along_dim(x: Tensor, weights: Tensor, dim: int) -> Tensor:
     """Returns weighted sums along a dimension."""
     return (x.movedim(dim, -1) @ weights.mT).movedim(-1, dim).contiguous()
 
 
-_FUNCTIONS: Final = (resize_bilinear, prelu, rounded, mixed)
+_FUNCTIONS: Final = (resize_bilinear, prelu, quantize_dynamically, matmul_along_dim)
 _LIBRARY: Final[Any] = torch.library.Library("delegatec_xnnpack", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):
     _LIBRARY.define(_schema)

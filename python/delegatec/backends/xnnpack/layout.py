@@ -17,7 +17,7 @@ from delegatec.backends.common import layout
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dialect import XNNPACK
-from delegatec.backends.xnnpack.quantized.grids import MOVES
+from delegatec.backends.xnnpack.quantized.value_sets import MOVES
 from delegatec.delegation import PartitionView
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.channels_last.dimension_rules import along, pointwise
@@ -67,7 +67,7 @@ _RULES: Final[OperationRules] = {
     **RULES,
     XNNPACK.resize_bilinear.default: POOL,
     XNNPACK.prelu.default: _prelu,
-    XNNPACK.mixed.default: along("dim"),
+    XNNPACK.matmul_along_dim.default: along("dim"),
     **dict.fromkeys((QUANTIZE, DEQUANTIZE), pointwise),
     aten._softmax.default: _softmax,
 }

@@ -15,8 +15,11 @@ from delegatec.backends.xnnpack.nan import decides, nan_test
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
 from delegatec.backends.xnnpack.operators.rules import MOST_RANK
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
+from delegatec.backends.xnnpack.quantized.dynamic_quantization import (
+    DynamicQuantization,
+    dynamic_quantizations,
+)
 from delegatec.backends.xnnpack.quantized.products import Product, products
-from delegatec.backends.xnnpack.quantized.rounding import Rounding, roundings
 from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
@@ -25,9 +28,9 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
-from delegatec.edge.passes.separate_batches import separate_batches
-from delegatec.edge.passes.separate_rows import separate_rows
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
+from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
+from delegatec.edge.passes.unflatten_linear import unflatten_linear
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE, DYNAMIC, QUANTIZE
 
@@ -88,7 +91,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `Partitioner.preparation`."""
-        own = (split_cached_attention, separate_rows, separate_batches, convert_inputs_first)
+        own = (split_cached_attention, unflatten_linear, unflatten_bmm, convert_inputs_first)
         return (*own, *super().preparation)
 
     @property
@@ -109,7 +112,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         found: dict[Node, Rejection] = {}
         for each in fused_of(program):
             calls = [call for call in each.calls if call in members]
-            layers = each.result.users if isinstance(each, Rounding) else ()
+            layers = each.result.users if isinstance(each, DynamicQuantization) else ()
             if calls and not members.issuperset((*each.calls, *layers)):
                 message = "it is part of a layer that is not in the same delegate"
                 found.update((call, Rejection(call, "boundary", message)) for call in calls)
@@ -139,8 +142,8 @@ def _has_one_scale(levels: Node) -> bool:
     return len(scales) == 1
 
 
-def fused_of(program: EdgeProgram) -> list[Rounding | Product]:
+def fused_of(program: EdgeProgram) -> list[DynamicQuantization | Product]:
     """Returns the calls of a program that are parts of layers with quantized operands."""
     constant = Facts(program.fixed_constants()).constant
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    return [*roundings(nodes, constant), *products(nodes, constant)]
+    return [*dynamic_quantizations(nodes, constant), *products(nodes, constant)]

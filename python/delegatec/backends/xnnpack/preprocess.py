@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.quantized.weights import is_weight
@@ -21,7 +21,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     Raises:
         DelegatecError: DC406 for each constant that is beyond float16.
     """
-    builder = LevelBuilder(view, settings)
+    builder = QuantizedBuilder(view, settings)
     for node in view.inputs:
         builder.input(node)
     nodes = [node for node in view.nodes if not is_weight(node, builder.constant_value)]

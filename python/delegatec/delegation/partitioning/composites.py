@@ -34,7 +34,7 @@ from delegatec.edge.signature import call_signature
 
 _NONE: Final[frozenset[OpOverload]] = frozenset()
 _PREPARED: Final = {torch.ops.aten.matmul.default}
-"""Composites that preparations of partitioners create, see `edge/passes/separate_batches.py`."""
+"""Composites that preparations of partitioners create, see `edge/passes/unflatten_bmm.py`."""
 
 
 def decompose_for(

@@ -17,15 +17,15 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
-from delegatec.edge.passes.new_constants import NewConstants
-from delegatec.edge.passes.norm_before_layer import (
+from delegatec.edge.passes.fold_batch_norm_into_next_layer import (
     LAYERS,
     PARAMETERS,
     affine_map,
-    fold_behind,
-    layer_behind,
+    fold_into_layer,
+    next_layer,
     replace_weights,
 )
+from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.scaled import ScaledTensor
 
@@ -87,7 +87,7 @@ def _fold_all(program: EdgeProgram, kept: Collection[str], uses: Counter[int]) -
         norm: layer
         for norm in norms
         if norm not in before
-        and (layer := layer_behind(norm))
+        and (layer := next_layer(norm))
         and is_free(layer)
         # The weights of a layer between two norms are scaled once.
         and layer not in before.values()
@@ -95,7 +95,7 @@ def _fold_all(program: EdgeProgram, kept: Collection[str], uses: Counter[int]) -
     for norm, layer in before.items():
         _fold(program, layer, norm, made)
     for norm, layer in behind.items():
-        fold_behind(program, layer, norm, made)
+        fold_into_layer(program, layer, norm, made)
     folded = made.declare()
     program.erase_unused_placeholders()
     return folded

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.arm.dialect import INT48, TOSA
-from delegatec.backends.arm.integer.abilities import ALL, Abilities
+from delegatec.backends.arm.integer.features import ALL, Features
 from delegatec.backends.arm.integer.fixed_point import FixedPoint, fixed_point
 from delegatec.backends.arm.integer.values import (
     NARROW,
@@ -39,14 +39,14 @@ class Arithmetic:
 
     Args:
         builder: of the program.
-        abilities: of the target.
+        features: of the target.
     """
 
-    def __init__(self, builder: Builder, abilities: Abilities = ALL) -> None:
+    def __init__(self, builder: Builder, features: Features = ALL) -> None:
         self.builder = builder
-        self.wide_tables: Final = abilities.wide_tables
-        self.bools: Final = abilities.bools
-        self.wide_products: Final = abilities.wide_products
+        self.wide_tables: Final = features.wide_tables
+        self.bools: Final = features.bools
+        self.wide_products: Final = features.wide_products
         self._shared: dict[Any, Node] = {}
 
     # ---- calls -------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import similar
 from delegatec.backends.arm.integer.masks import FAR, MASKS, bits_of, check_bits, integer, mask, record
-from delegatec.backends.arm.integer.units import is_bool, is_float
+from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.value import Value

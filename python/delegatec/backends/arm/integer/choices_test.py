@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from delegatec.backends.arm.dialect import TOSA
-from delegatec.backends.arm.integer.abilities import Abilities
+from delegatec.backends.arm.integer.features import Features
 from delegatec.backends.arm.integer.testing import calls, check, dequantize, levels, quantize, reasons
 from delegatec.edge import EdgeProgram
 
 aten = torch.ops.aten
 
-_ABILITIES: Final = Abilities(bools=False)
+_FEATURES: Final = Features(bools=False)
 _TYPES: Final = {torch.int8: (0.02, -7), torch.int16: (1 / 8192, 0)}
 _COMPARISONS: Final = {
     "gt": torch.gt,
@@ -29,7 +29,7 @@ _EXTREME: Final = (-(1 << 31), 1 - (1 << 31), -5, -1, 0, 1, 4, (1 << 31) - 2, (1
 
 
 def _check(function: Any, *args: torch.Tensor, steps: int = 0) -> EdgeProgram:
-    program = check(function, *args, steps=steps, abilities=_ABILITIES)
+    program = check(function, *args, steps=steps, features=_FEATURES)
     for node in program.graph.nodes:
         value = node.meta.get("val")
         assert not isinstance(value, torch.Tensor) or value.dtype != torch.bool
@@ -143,7 +143,7 @@ def test_comparisons_of_bool_with_numbers(name: str, number: float) -> None:
     ],
 )
 def test_bool_with_other_numbers_is_not_converted(condition: Any) -> None:
-    found = reasons(_chosen_by(condition), _operands(torch.int8), _ABILITIES)
+    found = reasons(_chosen_by(condition), _operands(torch.int8), _FEATURES)
     assert any("bool with other numbers" in each or "no dimension" in each for each in found)
 
 

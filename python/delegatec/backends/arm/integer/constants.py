@@ -13,7 +13,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion
-from delegatec.backends.arm.integer.units import is_bool, is_float
+from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
 from delegatec.backends.arm.integer.values import Fixed, Levels
 from delegatec.edge.arguments import dtype_of, shape_of
 

@@ -10,22 +10,22 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from delegatec.backends.arm.integer.abilities import ALL, Abilities
 from delegatec.backends.arm.integer.arithmetic import Arithmetic
 from delegatec.backends.arm.integer.choices import WITHOUT_BOOLS
 from delegatec.backends.arm.integer.composites import COMPOSITES
 from delegatec.backends.arm.integer.constants import evaluated, is_constant
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
+from delegatec.backends.arm.integer.features import ALL, Features
 from delegatec.backends.arm.integer.from_integers import integer, is_mask, is_quantized_integer, mask
 from delegatec.backends.arm.integer.functions import lookup, unary
 from delegatec.backends.arm.integer.masks import promoted
 from delegatec.backends.arm.integer.moves import MOVEMENTS
 from delegatec.backends.arm.integer.products import PRODUCTS
+from delegatec.backends.arm.integer.quantized_regions import is_bool, is_value
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
 from delegatec.backends.arm.integer.steep import STEEP
-from delegatec.backends.arm.integer.units import is_bool, is_value
 from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -58,7 +58,7 @@ class Converter:
     Args:
         program: edited in place.
         facts: analysis results for its values.
-        abilities: of the target.
+        features: of the target.
         skipped: calls that remain as they are.
 
     Attributes:
@@ -67,12 +67,12 @@ class Converter:
     """
 
     def __init__(
-        self, program: EdgeProgram, facts: Facts, abilities: Abilities, skipped: Collection[Node] = ()
+        self, program: EdgeProgram, facts: Facts, features: Features, skipped: Collection[Node] = ()
     ) -> None:
         self._program = program
         self._builder = Builder(program, facts)
         self._skipped = skipped
-        self.conversion: Final = Conversion(Arithmetic(self._builder, abilities), facts.constant)
+        self.conversion: Final = Conversion(Arithmetic(self._builder, features), facts.constant)
         self.origins: Final[dict[Node, Node]] = {}
 
     def run(self) -> None:
@@ -130,9 +130,9 @@ class Converter:
         return bool(self.conversion.replaced)
 
 
-def converted(program: EdgeProgram, facts: Facts, abilities: Abilities = ALL) -> Conversion:
+def converted(program: EdgeProgram, facts: Facts, features: Features = ALL) -> Conversion:
     """Replaces floating-point arithmetic between dequantization and quantization by integer arithmetic."""
-    converter = Converter(program, facts, abilities)
+    converter = Converter(program, facts, features)
     converter.run()
     converter.finish()
     return converter.conversion

@@ -7,7 +7,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.units import is_float
+from delegatec.backends.arm.integer.quantized_regions import is_float
 from delegatec.backends.arm.integer.values import Levels
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.quantization.constant import INTEGERS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which units of a program become integer arithmetic that the target supports."""
+"""Which regions of a program become integer arithmetic that the target supports."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.arm.integer.abilities import Abilities
 from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.convert import Converter
-from delegatec.backends.arm.integer.units import Unit, is_float, is_value, units_of
+from delegatec.backends.arm.integer.features import Features
+from delegatec.backends.arm.integer.quantized_regions import Region, is_float, is_value, regions_of
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.arm.static_sizes import STATIC
 from delegatec.backends.common.legality import Legality, TableTarget
@@ -29,43 +29,45 @@ _HELP: Final = "quantize the whole model, or add the profile FP to the specifica
 
 
 def unsupported(
-    program: EdgeProgram, facts: Facts, abilities: Abilities, check: Check
-) -> dict[Unit, Rejection]:
-    """Returns the units that cannot be converted, each with the reason: a call of it, and why.
+    program: EdgeProgram, facts: Facts, features: Features, check: Check
+) -> dict[Region, Rejection]:
+    """Returns the regions that cannot be converted, each with the reason: a call of it, and why.
 
     Args:
         program: a private program; unchanged.
         facts: analysis results for its values.
-        abilities: of the target.
+        features: of the target.
         check: returns why the target does not support a call that replaces others.
     """
-    units = units_of(program, abilities.bools)
+    regions = regions_of(program, features.bools)
     # Conversion reads sizes: it would make those of the program constants.
     found = {
-        unit: reason for unit in dict.fromkeys(units.values()) if (reason := _without_sizes(unit)) is not None
+        region: reason
+        for region in dict.fromkeys(regions.values())
+        if (reason := _without_sizes(region)) is not None
     }
-    converter = Converter(program, facts, abilities, members(found))
+    converter = Converter(program, facts, features, members(found))
     converter.run()
-    for unit in dict.fromkeys(units.values()):
-        if unit in found:
+    for region in dict.fromkeys(regions.values()):
+        if region in found:
             continue
-        reason = _without_conversion(unit, converter.conversion)
+        reason = _without_conversion(region, converter.conversion)
         if reason is not None:
-            found[unit] = reason
+            found[region] = reason
     for node in converter.used():
         origin = converter.origins[node]
-        if origin not in units or units[origin] in found:
+        if origin not in regions or regions[origin] in found:
             continue
         refused = check(program, node)
         if refused is not None:
-            found[units[origin]] = Rejection(origin, refused.rule, refused.message, refused.help)
+            found[regions[origin]] = Rejection(origin, refused.rule, refused.message, refused.help)
     converter.undo()
     return found
 
 
-def _without_sizes(unit: Unit) -> Rejection | None:
-    """Returns why the sizes of a unit's values are none of TOSA."""
-    for node in unit.nodes:
+def _without_sizes(region: Region) -> Rejection | None:
+    """Returns why the sizes of a region's values are none of TOSA."""
+    for node in region.nodes:
         if is_empty(node):
             return Rejection(node, "shape", f"{node.name} is empty, and TOSA has no tensors without elements")
         refused = first_broken([STATIC], node, None)
@@ -74,18 +76,18 @@ def _without_sizes(unit: Unit) -> Rejection | None:
     return None
 
 
-def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
-    """Returns why a unit stays in floating point."""
-    if unit.inputs:
-        return Rejection(unit.nodes[0], "quantized", _named(unit.inputs), _HELP)
-    if unit.outputs:
-        return Rejection(unit.nodes[-1], "quantized", f"the result {_named(unit.outputs)}", _HELP)
-    for node in unit.nodes:
+def _without_conversion(region: Region, conversion: Conversion) -> Rejection | None:
+    """Returns why a region stays in floating point."""
+    if region.inputs:
+        return Rejection(region.nodes[0], "quantized", _named(region.inputs), _HELP)
+    if region.outputs:
+        return Rejection(region.nodes[-1], "quantized", f"the result {_named(region.outputs)}", _HELP)
+    for node in region.nodes:
         if node in conversion.reasons:
             return Rejection(node, "quantized", conversion.reasons[node], _HELP)
-    sinks = [node for node in unit.nodes if not is_value(node, conversion.arithmetic.bools)]
-    is_quantized = any(node.target in QUANTIZATIONS for node in unit.nodes) or not any(
-        map(is_float, unit.nodes)
+    sinks = [node for node in region.nodes if not is_value(node, conversion.arithmetic.bools)]
+    is_quantized = any(node.target in QUANTIZATIONS for node in region.nodes) or not any(
+        map(is_float, region.nodes)
     )
     if (
         is_quantized
@@ -93,18 +95,18 @@ def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
         and all(node in conversion.replaced or node in conversion.conditions for node in sinks)
     ):
         return None
-    return Rejection(unit.nodes[0], "quantized", "it is not between quantized values", _HELP)
+    return Rejection(region.nodes[0], "quantized", "it is not between quantized values", _HELP)
 
 
 def _named(values: Sequence[Node]) -> str:
-    """Returns which values cannot cross the border of a unit."""
+    """Returns which values cannot cross the border of a region."""
     floats = [each for each in values if is_float(each)]
     names = ", ".join(dict.fromkeys(each.name for each in floats or values))
     return f"{names} is {'floating point' if floats else 'of bool, which the target lacks'}"
 
 
 def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settings]) -> bool:
-    """Converts the units of a private program to integer arithmetic that the target supports.
+    """Converts the regions of a private program to integer arithmetic that the target supports.
 
     Without the profile FP, all of them are, since the partitioner has selected them.
 
@@ -117,11 +119,11 @@ def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settin
         Whether it changed anything.
     """
     skipped: set[Node] = set()
-    abilities = Abilities.of(target.settings.specification)
+    features = Features.of(target.settings.specification)
     if target.settings.specification.floating:
         check = Legality(target, ()).rejection
-        skipped = members(unsupported(program, facts, abilities, check))
-    converter = Converter(program, facts, abilities, skipped)
+        skipped = members(unsupported(program, facts, features, check))
+    converter = Converter(program, facts, features, skipped)
     converter.run()
     return converter.finish()
 
@@ -134,6 +136,6 @@ def is_empty(node: Node) -> bool:
     )
 
 
-def members(units: Collection[Unit]) -> set[Node]:
-    """Returns the nodes of units."""
-    return {node for unit in units for node in unit.nodes}
+def members(regions: Collection[Region]) -> set[Node]:
+    """Returns the nodes of regions."""
+    return {node for region in regions for node in region.nodes}

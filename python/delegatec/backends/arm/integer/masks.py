@@ -15,9 +15,9 @@ from torch.fx.node import map_arg
 from delegatec.backends.arm.integer.constants import constant_of
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.from_integers import integer_levels
+from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
 from delegatec.backends.arm.integer.rounding import as_integers
 from delegatec.backends.arm.integer.selection import in_one_scale
-from delegatec.backends.arm.integer.units import is_bool, is_float
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.value import Value

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from delegatec.backends.arm.dialect import TOSA
-from delegatec.backends.arm.integer.abilities import ALL, Abilities
 from delegatec.backends.arm.integer.convert import converted
+from delegatec.backends.arm.integer.features import ALL, Features
 from delegatec.backends.arm.integer.testing import CALLS, calls, check, dequantize, levels, quantize
 from delegatec.backends.common.testing import Call
 from delegatec.edge import to_edge
@@ -18,7 +18,7 @@ from delegatec.edge.analysis.facts import Facts
 
 aten = torch.ops.aten
 
-_NARROW: Final = Abilities(wide_products=False)
+_NARROW: Final = Features(wide_products=False)
 _X_STEP: Final = 1e-3
 _Y_STEP: Final = 2e-3
 _SHAPES: Final = {
@@ -38,13 +38,13 @@ def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return quantize(one @ two, step, 0, torch.int16)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("abilities", [ALL, _NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("features", [ALL, _NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", _SHAPES)
-def test_int16(name: str, abilities: Abilities) -> None:
+def test_int16(name: str, features: Features) -> None:
     x, y = (levels(*shape, dtype=torch.int16, seed=seed) for seed, shape in enumerate(_SHAPES[name]))
-    found = calls(check(_product, x, y, abilities=abilities))
-    assert (TOSA.matmul.default in found) == (abilities is ALL)
-    assert found.count(aten.mul.Tensor) == (0 if abilities is ALL else 4 if name == "parts" else 1)
+    found = calls(check(_product, x, y, features=features))
+    assert (TOSA.matmul.default in found) == (features is ALL)
+    assert found.count(aten.mul.Tensor) == (0 if features is ALL else 4 if name == "parts" else 1)
 
 
 def test_int8_with_int16() -> None:
@@ -54,14 +54,14 @@ def test_int8_with_int16() -> None:
         found = dequantize(x, 0.02, -9) @ dequantize(y, _Y_STEP)
         return quantize(found, 0.01, 0, torch.int16)  # type: ignore[no-any-return]
 
-    for abilities in (ALL, _NARROW):
-        check(product, x, y, abilities=abilities)
+    for features in (ALL, _NARROW):
+        check(product, x, y, features=features)
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2.5, 1), (1, -0.5), (-2, 3)])
 @pytest.mark.parametrize("shape", [(4, 5), (5,)], ids=str)
-@pytest.mark.parametrize("abilities", [ALL, _NARROW], ids=["wide", "narrow"])
-def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], abilities: Abilities) -> None:
+@pytest.mark.parametrize("features", [ALL, _NARROW], ids=["wide", "narrow"])
+def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], features: Features) -> None:
     def function(term: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         operands = (dequantize(term, 0.05), dequantize(x, _X_STEP), dequantize(y, _Y_STEP))
         found = torch.addmm(*operands, alpha=alpha, beta=beta)
@@ -69,14 +69,14 @@ def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], ab
 
     shapes = (shape, (4, 7), (7, 5))
     operands = [levels(*each, dtype=torch.int16, seed=seed) for seed, each in enumerate(shapes)]
-    check(function, *operands, abilities=abilities)
+    check(function, *operands, features=features)
 
 
-@pytest.mark.parametrize("abilities", [ALL, _NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("features", [ALL, _NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16], ids=str)
 @pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
 @pytest.mark.parametrize("name", ["batches", "batches of batches"])
-def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, abilities: Abilities) -> None:
+def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, features: Features) -> None:
     """Each matrix is another weight, and the zero point is any level."""
     shapes = _SHAPES[name] if is_first else (_SHAPES[name][1], _SHAPES[name][0])
     x = levels(*shapes[1], dtype=torch.int16, seed=1)
@@ -87,7 +87,7 @@ def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, abi
         found = fixed @ varying if is_first else varying @ fixed
         return quantize(found, 0.02 if dtype == torch.int8 else 4.0, 0, torch.int16)  # type: ignore[no-any-return]
 
-    check(function, x, abilities=abilities)
+    check(function, x, features=features)
 
 
 def test_too_many_products() -> None:

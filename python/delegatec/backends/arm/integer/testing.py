@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import torch
 
-from delegatec.backends.arm.integer.abilities import ALL, Abilities
 from delegatec.backends.arm.integer.convert import converted
+from delegatec.backends.arm.integer.features import ALL, Features
 from delegatec.backends.common.testing import Call, floats
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.analysis.facts import Facts
@@ -48,24 +48,24 @@ def channels(levels: torch.Tensor, scales: torch.Tensor) -> Any:
     return quantized.dequantize_per_channel(levels, scales, zeros, 0, -127, 127, torch.int8)
 
 
-def integers(function: Function, args: tuple[torch.Tensor, ...], abilities: Abilities = ALL) -> EdgeProgram:
+def integers(function: Function, args: tuple[torch.Tensor, ...], features: Features = ALL) -> EdgeProgram:
     """Returns the converted program of a function, which must have no floating-point values left."""
     program = to_edge(torch.export.export(Call(function), args), preserve=CALLS)
-    assert _reasons(program, abilities) == []
+    assert _reasons(program, features) == []
     verify(program)
     values = [node.meta["val"] for node in program.graph.nodes if node.op != "output"]
     assert [each for each in values if isinstance(each, torch.Tensor) and each.dtype.is_floating_point] == []
     return program
 
 
-def reasons(function: Function, args: tuple[torch.Tensor, ...], abilities: Abilities = ALL) -> list[str]:
+def reasons(function: Function, args: tuple[torch.Tensor, ...], features: Features = ALL) -> list[str]:
     """Returns why calls of a function are not converted."""
-    return _reasons(to_edge(torch.export.export(Call(function), args), preserve=CALLS), abilities)
+    return _reasons(to_edge(torch.export.export(Call(function), args), preserve=CALLS), features)
 
 
-def _reasons(program: EdgeProgram, abilities: Abilities) -> list[str]:
+def _reasons(program: EdgeProgram, features: Features) -> list[str]:
     return [
-        str(each) for each in converted(program, Facts(program.fixed_constants()), abilities).reasons.values()
+        str(each) for each in converted(program, Facts(program.fixed_constants()), features).reasons.values()
     ]
 
 
@@ -73,10 +73,10 @@ def check(
     function: Function,
     *args: torch.Tensor,
     steps: int = 1,
-    abilities: Abilities = ALL,
+    features: Features = ALL,
 ) -> EdgeProgram:
     """Checks that results differ from those of eager mode by at most one step, and are not all equal."""
-    program = integers(function, args, abilities)
+    program = integers(function, args, features)
     wanted = function(*args)
     (result,) = interpret(program, args)
     assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)

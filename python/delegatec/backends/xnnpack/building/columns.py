@@ -19,14 +19,14 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.layers import FilterForm, quantized_operands
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import reshaped
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.edge.arguments import bind, shape_of
 
 _STRIDE: Final = (1, 2)
 
 
-def column_layer(b: LevelBuilder, node: Node, x: Node) -> int:
+def column_layer(b: QuantizedBuilder, node: Node, x: Node) -> int:
     """Emits a linear layer, or a dense convolution with a 1 x 1 kernel; returns its result, float32.
 
     Args:

@@ -10,15 +10,15 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.layers import FilterForm, channel_filter, filter_of
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, sliced
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import bind
 from delegatec.edge.quantization.constant import QuantizedConstant
 from delegatec.edge.quantization.layer import quantized_layer
 
 
-def grouped_layer(b: LevelBuilder, node: Node, weight: QuantizedConstant) -> int:
+def grouped_layer(b: QuantizedBuilder, node: Node, weight: QuantizedConstant) -> int:
     """Emits a linear layer of numbers; returns its result, float32.
 
     The products are added one after the other, so that few of them are in memory at a time.
@@ -58,7 +58,7 @@ def grouped_layer(b: LevelBuilder, node: Node, weight: QuantizedConstant) -> int
     return total
 
 
-def _sums(b: LevelBuilder, id: int, weight: QuantizedConstant) -> int:
+def _sums(b: QuantizedBuilder, id: int, weight: QuantizedConstant) -> int:
     """Emits the sums of each group's inputs, once for all layers that read a value."""
     groups, width = weight.groups, weight.block[1]
 

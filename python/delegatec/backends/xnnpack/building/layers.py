@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange, ArrangedElements
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import converted, reshaped
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.backends.xnnpack.quantized.rounding import IMAGE_DIMS
+from delegatec.backends.xnnpack.quantized.dynamic_quantization import IMAGE_DIMS
 from delegatec.backends.xnnpack.quantized.weights import layer_of, quantized_bias, takes_rounded
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
@@ -59,7 +59,7 @@ MATRIX: Final = FilterForm()
 _MATRIX_DIMS: Final = 2
 
 
-def linear_operands(b: LevelBuilder, node: Node) -> Operands:
+def linear_operands(b: QuantizedBuilder, node: Node) -> Operands:
     """Returns the operands of a linear layer, whose result may be float32 instead of float16."""
     bound = bind(node)
     x, weight, bias = (bound[name] for name in ("input", "weight", "bias"))
@@ -70,7 +70,7 @@ def linear_operands(b: LevelBuilder, node: Node) -> Operands:
     )
 
 
-def _half(b: LevelBuilder, weight: Node) -> Node:
+def _half(b: QuantizedBuilder, weight: Node) -> Node:
     """Returns the float16 constant that a weight is converted from, which the kernel converts itself."""
     if weight.target is not aten._to_copy.default or dtype_of(weight) != torch.float32:
         return weight
@@ -80,7 +80,7 @@ def _half(b: LevelBuilder, weight: Node) -> Node:
     return source if is_half else weight
 
 
-def quantized_operands(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
+def quantized_operands(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
     """Returns the operands of a layer that multiplies integers; None if it multiplies numbers.
 
     Args:
@@ -94,7 +94,7 @@ def quantized_operands(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -
     return _dynamic(b, node, x, form) if is_rounded(x) else None
 
 
-def _static(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands:
+def _static(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Operands:
     scale, layer = b.scale_of(x), layer_of(node, b.constant_value)
     assert scale is not None and layer is not None
     bias_id = NO_VALUE
@@ -108,7 +108,7 @@ def _static(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands:
 
 
 def filter_of(
-    b: LevelBuilder,
+    b: QuantizedBuilder,
     weight: QuantizedConstant,
     scales: Tensor,
     form: FilterForm = MATRIX,
@@ -146,7 +146,7 @@ def filter_of(
     return b.shared(("filter", weight.call, form.name, packs), make)
 
 
-def channel_filter(b: LevelBuilder, levels: Tensor, steps: Tensor, *, packs: bool = False) -> int:
+def channel_filter(b: QuantizedBuilder, levels: Tensor, steps: Tensor, *, packs: bool = False) -> int:
     """Adds a filter that is not a weight of the model.
 
     Args:
@@ -160,7 +160,7 @@ def channel_filter(b: LevelBuilder, levels: Tensor, steps: Tensor, *, packs: boo
     return b.value(kind, levels.shape, torch.float32, _channels(b, steps, 0), data)
 
 
-def equal_weights(b: LevelBuilder, shape: Sequence[int]) -> int:
+def equal_weights(b: QuantizedBuilder, shape: Sequence[int]) -> int:
     """Adds the depthwise filter [1, height, width, channels] that averages windows: ones of 1 / size."""
 
     def make() -> int:
@@ -172,17 +172,17 @@ def equal_weights(b: LevelBuilder, shape: Sequence[int]) -> int:
     return b.shared(("averages", *shape), make)
 
 
-def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:
+def _channels(b: QuantizedBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:
     data = b.draft.constant(tensor_part(steps))
     return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(steps))
 
 
 def is_rounded(node: Node) -> bool:
     """Whether layers quantize a value at run time."""
-    return node.target is XNNPACK.rounded.default
+    return node.target is XNNPACK.quantize_dynamically.default
 
 
-def _rounded(b: LevelBuilder, call: Node, form: FilterForm) -> int:
+def _rounded(b: QuantizedBuilder, call: Node, form: FilterForm) -> int:
     """Returns a value that the runtime quantizes in each run, for layers alone."""
     source, dims = bind(call).values()
     if len(form.shape) == _MATRIX_DIMS:
@@ -201,7 +201,7 @@ def _rounded(b: LevelBuilder, call: Node, form: FilterForm) -> int:
     return b.shared(("rounded", id, dims), make)
 
 
-def _column(b: LevelBuilder, call: Node, id: int) -> int:
+def _column(b: QuantizedBuilder, call: Node, id: int) -> int:
     """Returns the rows of a value as pixels of an image of one column."""
     *rows, inputs = b.shape_of(id)
 
@@ -212,7 +212,7 @@ def _column(b: LevelBuilder, call: Node, id: int) -> int:
     return b.shared(("column", id), make)
 
 
-def _dynamic(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
+def _dynamic(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
     layer = layer_of(node, b.constant_value)
     if layer is None or not takes_rounded(layer):
         return None
@@ -229,7 +229,7 @@ def _dynamic(b: LevelBuilder, node: Node, x: Node, form: FilterForm) -> Operands
     return Operands(rows, filter_of(b, layer.weight, layer.scales, form, packs=packs), bias_id)
 
 
-def _weight_only(b: LevelBuilder, node: Node, x: Node) -> Operands | None:
+def _weight_only(b: QuantizedBuilder, node: Node, x: Node) -> Operands | None:
     """Returns numbers, levels, and a bias in units of the scales: the kernel scales sum and bias."""
     layer = layer_of(node, b.constant_value)
     if layer is None or layer.group_size or layer.computes_bias:

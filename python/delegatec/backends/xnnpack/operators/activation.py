@@ -12,8 +12,8 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, unary
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.quantized.scales import SHARES
 from delegatec.edge.arguments import bind, dtype_of
@@ -64,7 +64,7 @@ def _hardsigmoid(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Multiply, clamp(b, shifted, 0.0, 6.0), 1 / 6))
 
 
-def _silu(b: LevelBuilder, node: Node) -> None:
+def _silu(b: QuantizedBuilder, node: Node) -> None:
     source = b.of(bind(node)["self"])
     if b.scale_of(node) is None:
         factor = unary(b, Operation.Sigmoid, source)

@@ -16,6 +16,7 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
+from delegatec.backends.xnnpack.building.bool_emulation import is_infinity, negated
 from delegatec.backends.xnnpack.building.causal import causal
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.heads import Mask, attention_of_heads, parts_of_heads
@@ -28,7 +29,6 @@ from delegatec.backends.xnnpack.building.operations import (
     softmax_of_rows,
 )
 from delegatec.backends.xnnpack.building.reductions import sum_of
-from delegatec.backends.xnnpack.building.truth import is_infinity, negated
 from delegatec.backends.xnnpack.building.views import stacked
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS

@@ -8,9 +8,9 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.building.bool_emulation import is_equal, negated
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import converted, operand
-from delegatec.backends.xnnpack.building.truth import is_equal, negated
 from delegatec.backends.xnnpack.operators.row import OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS
 from delegatec.edge.arguments import bind, dtype_of

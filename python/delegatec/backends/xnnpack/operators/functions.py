@@ -11,10 +11,10 @@ import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.building.bool_emulation import is_infinity, sign_of, where
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, converted, unary
-from delegatec.backends.xnnpack.building.truth import is_infinity, sign_of, where
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.edge.arguments import bind, shape_of
 
@@ -41,7 +41,7 @@ def _sign(b: GraphBuilder, node: Node) -> None:
     b.alias(node, sign_of(b, b.of(bind(node)["self"])))
 
 
-def _exp(b: LevelBuilder, node: Node) -> None:
+def _exp(b: QuantizedBuilder, node: Node) -> None:
     x = b.of(bind(node)["self"])
     is_quantized = b.scale_of(node) is not None
     b.alias(node, unary(b, Operation.Exp, x) if is_quantized else _of_base(b, x, math.e))

@@ -22,8 +22,8 @@ from delegatec.backends.xnnpack.building.layers import (
     is_rounded,
     quantized_operands,
 )
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import converted, fully_connected
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE
@@ -39,7 +39,11 @@ from delegatec.edge.symbols import is_dynamic
 
 
 def _result(
-    b: LevelBuilder, node: Node, operation: int, table: Callable[[int], Any], dtype: torch.dtype | None = None
+    b: QuantizedBuilder,
+    node: Node,
+    operation: int,
+    table: Callable[[int], Any],
+    dtype: torch.dtype | None = None,
 ) -> None:
     """Emits an operation; `table` returns its operands and attributes from the id of its result.
 
@@ -51,7 +55,7 @@ def _result(
     b.alias(node, converted(b, out, value.dtype))
 
 
-def _convolution(b: LevelBuilder, node: Node) -> None:
+def _convolution(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     weight, groups = bound["weight"], bound["groups"]
     outputs, inputs, *kernel = shape_of(weight)
@@ -77,7 +81,7 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
         )
 
 
-def _pixels(b: LevelBuilder, node: Node, x: Node, shape: tuple[int, int]) -> int:
+def _pixels(b: QuantizedBuilder, node: Node, x: Node, shape: tuple[int, int]) -> int:
     """Emits a layer of pixels that are quantized in each run: in one scale, unless several sizes vary."""
     if sum(is_dynamic([size]) for size in b.shape_of(b.of(x))) <= 1:
         return column_layer(b, node, x)
@@ -86,7 +90,7 @@ def _pixels(b: LevelBuilder, node: Node, x: Node, shape: tuple[int, int]) -> int
     return fully_connected(b, *operands)
 
 
-def _is_float16(b: LevelBuilder, node: Node) -> bool:
+def _is_float16(b: QuantizedBuilder, node: Node) -> bool:
     """Whether a convolution multiplies numbers of float16."""
     return dtype_of(node) == torch.float16 and b.scale_of(node) is None
 
@@ -96,7 +100,7 @@ def _is_dense(bound: Mapping[str, Any]) -> bool:
     return set(bound["stride"]) == {1} and not any(bound["padding"])
 
 
-def _conv_transpose(b: LevelBuilder, node: Node) -> None:
+def _conv_transpose(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     groups = bound["groups"]
     inputs, outputs, *kernel = shape_of(bound["weight"])
@@ -126,7 +130,7 @@ class _Filter(NamedTuple):
     channels: tuple[int, int, int]
 
 
-def _emit_convolution(b: LevelBuilder, node: Node, operation: int, filter: _Filter) -> None:
+def _emit_convolution(b: QuantizedBuilder, node: Node, operation: int, filter: _Filter) -> None:
     """Emits a convolution. Weights of float16 are stored as float32."""
     bound = bind(node)
     inputs, outputs, groups = filter.channels
@@ -172,7 +176,7 @@ def _depthwise(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _pool(operation: int) -> Lower:
-    def lower(b: LevelBuilder, node: Node) -> None:
+    def lower(b: QuantizedBuilder, node: Node) -> None:
         bound = bind(node)
         source = b.of(bound["x"])
         top, bottom, left, right = bound["padding"]
@@ -187,7 +191,7 @@ def _pool(operation: int) -> Lower:
     return lower
 
 
-def _average(b: LevelBuilder, node: Node) -> None:
+def _average(b: QuantizedBuilder, node: Node) -> None:
     """Emits a pool of numbers. The runtime has none of levels: they are convolved by equal weights."""
     if b.scale_of(node) is None:
         _pool(Operation.AveragePooling)(b, node)
@@ -204,7 +208,7 @@ def _average(b: LevelBuilder, node: Node) -> None:
     )
 
 
-def _resize(b: LevelBuilder, node: Node) -> None:
+def _resize(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     source, flags = b.of(bound["x"]), ALIGNS_CORNERS if bound["align_corners"] else 0
     _result(
@@ -215,7 +219,7 @@ def _resize(b: LevelBuilder, node: Node) -> None:
     )
 
 
-def _prelu(b: LevelBuilder, node: Node) -> None:
+def _prelu(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     operands = b.of(bound["x"]), b.of(bound["slope"])
     _result(b, node, Operation.Prelu, lambda out: schema.BinaryT(*operands, out, 0))

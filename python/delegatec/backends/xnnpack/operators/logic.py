@@ -13,10 +13,16 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import variants
+from delegatec.backends.xnnpack.building.bool_emulation import (
+    is_equal,
+    is_greater,
+    is_infinity,
+    negated,
+    where,
+)
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, converted, operand, reshaped, unary
 from delegatec.backends.xnnpack.building.reductions import sum_of
-from delegatec.backends.xnnpack.building.truth import is_equal, is_greater, is_infinity, negated, where
 from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import BOOLS, FIXED_NUMBER, FLOATS_OR_BOOLS, SUMMED
 from delegatec.edge.arguments import bind, dtype_of, promoted

@@ -10,7 +10,6 @@ import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import (
     binary,
     converted,
@@ -25,6 +24,7 @@ from delegatec.backends.xnnpack.building.positions import (
     largest_in_windows,
     largest_of_long_rows,
 )
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SHAPES
 from delegatec.edge.arguments import bind, dtype_of, read_results
@@ -43,7 +43,7 @@ _SWAPPED: Final = (0, 3, 2, 1)
 """[N, C, H, W] as [N, W, H, C], and back."""
 
 
-def _found(b: LevelBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
+def _found(b: QuantizedBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
     """Returns extrema and positions along the reduced dimensions, [N, 1, 1, C]."""
     x, dims = operand(b, bind(node)["self"], torch.float32), reduced_dims(node)
     shape = b.shape_of(x)
@@ -64,7 +64,7 @@ def _found(b: LevelBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
 
 
 def _position(is_largest: bool) -> Lower:
-    def lower(b: LevelBuilder, node: Node) -> None:
+    def lower(b: QuantizedBuilder, node: Node) -> None:
         _, places = _found(b, node, is_largest)
         b.alias(node, integers(b, reshaped(b, places, node.meta["val"].shape)))
 
@@ -74,7 +74,7 @@ def _position(is_largest: bool) -> Lower:
 def with_position(is_largest: bool, others: Lower) -> Lower:
     """Returns the lowering of an extremum and its position; `others` is that of the extremum alone."""
 
-    def lower(b: LevelBuilder, node: Node) -> None:
+    def lower(b: QuantizedBuilder, node: Node) -> None:
         if 1 not in read_results(node):
             others(b, node)
             return
@@ -109,7 +109,7 @@ def _other_length(node: Node, _: object) -> str | None:
     return None if 1 < length < _EXACT else f"{length} elements"
 
 
-def _pool(b: LevelBuilder, node: Node) -> None:
+def _pool(b: QuantizedBuilder, node: Node) -> None:
     """Emits a pool and its positions in the image, those of the first of equal elements.
 
     The runtime reads windows column by column, and ATen row by row: the image is transposed. It crashes if no

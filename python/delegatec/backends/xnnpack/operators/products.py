@@ -12,8 +12,8 @@ from delegatec.backends.xnnpack.building.columns import column_layer
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.groups import grouped_layer
 from delegatec.backends.xnnpack.building.layers import is_rounded, linear_operands
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, multiplied
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
@@ -22,7 +22,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import rank_of
 
 
-def _linear(b: LevelBuilder, node: Node) -> None:
+def _linear(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     x = bound["input"]
     weight = None if is_rounded(x) else grouped_weight(bound["weight"], b.constant_value)

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.common import row
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
@@ -24,23 +24,23 @@ from delegatec.edge.quantization.constant import quantized_constant
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 
-def _quantize(b: LevelBuilder, node: Node) -> None:
+def _quantize(b: QuantizedBuilder, node: Node) -> None:
     scale = scale_of(node)
     assert scale is not None
     b.alias(node, b.quantized(bind(node)["input"], scale))
 
 
-def _dequantize(b: LevelBuilder, node: Node) -> None:
+def _dequantize(b: QuantizedBuilder, node: Node) -> None:
     levels = bind(node)["input"]
     if b.constant_value(levels) is None:
         b.alias(node, b.stored(levels))
 
 
-def _constant(b: LevelBuilder, node: Node) -> None:
+def _constant(b: QuantizedBuilder, node: Node) -> None:
     """Emits nothing: layers read the levels of a weight, and others the numbers that they stand for."""
 
 
-def _rounded(b: LevelBuilder, node: Node) -> None:
+def _rounded(b: QuantizedBuilder, node: Node) -> None:
     """Emits nothing: the layers that read the call convert its operand."""
     b.alias(node, b.of(bind(node)["x"]))
 
@@ -82,6 +82,9 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _scaled(DEQUANTIZE, _dequantize, note="no operation where levels are computed with"),
     *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
     operator_row(
-        XNNPACK.rounded.default, _rounded, resizes=True, note="a conversion for all layers that read it"
+        XNNPACK.quantize_dynamically.default,
+        _rounded,
+        resizes=True,
+        note="a conversion for all layers that read it",
     ),
 )

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
-from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.rules import FLOAT_OPERANDS, STATIC
 from delegatec.edge.analysis.facts import Facts
@@ -19,8 +19,8 @@ from delegatec.edge.legalize import constraint
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
 KnownConstraint: TypeAlias = constraint.Constraint[Facts]
-OperatorRow: TypeAlias = row.OperatorRow[LevelBuilder, Settings]
-Lower = Callable[[LevelBuilder, Node], None]
+OperatorRow: TypeAlias = row.OperatorRow[QuantizedBuilder, Settings]
+Lower = Callable[[QuantizedBuilder, Node], None]
 
 
 def operator_row(

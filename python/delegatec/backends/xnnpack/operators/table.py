@@ -18,7 +18,7 @@ from delegatec.backends.xnnpack.operators import (
     functions,
     images,
     logic,
-    mixing,
+    matmul_along_dim,
     moves,
     normalization,
     positions,
@@ -40,7 +40,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Normalization": normalization.ROWS,
     "Reduction": (*reduction.ROWS, *positions.ROWS),
     "Images": images.ROWS,
-    "Shape": (*moves.ROWS, *mixing.ROWS),
+    "Shape": (*moves.ROWS, *matmul_along_dim.ROWS),
     "Creation and conversion": (*creation.ROWS, *conversion.ROWS),
     "Quantization": quantized.ROWS,
 }

@@ -17,9 +17,9 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
-from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of, read_scale
 from delegatec.backends.xnnpack.quantized.kernels import KERNELS, LevelCall
 from delegatec.backends.xnnpack.quantized.scales import int8, is_step, scale_of
+from delegatec.backends.xnnpack.quantized.value_sets import CLAMPS, MOVES, read_scale, value_set_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.quantization.constant import Constant, quantized_constant
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
@@ -101,7 +101,7 @@ def _moved(
     is_product = node.target is aten.expand.default or _varies_in_several(node)
     if is_product or (node.target not in MOVES and node.target not in CLAMPS):
         return None
-    same = grid_of(node, chosen)
+    same = value_set_of(node, chosen)
     if same is not None and wanted in (None, same):
         return same
     if node.target in CLAMPS:

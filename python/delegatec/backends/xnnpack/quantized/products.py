@@ -91,7 +91,7 @@ def recover_linear(program: EdgeProgram) -> bool:
         x = each.source
         if dtype_of(x) != dtype_of(each.result):
             x = builder.call(aten._to_copy.default, x, dtype=dtype_of(each.result))
-        x = builder.call(XNNPACK.rounded.default, x, 1) if each.rounds else x
+        x = builder.call(XNNPACK.quantize_dynamically.default, x, 1) if each.rounds else x
         result = builder.call(aten.linear.default, x, weight, bias)
         shape = last.meta["val"].shape
         if sizes_key(result.meta["val"].shape) != sizes_key(shape):

@@ -10,8 +10,8 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dtypes import FLOATS
-from delegatec.backends.xnnpack.quantized.grids import MOVES
 from delegatec.backends.xnnpack.quantized.scales import WHOLE, int8, scale_of
+from delegatec.backends.xnnpack.quantized.value_sets import MOVES
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite

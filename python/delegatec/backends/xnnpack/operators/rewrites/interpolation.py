@@ -72,7 +72,9 @@ def _mixed(x: Value, dim: int, weights: torch.Tensor) -> Value:
     """Returns the weighted sums of elements along a dimension."""
     shape = (*x.shape[:dim], weights.shape[0], *x.shape[dim + 1 :])
     constant = x.builder.constant(weights.to(x.dtype))
-    call = x.builder.call(XNNPACK.mixed.default, x.node, constant, dim, val=x.builder.empty(shape, x.dtype))
+    call = x.builder.call(
+        XNNPACK.matmul_along_dim.default, x.node, constant, dim, val=x.builder.empty(shape, x.dtype)
+    )
     return Value(x.builder, call)
 
 

@@ -22,7 +22,7 @@ _ROWS: Final = 256
 """Rows of a weight that are float64 at once."""
 
 
-def layer_behind(norm: Node) -> Node | None:
+def next_layer(norm: Node) -> Node | None:
     """Returns the layer that alone reads a norm, maybe in a view that joins channels and pixels."""
     node, users = norm, list(norm.users)
     while len(users) == 1 and users[0].target in (operator.getitem, aten.view.default):
@@ -50,8 +50,8 @@ def _joins_channels(view: Node) -> bool:
     return is_fixed and len(new) == 2 and math.prod(old[1:]) == new[1]
 
 
-def fold_behind(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants) -> None:
-    """Folds a norm into the layer of `layer_behind`, which reads the operand of the norm then.
+def fold_into_layer(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants) -> None:
+    """Folds a norm into the layer of `next_layer`, which reads the operand of the norm then.
 
     The weights are computed: a factor for each of them would be as large.
     """

@@ -11,8 +11,8 @@ from delegatec.backends.arm.specification import TosaSpecification
 
 
 @dataclass(frozen=True)
-class Abilities:
-    """Abilities of a target that choose the form of integer arithmetic.
+class Features:
+    """Features of a target that choose the form of integer arithmetic.
 
     Attributes:
         wide_tables: whether it has levels of int16, and tables of them.
@@ -25,10 +25,10 @@ class Abilities:
     wide_products: bool = True
 
     @staticmethod
-    def of(specification: TosaSpecification) -> Abilities:
-        """Returns the abilities of targets with a specification."""
+    def of(specification: TosaSpecification) -> Features:
+        """Returns the features of targets with a specification."""
         is_large = specification.mark not in families.SMALL_FAMILIES
-        return Abilities("int16" in specification.extensions, bools=is_large, wide_products=is_large)
+        return Features("int16" in specification.extensions, bools=is_large, wide_products=is_large)
 
 
-ALL: Final = Abilities()
+ALL: Final = Features()

@@ -22,7 +22,7 @@ from delegatec.edge.symbols import sizes_key
 aten = torch.ops.aten
 
 
-def separate_rows(program: EdgeProgram) -> bool:
+def unflatten_linear(program: EdgeProgram) -> bool:
     """Lets linear layers keep the dimensions of rows, if several of them vary and a view restores them later.
 
     A layer of [batch * length, channels] whose result becomes [batch, length, channels] reads that shape: a

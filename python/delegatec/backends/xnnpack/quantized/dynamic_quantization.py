@@ -46,7 +46,7 @@ _IMAGES_RANK: Final = IMAGE_DIMS + 1
 
 
 @dataclass(frozen=True)
-class Rounding:
+class DynamicQuantization:
     """A value that is quantized at run time, and only read by layers with quantized weights.
 
     Attributes:
@@ -67,7 +67,7 @@ class Rounding:
         return self.calls[:-1]
 
 
-def roundings(nodes: Sequence[Node], constant: Constant) -> list[Rounding]:
+def dynamic_quantizations(nodes: Sequence[Node], constant: Constant) -> list[DynamicQuantization]:
     """Returns the values of a program that the runtime can quantize itself.
 
     Args:
@@ -78,7 +78,7 @@ def roundings(nodes: Sequence[Node], constant: Constant) -> list[Rounding]:
     return closed([each for each in found if _is_read_by_layers(each, constant)])
 
 
-def round_rows(program: EdgeProgram) -> bool:
+def quantize_dynamically(program: EdgeProgram) -> bool:
     """Replaces the calls that quantize values at run time, where only layers read them.
 
     Args:
@@ -89,10 +89,10 @@ def round_rows(program: EdgeProgram) -> bool:
     """
     builder = Builder(program)
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    found = roundings(nodes, builder.facts.constant)
+    found = dynamic_quantizations(nodes, builder.facts.constant)
     for each in found:
         call = builder.at(each.result).call(
-            XNNPACK.rounded.default, each.source, each.dims, val=each.result.meta["val"]
+            XNNPACK.quantize_dynamically.default, each.source, each.dims, val=each.result.meta["val"]
         )
         each.result.replace_all_uses_with(call)
     if found:
@@ -116,17 +116,21 @@ def _permute_first(b: Builder, node: Node, x: Node, dims: int, order: list[int])
     if order[:-dims] != [0]:
         return None
     permuted = b.call(aten.permute.default, x, order)
-    return b.call(XNNPACK.rounded.default, permuted, dims, val=node.meta["val"])
+    return b.call(XNNPACK.quantize_dynamically.default, permuted, dims, val=node.meta["val"])
 
 
 _X: Final = Var("x")
 _PERMUTED: Final = fusion(
-    Call(aten.permute.default, Call(XNNPACK.rounded.default, _X, Argument("dims")), Argument("order")),
+    Call(
+        aten.permute.default,
+        Call(XNNPACK.quantize_dynamically.default, _X, Argument("dims")),
+        Argument("order"),
+    ),
     _permute_first,
 )
 
 
-def _rounding(node: Node, constant: Constant) -> Rounding | None:
+def _rounding(node: Node, constant: Constant) -> DynamicQuantization | None:
     match = _ROUNDED.first(node)
     if match is None:
         return None
@@ -137,7 +141,7 @@ def _rounding(node: Node, constant: Constant) -> Rounding | None:
     if not has_eight_bits or not _is_of_rows(operands):
         return None
     dims = IMAGE_DIMS if _is_convolved(node) else _dims_of_scale(node, constant)
-    return Rounding(x, node, dims, tuple(dict.fromkeys(match.calls[::-1])))
+    return DynamicQuantization(x, node, dims, tuple(dict.fromkeys(match.calls[::-1])))
 
 
 def _with_chosen(targets: frozenset[Any], x: Pattern) -> Pattern:
@@ -178,7 +182,7 @@ def _dims_of_scale(node: Node, constant: Constant) -> int:
     return len(shape) if is_whole else _ROW
 
 
-def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
+def _is_read_by_layers(found: DynamicQuantization, constant: Constant) -> bool:
     return bool(found.result.users) and all(
         _multiplies(user, found.result, constant) for user in found.result.users
     )

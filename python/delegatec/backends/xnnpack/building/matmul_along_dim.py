@@ -28,7 +28,7 @@ _LARGEST: Final = 1 << 20
 as long as the portable kernel, and the last matrix is 16 MB of the file."""
 
 
-def mixed(b: GraphBuilder, id: int, dim: int, weights: int) -> int:
+def matmul_along_dim(b: GraphBuilder, id: int, dim: int, weights: int) -> int:
     """Emits weighted sums along a dimension.
 
     Args:
@@ -64,7 +64,7 @@ def selected(b: GraphBuilder, id: int, dim: int, places: Sequence[int]) -> int:
         chosen[range(len(places)), list(places)] = 1.0
         return b.constant(chosen, dtype)
 
-    return mixed(b, id, dim, b.shared(("places", key, shape[dim], dtype), make))
+    return matmul_along_dim(b, id, dim, b.shared(("places", key, shape[dim], dtype), make))
 
 
 def _ranges(places: Sequence[int]) -> list[tuple[int, int]]:

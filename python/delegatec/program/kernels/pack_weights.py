@@ -26,7 +26,7 @@ _PARTS: Final = {1: (1,), 2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2)}
 _INSTRUCTION: Final = 256
 
 
-def pack_levels(program: EdgeProgram) -> None:
+def pack_weights(program: EdgeProgram) -> None:
     """Packs int8 and uint8 constants that are converted to floating point, or gathered by rows.
 
     Args:

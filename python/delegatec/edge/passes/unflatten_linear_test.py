@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from delegatec.edge.passes.separate_rows import separate_rows
+from delegatec.edge.passes.unflatten_linear import unflatten_linear
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
@@ -34,7 +34,7 @@ def _program(use: Callable[[nn.Linear, Tensor], Any], sizes: Any = _SIZES) -> tu
     """Returns a program after the pass, which computes the same, and whether the pass changed it."""
     module = _Layer(use).eval()
     program = edge(module, torch.ones(3, 5, 4), dynamic_shapes=sizes, preserve=[aten.linear.default])
-    changed = separate_rows(program)
+    changed = unflatten_linear(program)
     verify(program)
     for batch, length in ((3, 5), (9, 2)) if sizes else ((3, 5),):
         x = torch.randn(batch, length, 4, generator=torch.Generator().manual_seed(0))

@@ -12,7 +12,7 @@ from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import assert_computes
 from delegatec.program.kernels.check import check_kernels
-from delegatec.program.kernels.pack_levels import pack_levels
+from delegatec.program.kernels.pack_weights import pack_weights
 
 
 class Levels(nn.Module):
@@ -36,7 +36,7 @@ def _levels(low: int, high: int, *shape: int, dtype: torch.dtype = torch.int8) -
 def _packed(module: nn.Module, x: Tensor) -> tuple[EdgeProgram, int]:
     """Returns the program, and the bytes of its largest constants."""
     program = to_edge(torch.export.export(module, (x,)))
-    pack_levels(program)
+    pack_weights(program)
     assert check_kernels(program) == []
     assert_computes(program, module(x), x, rtol=0, atol=0)
     return program, sum(each.nbytes for each in program.constants.values() if each.dtype is torch.int8)
@@ -65,7 +65,7 @@ def test_views_are_of_unpacked_levels(dtype: torch.dtype) -> None:
 
     module, x = Groups(_levels(0, 15, 64, 256, dtype=dtype)), torch.zeros(1)
     program = to_edge(torch.export.export(module, (x,)), kept=["levels"])
-    pack_levels(program)
+    pack_weights(program)
     assert "view" in print_program(program) and "u8[" not in print_program(program)
     assert_computes(program, module(x), x, rtol=0, atol=0)
     assert sum(each.nbytes for each in program.constants.values()) == 64 * 128
@@ -97,7 +97,7 @@ def test_others_stay(levels: Tensor) -> None:
     module = Levels(levels)
     program = to_edge(torch.export.export(module, (torch.zeros(1),)))
     before = print_program(program)
-    pack_levels(program)
+    pack_weights(program)
     assert print_program(program) == before
 
 
@@ -109,5 +109,5 @@ def test_integers_that_are_used_as_such_stay() -> None:
     module = Integers(_levels(-8, 7, 64, 256))
     program = to_edge(torch.export.export(module, (torch.zeros(1, dtype=torch.int8),)))
     before = print_program(program)
-    pack_levels(program)
+    pack_weights(program)
     assert print_program(program) == before

@@ -9,8 +9,8 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grids_of
 from delegatec.backends.xnnpack.quantized.scales import scale_of
+from delegatec.backends.xnnpack.quantized.value_sets import CLAMPS, MOVES, value_sets_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
@@ -73,11 +73,11 @@ def snap_bounds(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    grids = grids_of(program)
+    value_sets = value_sets_of(program)
 
     def snap(b: Builder, node: Node) -> Node | None:
-        scale = grids.get(node.all_input_nodes[0])
-        if scale is None or node in grids or not all(scale_of(user) == scale for user in node.users):
+        scale = value_sets.get(node.all_input_nodes[0])
+        if scale is None or node in value_sets or not all(scale_of(user) == scale for user in node.users):
             return None
         bounds = map(scale.nearest, CLAMPS[node.target](bind(node)))
         return b.call(aten.clamp.default, node.args[0], *bounds, val=node.meta["val"])

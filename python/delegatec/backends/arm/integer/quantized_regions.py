@@ -3,7 +3,7 @@
 
 Values of bool connect them, too, if the target has none.
 
-Integers separate units: whether one can be converted does not depend on others.
+Integers separate regions: whether one can be converted does not depend on others.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from delegatec.edge.quantization.operators import DEQUANTIZING
 
 
 @dataclass(eq=False)
-class Unit:
-    """The calls of one unit.
+class Region:
+    """The calls of one region.
 
     Attributes:
         nodes: in the order of the graph.
@@ -41,8 +41,8 @@ class Unit:
         return any(node.target in DEQUANTIZING for node in self.nodes) or not any(map(is_float, self.nodes))
 
 
-def units_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Unit]:
-    """Returns the unit of each call that has operands or results that connect units.
+def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
+    """Returns the region of each call that has operands or results that connect regions.
 
     Args:
         program: the program.
@@ -70,18 +70,18 @@ def units_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Unit]:
                 parent[root(source)] = root(node)
             elif source.name not in program.constants:
                 borders.append((node, source))
-    units: dict[Node, Unit] = {}
-    found: dict[Node, Unit] = {}
+    regions: dict[Node, Region] = {}
+    found: dict[Node, Region] = {}
     for node in nodes:
         if node in parent:
-            found[node] = units.setdefault(root(node), Unit())
+            found[node] = regions.setdefault(root(node), Region())
             found[node].nodes.append(node)
     for node, source in borders:
         found[node].inputs.append(source)
     results = {*program.results()}
-    for node, unit in found.items():
+    for node, region in found.items():
         if is_value(node, bools) and (node in results or not all(user in found for user in node.users)):
-            unit.outputs.append(node)
+            region.outputs.append(node)
     return found
 
 
@@ -99,7 +99,7 @@ def is_float(node: Node) -> bool:
 
 
 def is_value(node: Node, bools: bool) -> bool:
-    """Whether a value connects units: it is of floating point, or of bool if the target has none."""
+    """Whether a value connects regions: it is of floating point, or of bool if the target has none."""
     return is_float(node) or (not bools and is_bool(node))
 
 
@@ -108,29 +108,29 @@ def is_bool(node: Node) -> bool:
     return any(each.dtype == torch.bool for each in tensors(node.meta.get("val")))
 
 
-def sources(program: EdgeProgram, units: Collection[Node]) -> Collection[Node]:
-    """Returns calls of integers that follow from constants, and that units read.
+def sources(program: EdgeProgram, regions: Collection[Node]) -> Collection[Node]:
+    """Returns calls of integers that follow from constants, and that regions read.
 
     A mask that is a constant follows from them.
 
     Args:
         program: the program.
-        units: the calls of its units.
+        regions: the calls of its regions.
     """
     made: set[Node] = set()
     for node in program.graph.nodes:
-        is_made = _is_member(node) and node not in units
+        is_made = _is_member(node) and node not in regions
         if is_made and all(each in made or each.name in program.constants for each in node.all_input_nodes):
             made.add(node)
     found: set[Node] = set()
     for node in reversed(program.graph.nodes):
-        if node in made and any(user in units or user in found for user in node.users):
+        if node in made and any(user in regions or user in found for user in node.users):
             found.add(node)
     return found
 
 
 def crossing(nodes: Sequence[Node], bools: bool = True) -> list[Node]:
-    """Returns the nodes of a partition with operands or results outside of it that connect units.
+    """Returns the nodes of a partition with operands or results outside of it that connect regions.
 
     Args:
         nodes: of the partition.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
-from delegatec.edge.passes.separate_batches import separate_batches
+from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
@@ -37,7 +37,7 @@ def _program(function: Callable[..., Any], sizes: Any = _SIZES) -> tuple[EdgePro
         return tuple(torch.randn(batch, 3, length, 4, generator=generator) for _ in range(2))
 
     program = edge(_Call(function), *inputs(3, 5), dynamic_shapes=(sizes, sizes) if sizes else None)
-    changed = separate_batches(program)
+    changed = unflatten_bmm(program)
     verify(program)
     for outer in ((3, 5), (9, 2)) if sizes is _SIZES else ((3, 5),):
         assert_computes(program, function(*inputs(*outer)), *inputs(*outer))

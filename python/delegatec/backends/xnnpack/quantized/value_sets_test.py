@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.testing import qdq
+from delegatec.backends.xnnpack.quantized.value_sets import remove_repeated
 from delegatec.edge.passes.sign_activations import sign_activations
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE

@@ -7,7 +7,7 @@ from typing import Final
 
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building import mixing
+from delegatec.backends.xnnpack.building import matmul_along_dim
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import operand
 from delegatec.backends.xnnpack.dialect import XNNPACK
@@ -23,14 +23,16 @@ def _select(b: GraphBuilder, node: Node) -> None:
     source, places = b.of(bound["self"]), b.constant_value(bound["index"])
     assert places is not None  # by the row's constraint
     dim = positive(bound["dim"], len(b.shape_of(source)))
-    b.alias(node, mixing.selected(b, source, dim, places.reshape(-1).tolist()))
+    b.alias(node, matmul_along_dim.selected(b, source, dim, places.reshape(-1).tolist()))
 
 
-def _mixed(b: GraphBuilder, node: Node) -> None:
+def _matmul(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = b.of(bound["x"])
     dim = positive(bound["dim"], len(b.shape_of(source)))
-    b.alias(node, mixing.mixed(b, source, dim, operand(b, bound["weights"], dtype_of(node))))
+    b.alias(
+        node, matmul_along_dim.matmul_along_dim(b, source, dim, operand(b, bound["weights"], dtype_of(node)))
+    )
 
 
 def _computed_places(node: Node, facts: Facts) -> str | None:
@@ -41,7 +43,11 @@ def _far_apart(node: Node, facts: Facts) -> str | None:
     bound = bind(node)
     places, sizes = facts.constant(bound["index"]), bound["self"].meta["val"].shape
     size = sizes[positive(bound["dim"], len(sizes))]
-    if places is None or not isinstance(size, int) or mixing.is_selected(places.reshape(-1).tolist(), size):
+    if (
+        places is None
+        or not isinstance(size, int)
+        or matmul_along_dim.is_selected(places.reshape(-1).tolist(), size)
+    ):
         return None  # what is unknown is the subject of other constraints
     return f"{places.numel()} places of {size}"
 
@@ -87,5 +93,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         known=(_KNOWN, _NEAR),
         note="slices; for many ranges a product with zeros and ones, in which an infinity makes others NaN",
     ),
-    operator_row(XNNPACK.mixed.default, _mixed, _ONE_UNKNOWN, resizes=True, note="a product with weights"),
+    operator_row(
+        XNNPACK.matmul_along_dim.default, _matmul, _ONE_UNKNOWN, resizes=True, note="a product with weights"
+    ),
 )

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 Shape = list[int | torch.SymInt]
 
 
-def separate_batches(program: EdgeProgram) -> bool:
+def unflatten_bmm(program: EdgeProgram) -> bool:
     """Lets products of matrices keep their batch dimensions, if sizes vary that a view would have to divide.
 
     Attention that a model computes with `matmul` multiplies [batch * heads, length, depth]: a backend that

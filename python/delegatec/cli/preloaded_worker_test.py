@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, cast
 
 import pytest
 
-from delegatec.cli.preload import libraries_of
+from delegatec.cli.preloaded_worker import libraries_of
 from delegatec.cli.worker_protocol import WorkRequest, read_message
 
 MODEL: Final = """

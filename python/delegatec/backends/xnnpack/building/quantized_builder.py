@@ -24,7 +24,7 @@ from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.quantization.scale import Quantization
 
 
-class LevelBuilder(GraphBuilder):
+class QuantizedBuilder(GraphBuilder):
     """A `GraphBuilder` that keeps the values of a plan as levels.
 
     While a node of the plan is lowered, its operands are levels, and so is what its row emits. Other nodes
@@ -203,7 +203,7 @@ class LevelBuilder(GraphBuilder):
 
         def make() -> int:
             with self.at(node):
-                return self.convert(id, super(LevelBuilder, self).temporary(self.shape_of(id), dtype))
+                return self.convert(id, super(QuantizedBuilder, self).temporary(self.shape_of(id), dtype))
 
         return self.shared(("numbers", id, dtype), make)
 

@@ -24,7 +24,7 @@ from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
-Grids = dict[Node, Quantization]
+ValueSets = dict[Node, Quantization]
 """The scale of each value that is dequantized, or chosen from values of one scale."""
 
 CLAMPS: Final[dict[Any, Callable[[dict[str, Any]], tuple[float, float]]]] = {
@@ -57,21 +57,21 @@ MOVES: Final = frozenset(
 """Calls whose results are elements of their operands, or the number that pads them."""
 
 
-def grid_of(node: Node, grids: Grids) -> Quantization | None:
+def value_set_of(node: Node, value_sets: ValueSets) -> Quantization | None:
     """Returns the scale whose levels all elements of a value are, if one is known.
 
     Args:
         node: the value.
-        grids: of its operands.
+        value_sets: of its operands.
     """
     if node.target is DEQUANTIZE:
         return scale_of(node)
     if node.target is operator.getitem:
         source = node.all_input_nodes[0]
-        return grids.get(source) if node.args[1] == 0 or source.target in _SPLITS else None
+        return value_sets.get(source) if node.args[1] == 0 or source.target in _SPLITS else None
     if node.target not in MOVES and node.target not in CLAMPS:
         return None
-    found = {grids.get(operand) for operand in operand_nodes(node)}
+    found = {value_sets.get(operand) for operand in operand_nodes(node)}
     scale = found.pop() if len(found) == 1 else None
     if scale is None:
         return None
@@ -89,14 +89,14 @@ def read_scale(node: Node) -> Quantization | None:
     return next((scale for scale in found if scale is not None), None)
 
 
-def grids_of(program: EdgeProgram) -> Grids:
+def value_sets_of(program: EdgeProgram) -> ValueSets:
     """Returns the known scales of all values."""
-    grids: Grids = {}
+    value_sets: ValueSets = {}
     for node in program.graph.nodes:
-        scale = grid_of(node, grids) if node.op == "call_function" else None
+        scale = value_set_of(node, value_sets) if node.op == "call_function" else None
         if scale is not None:
-            grids[node] = scale
-    return grids
+            value_sets[node] = scale
+    return value_sets
 
 
 def remove_repeated(program: EdgeProgram) -> bool:
@@ -111,10 +111,10 @@ def remove_repeated(program: EdgeProgram) -> bool:
     Returns:
         Whether it changed.
     """
-    grids = grids_of(program)
+    value_sets = value_sets_of(program)
 
     def remove(_: Builder, node: Node, x: Node, quantized: Node) -> Node | None:
-        return x if scale_of(quantized) == scale_of(node) == grids.get(x) is not None else None
+        return x if scale_of(quantized) == scale_of(node) == value_sets.get(x) is not None else None
 
     quantized = Call(QUANTIZE, Var("x"), ...).named("quantized")
     return rewrite(program, fusion(Call(DEQUANTIZE, quantized, ...), remove))

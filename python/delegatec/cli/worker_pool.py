@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, Final, Protocol, TextIO
 
-from delegatec.cli.preload import Libraries, Preloaded, imported_modules, libraries_of
+from delegatec.cli.preloaded_worker import Libraries, PreloadedWorker, imported_modules, libraries_of
 from delegatec.cli.worker_protocol import WorkRequest, WorkResponse
 
-# Copies that are kept: libraries of an export may be large; a worker lowers for several backends in turn.
+# WorkerPool that are kept: libraries of an export may be large; a worker lowers for several backends in turn.
 _EXPORTS: Final = 1
 _OTHERS: Final = 8
 
@@ -36,7 +36,7 @@ class _Copy:
     """What is known of some libraries: the modules that the first request imported, then the process."""
 
     modules: list[str] = field(default_factory=list)
-    process: Preloaded | None = None
+    process: PreloadedWorker | None = None
 
     def close(self) -> None:
         if self.process is not None:
@@ -44,7 +44,7 @@ class _Copy:
         self.modules, self.process = [], None
 
 
-class Copies:
+class WorkerPool:
     """Answers requests, in a child of this process, or of one that has imported the request's libraries.
 
     Args:
@@ -78,7 +78,7 @@ class Copies:
             return first
         copies[libraries.key] = copy
         if copy.modules:
-            copy.process = Preloaded(libraries, copy.modules, self._answer, self._streams)
+            copy.process = PreloadedWorker(libraries, copy.modules, self._answer, self._streams)
             copy.modules = []
             if not copy.process.is_ready:
                 copy.close()

@@ -89,7 +89,7 @@ def imported_modules(before: Sequence[str], sources: frozenset[str]) -> list[str
     return names
 
 
-class Preloaded:
+class PreloadedWorker:
     """A process that has imported modules, and answers requests.
 
     Args:

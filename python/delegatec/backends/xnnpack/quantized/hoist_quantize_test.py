@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.quantized.earlier import (
+from delegatec.backends.xnnpack.quantized.hoist_quantize import (
     quantize_after_clamps,
     quantize_before_moves,
     snap_bounds,
 )
-from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.testing import qdq
+from delegatec.backends.xnnpack.quantized.value_sets import remove_repeated
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
