@@ -62,9 +62,12 @@ class Decoder(torch.nn.Module):
 
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "python/delegatec/backends/*/README.md")
+    for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "rules/README.md", "python/**/README.md")
     for path in ROOT.glob(pattern)
 )
+FOR_CONTRIBUTORS = [
+    page for page in PAGES if page.startswith(("ARCHITECTURE", "CONTRIBUTING", "python/", "rules/"))
+]
 
 
 def anchors(page: Path) -> set[str]:
@@ -80,6 +83,20 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
     files = [(path.parent / target if target else path, anchor) for target, anchor in links]
     assert [file for file, _ in files if not file.exists()] == []
     assert [(file, anchor) for file, anchor in files if anchor and anchor not in anchors(file)] == []
+
+
+@pytest.mark.parametrize("page", FOR_CONTRIBUTORS)
+def test_named_files_exist(page: str) -> None:
+    """A page for contributors names files by the ends of their paths; names in capitals stand for others."""
+    named = re.findall(
+        r"`([a-z][a-z0-9_/]*\.(?:bzl|fbs|json|py))`", (ROOT / page).read_text(encoding="utf-8")
+    )
+    folders = [
+        ROOT / name for name in ("docs", "examples", "python", "rules", "schemas", "tests", "third_party")
+    ]
+    missing = {name for name in named if not (ROOT / name).exists()}
+    found = {name for name in missing for folder in folders for _ in folder.rglob(name)}
+    assert missing == found
 
 
 def test_the_index_lists_every_page() -> None:
