@@ -32,7 +32,14 @@ from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
 from delegatec.edge.passes.unflatten_linear import unflatten_linear
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.quantization.operators import DEQUANTIZE, DYNAMIC, QUANTIZE
+from delegatec.edge.quantization.operators import (
+    DEQUANTIZE,
+    DEQUANTIZE_BLOCKS,
+    DYNAMIC,
+    QUANTIZE,
+    QUANTIZING,
+    operands_of,
+)
 
 _HELP = (
     "quantize the layers' weights without zero points: to int8 with a scale per output channel, or to "
@@ -68,7 +75,7 @@ class XnnpackLegality(Legality[Settings]):
         """See `Legality.rejection`."""
         if node in self._calls or is_weight(node, self._constant):
             return None
-        if node.target in DYNAMIC:
+        if node.target in DYNAMIC and not _dequantizes_table(node):
             message = (
                 "a value that is quantized at run time, and not only read by layers with quantized weights"
             )
@@ -79,6 +86,16 @@ class XnnpackLegality(Legality[Settings]):
         if decides(node, program.is_body):
             return Rejection(node, "argument", _DECIDES)
         return super().rejection(program, node)
+
+
+def _dequantizes_table(node: Node) -> bool:
+    """Whether a call dequantizes values that no call of the program quantizes, such as rows of a table."""
+    if node.target is not DEQUANTIZE_BLOCKS:
+        return False
+    source = operands_of(node).x
+    while source.target not in QUANTIZING and source.all_input_nodes:
+        source = source.all_input_nodes[0]
+    return source.target not in QUANTIZING
 
 
 class XnnpackPartitioner(TablePartitioner[Settings]):
