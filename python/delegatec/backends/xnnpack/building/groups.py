@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers with scales of groups of inputs, as sums of layers with a scale per output channel."""
+"""Linear layers with groupwise scales, as sums of layers with a scale per output channel."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from delegatec.edge.quantization.layer import quantized_layer
 
 
 def grouped_layer(b: QuantizedBuilder, node: Node, weight: QuantizedConstant) -> int:
-    """Emits a linear layer of numbers; returns its result, float32.
+    """Emits a linear layer with a float input; returns its result, float32.
 
-    The products are added one after the other, so that few of them are in memory at a time.
+    The products are accumulated one by one, so that few of them are in memory at a time.
 
     Args:
         b: the builder.

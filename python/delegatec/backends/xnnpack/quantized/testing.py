@@ -33,7 +33,7 @@ def qdq(x: Tensor, step: float = 0.0625, zero: int = 3) -> Tensor:
 
 
 def rows(x: Tensor) -> Tensor:
-    """Quantizes each row at run time, and dequantizes."""
+    """Quantizes each row dynamically, and dequantizes."""
     block = [1] * (x.dim() - 1) + [x.shape[-1]]
     parameters = AFFINE.choose_qparams_affine(x, "ASYMMETRIC", block, torch.int8, -128, 127)
     levels = AFFINE.quantize_affine(x, block, *parameters, torch.int8, -128, 127)
@@ -42,7 +42,7 @@ def rows(x: Tensor) -> Tensor:
 
 
 def whole(x: Tensor) -> Tensor:
-    """Quantizes a value at run time with one scale, and dequantizes."""
+    """Quantizes a value dynamically with one scale, and dequantizes."""
     parameters = quantized.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
     levels = quantized.quantize_per_tensor.tensor(x, *parameters, *INT8)
     result: Tensor = quantized.dequantize_per_tensor.tensor(levels, *parameters, *INT8, out_dtype=x.dtype)
@@ -50,7 +50,7 @@ def whole(x: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """A function of a layer and inputs; the layer has a weight of levels, scales and a bias.
+    """A function of a layer and inputs; the layer has a quantized weight, scales and a bias.
 
     Args:
         function: of the layer and the inputs.
@@ -111,10 +111,10 @@ class GroupedLinear(nn.Module):
     Args:
         shape: of the weight: outputs, inputs.
         width: inputs per group.
-        levels: the least and the largest level.
+        levels: the least and the largest quantized value.
         has_zeros: whether there are zero points.
         has_bias: whether there is a bias.
-        dtype: of the levels.
+        dtype: of the quantized values.
     """
 
     levels: Tensor
