@@ -105,7 +105,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         return XnnpackLegality(self._target, self._prepare, program)
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """See `Partitioner.misplaced`. A value has one scale, and is quantized in the delegate of its layers."""
+        """See `Partitioner.misplaced`. A value has one scale, and its layers' delegate quantizes it."""
         members, constants = {*nodes}, program.fixed_constants()
         if computes_indices(nodes, constants):
             return [Rejection(node, "boundary", _INDICES) for node in nodes]

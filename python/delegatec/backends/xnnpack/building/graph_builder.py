@@ -236,7 +236,7 @@ class GraphBuilder:
         return self.shared(("number", dtype, repr(stored)), lambda: self.constant(tensor, dtype))
 
     def representable(self, number: Number, dtype: torch.dtype) -> float:
-        """Returns a scalar for a float32 field of an operation on a dtype; reports one that is out of range."""
+        """Returns a scalar for a float32 field of an operation on a dtype; reports one out of range."""
         if dtype != torch.float16:
             return float(number)
         found, lost = narrowed_number(float(number), self._saturates)
