@@ -158,7 +158,7 @@ class Counting(ComputedBytes):
 
 
 def lines_run(work: Callable[[], object]) -> int:
-    """Returns the number of lines of Python that `work` runs, including libraries: the same on every machine."""
+    """Returns the number of Python lines that `work` runs, including libraries: the same on every machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:

@@ -17,7 +17,7 @@ def examples(count: int) -> settings:
 
 
 def wrong_words(blob: bytes, end: int) -> st.SearchStrategy[bytes]:
-    """Returns copies with up to six 32-bit words before `end` replaced by small integers, limits, or any words."""
+    """Returns copies with up to six other 32-bit words before `end`: small integers, limits, or any."""
     limits = [2**31 - 1, 2**31, 2**32 - 1, 2**32 - 4, end]
     word = st.one_of(st.integers(0, 64), st.sampled_from(limits), st.integers(0, 2**32 - 1))
     edit = st.tuples(st.integers(0, end // 4 - 1), word)

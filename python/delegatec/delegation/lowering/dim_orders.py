@@ -86,7 +86,7 @@ class _Boundary:
         return [node for node in found if node is not None]
 
     def _input(self, source: Node, members: set[Node], group: Sequence[Node]) -> Node | None:
-        """Returns the permutation of an operand inside of a group, if it crosses the boundary in another order."""
+        """Returns the permutation of an operand inside of a group, if it is exchanged in another order."""
         chain = [source]
         while chain[-1].target in _CONVERSIONS and set(chain[-1].users) <= (members | set(chain)):
             chain += chain[-1].all_input_nodes

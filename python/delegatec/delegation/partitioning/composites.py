@@ -133,7 +133,7 @@ class _Trial:
 
 
 def _closed_unit(program: EdgeProgram, node: Node) -> set[Node]:
-    """Returns the calls that floating-point values connect to a call; none if one of the values is from outside.
+    """Returns the calls that floating-point values connect to a call; none if a value is from outside.
 
     These are all calls from dequantization to quantization.
     """

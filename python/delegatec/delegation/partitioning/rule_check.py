@@ -52,7 +52,7 @@ class RuleCheck:
                         self._nodes |= names_of_call(node, part.origins)
 
     def problems(self) -> list[Diagnostic]:
-        """Returns DC412 for each module that matches nothing, operator unknown to torch, and invalid count."""
+        """Returns DC412 for each module that matches nothing, operator unknown to torch, and wrong count."""
         found = [
             self._unknown_operator(option, name)
             for option, name in self._unmatched()

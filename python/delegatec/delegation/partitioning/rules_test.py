@@ -191,7 +191,7 @@ def test_all_or_nothing() -> None:
 
 
 class Grouped(Partitioner):
-    """Groups of a given partitioner: not the largest ones."""
+    """Assigns given groups: not the largest ones."""
 
     def __init__(self, groups: list[list[int]]) -> None:
         self._groups = groups

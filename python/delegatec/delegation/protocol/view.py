@@ -43,9 +43,8 @@ class PartitionView:
         mutated: names of the placeholders that the program writes to, if already known.
         facts: analysis results for the program, shared by views; by default from the view's constants.
         state: placeholder of each buffer that the delegate keeps -> its new value, one of the nodes.
-        computes_sizes: whether the scalars that the nodes use and that are computed from sizes of tensors
-            belong to the partition. They are never outputs: users outside of the partition have the original
-            nodes.
+        computes_sizes: whether the scalars that the nodes compute from sizes of tensors belong to the
+            partition. They are never outputs: users outside of the partition have the original nodes.
 
     Attributes:
         program: as given.

@@ -133,7 +133,7 @@ class MpsReferenceExecutor(ReferenceExecutor):
 
     @cached_property
     def _read(self) -> frozenset[int]:
-        """Returns ids of outputs, and ids that occur in several operations: an unread result occurs in one."""
+        """Returns ids of outputs and ids that occur in several operations: an unread result occurs once."""
         uses = Counter(id for node in self._blob.graph.mpsNodes for id in value_ids(node.mpsnodeUnion))
         return frozenset(id for id, count in uses.items() if count > 1) | {*self._blob.graph.outputIds}
 

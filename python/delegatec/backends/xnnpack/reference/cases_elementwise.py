@@ -110,7 +110,7 @@ def _unary() -> Iterator[Case]:
 
 
 def _small_if_one(source: Levels) -> Levels:
-    """Returns quantized values; a single one is a little below the zero point, so that not all results are limits."""
+    """Returns quantized values; a single one is below the zero point, so that not all results are limits."""
     if source.tensor.numel() > 1:
         return source
     return Levels(torch.full_like(source.tensor, source.zero_point - 20), source.scale, source.zero_point)
