@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Permuted elements of a constant, such as channels-last filters, permuted when they are written."""
+"""Elements of a constant in another order, such as channels-last filters, permuted when they are written."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from delegatec.edge.scaled import ScaledTensor
 
 Arrange: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-"""Permutes, splits and flattens dimensions, by views alone."""
+"""Permutes, splits and flattens dimensions, only by views."""
 
 
 class ArrangedElements:
     """The elements of an arrangement of a tensor, in row-major order, as a sequence.
 
-    A slice copies the rows that it needs, and no others.
+    A slice copies only the rows that it needs.
 
     Args:
         tensor: of any dtype; its memory is not copied. A `ScaledTensor` is multiplied slice by slice.

@@ -20,8 +20,7 @@ FLOAT16_LEAST: Final = 2.0**-24
 """The smallest positive float16."""
 FLOAT32_MAX: Final = torch.finfo(torch.float32).max
 
-# Halfway between the largest float16 and the next one, if there were one: from here on, all floats round to
-# infinity.
+# Halfway between the largest float16 and the next one, if there were one: larger floats round to infinity.
 _OVERFLOW: Final = 65520.0
 # Number of elements per iteration where an iteration allocates memory.
 _STEP: Final = 1 << 18

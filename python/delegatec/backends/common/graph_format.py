@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs whose graph is a FlatBuffer: what their writers, readers and checks have in common."""
+"""Blobs whose graph is a FlatBuffer: shared parts of their writers, readers and checks."""
 
 from __future__ import annotations
 

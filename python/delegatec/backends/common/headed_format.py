@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blobs of a header, a FlatBuffer, and bytes of constants: those of the Vulkan and XNNPACK delegates.
 
-    bytes 0 to 4     zero bytes 4 to 8     the magic number of the delegate bytes 8 to 10    size of the
-    header: 30, little-endian as all integers bytes 10 to 14   offset of the FlatBuffer bytes 14 to 18   its
-    size bytes 18 to 22   offset of the bytes bytes 22 to 30   their size bytes 32 to ..   the FlatBuffer,
-    padded to a multiple of 16 then             the bytes of constants, each at its `Bytes.offset`
+    bytes 0 to 4     zero
+    bytes 4 to 8     the magic number of the delegate
+    bytes 8 to 10    size of the header: 30, little-endian like all integers
+    bytes 10 to 14   offset of the FlatBuffer
+    bytes 14 to 18   its size
+    bytes 18 to 22   offset of the bytes
+    bytes 22 to 30   their size
+    bytes 32 to ..   the FlatBuffer, padded to a multiple of 16
+    then             the bytes of constants, each at its `Bytes.offset`
 
 Source: the runtime's VulkanDelegateHeader and XNNHeader (ExecuTorch 1.4.1).
 """
@@ -58,7 +63,7 @@ class HeadedFormat(GraphFormat[GraphT]):
         Args:
             graph: its graph.
             constants: the bytes after the FlatBuffer.
-            checked: whether `graph` must be accepted by readers.
+            checked: whether readers must accept the graph.
 
         Raises:
             DelegatecError: DC407, with the problems that a reader would find.

@@ -194,7 +194,8 @@ class Legality(Generic[SettingsT]):
         if not refusal.rewritten:
             return Rejection(node, refusal.rule, refusal.message, refusal.help)
         if own.rule == _SIZE or (own.rule != "operator" and refusal.rule != _SIZE):
-            # What the user's call violates, instead of what a call unknown to the user violates.
+            # The constraint that the user's call violates, instead of one that a call unknown to the user
+            # violates.
             return Rejection(node, own.rule, own.message, own.help)
         return Rejection(node, refusal.rule, _in_rewrite(node, refusal), _help(refusal))
 

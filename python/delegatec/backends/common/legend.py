@@ -64,7 +64,7 @@ def _reason(constraint: Constraint[Any]) -> str:
 
 
 def _name(key: tuple[str, str], others: Iterable[tuple[str, str]]) -> str:
-    """Returns the rule and the first words of a statement, which no other statement of the rule has."""
+    """Returns the rule and the first words of a statement, with which no other one of the rule begins."""
     rule, statement = key
     words = _words(statement, rule)
     taken = [_words(text, rule) for name, text in others if name == rule and text != statement]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 _SCHEMAS: Final = (
-    # images: [N, H, W, C]; positions follow from the sizes alone
+    # images: [N, H, W, C]; sample positions follow from the sizes alone
     "resize_bilinear(Tensor x, int[2] sizes, bool align_corners) -> Tensor",
     # slope: a value per element of the last dimension
     "prelu(Tensor x, Tensor slope) -> Tensor",
@@ -35,7 +35,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def quantize_dynamically(x: Tensor, dims: int) -> Tensor:
-    """Quantizes values to 256 quantized values between the least and the largest of each row."""
+    """Quantizes to 256 values between the least and the largest of each row."""
     inside = list(range(x.dim() - dims, x.dim()))
     least = x.amin(inside, keepdim=True).clamp(max=0)
     largest = x.amax(inside, keepdim=True).clamp(min=0)

@@ -12,7 +12,7 @@ FIRST_TRANSPOSED: Final = 2
 SAME_PADDING: Final = 4
 """Convolutions and pooling: padding follows from the size of the image, as in TensorFlow."""
 OLD_POSITIONS: Final = 4
-"""ResizeBilinear: positions are those of old versions of TensorFlow."""
+"""ResizeBilinear: sample positions are those of old versions of TensorFlow."""
 ALIGNS_CORNERS: Final = 8
 """ResizeBilinear: the corners of both images are aligned."""
 TRANSIENT_INDIRECTION: Final = 0x20

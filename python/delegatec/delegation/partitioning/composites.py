@@ -100,8 +100,8 @@ class _Trial:
     def supports_parts(self, program: EdgeProgram, node: Node) -> bool:
         """Whether the partitioner supports the complete decomposition of a composite.
 
-        If it does not support it alone, it may do so in a quantized region: there, without floating point, it
-        has the dtype of the quantized values.
+        If it does not support it alone, it may support it in a quantized region: there, without floating
+        point, its operands and results have the dtype of the quantized values.
         """
         ruled = self._partitioner if isinstance(self._partitioner, RuledPartitioner) else None
         if ruled is not None and ruled.rules.rejection(node, program.origins):

@@ -22,7 +22,7 @@ Pair = tuple[int, int]
 
 
 class _Windows:
-    """Positions of the windows of a pooling.
+    """The geometry of the windows of a pooling.
 
     Attributes:
         kernel, stride, dilation: of height and width.

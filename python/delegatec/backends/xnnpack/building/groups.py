@@ -47,7 +47,7 @@ def grouped_layer(b: QuantizedBuilder, node: Node, weight: QuantizedConstant) ->
         )
         added = NO_VALUE
         if bias is not None and total is None:
-            # in units of the scales: the kernel scales sum and bias
+            # divided by the scales: the kernel scales sum and bias
             added = b.constant(bias.detach() / scales, torch.float32)
         filter = filter_of(b, part, scales, FilterForm(("group", index)), packs=weight.is_int4)
         product = fully_connected(b, piece, filter, added)

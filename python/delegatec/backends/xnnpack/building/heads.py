@@ -19,7 +19,7 @@ from delegatec.backends.xnnpack.building.views import viewed
 
 @dataclass(frozen=True)
 class Mask:
-    """What a mask does to scores.
+    """The effect of a mask on scores.
 
     Attributes:
         limit: the upper limit of each score; the lowest finite float if it is masked.

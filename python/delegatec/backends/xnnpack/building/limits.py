@@ -28,7 +28,7 @@ _LIMITED: Final = frozenset(
 def fuse_clamps(
     steps: Sequence[Step], outputs: Collection[int], have_one_scale: Callable[[int, int], bool]
 ) -> list[Step]:
-    """Returns the steps with each clamp fused into its producer, if that has limits and no other consumer.
+    """Fuses each clamp into the operation before it, if that has limits and no other consumer.
 
     Args:
         steps: in execution order.

@@ -120,7 +120,7 @@ def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
 
 
 def sliced(b: GraphBuilder, id: int, dim: int, start: int, end: int) -> int:
-    """Emits a slice of a dimension, unless it is the whole. The other dimensions may be dynamic."""
+    """Emits a slice of a dimension, unless it is the identity. The other dimensions may be dynamic."""
     dtype, old = b.type_of(id)
     if (start, end) == (0, old[dim]):
         return id

@@ -34,7 +34,7 @@ class Taps(NamedTuple):
 
     Attributes:
         start: index of the first one; those outside of the kernel are zero.
-        step: distance between adjacent ones.
+        step: stride between adjacent ones.
         number: how many.
     """
 

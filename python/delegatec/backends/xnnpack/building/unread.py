@@ -14,11 +14,11 @@ from delegatec.backends.xnnpack.building.step import Step
 
 
 def drop_positions(steps: Sequence[Step], used: Collection[int]) -> list[Step]:
-    """Returns the steps with plain max pools where the indices are neither read nor outputs.
+    """Replaces poolings by plain max pools where the indices are neither read nor outputs.
 
     Args:
         steps: in execution order.
-        used: values that steps read, and outputs.
+        used: values that operations read, and outputs.
     """
     return [_maxima(step) if _is_unread(step, used) else step for step in steps]
 

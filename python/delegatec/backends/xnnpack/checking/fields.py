@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks of several operations have in common; problems are ends of sentences."""
+"""Shared parts of the checks of several operations; problems are ends of sentences."""
 
 from __future__ import annotations
 

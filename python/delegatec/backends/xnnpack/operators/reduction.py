@@ -58,7 +58,7 @@ def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Low
 
 
 def _along(is_largest: bool, reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
-    """Returns the lowering of an extremum, and of its position where that is used."""
+    """Returns the lowering of an extremum, and of its index where that is used."""
 
     def alone(b: GraphBuilder, node: Node) -> None:
         result = reduce(b, b.of(bind(node)["self"]), reduced_dims(node))

@@ -59,7 +59,7 @@ def _scale_of_input(node: Node, constant: Constant) -> Quantization | None:
 
 
 def _wanted(nodes: Sequence[Node]) -> Plan:
-    """Returns the one scale in which all users of a value quantize it, maybe after calls that keep it."""
+    """Returns the one scale in which all users of a value quantize it, possibly after calls that keep it."""
     wanted: Plan = {}
     for node in reversed(nodes):
         found = set()

@@ -82,7 +82,7 @@ class Layer(nn.Module):
         self.register_buffer("levels", found.to(torch.int8))
         sizes = (channels, shape[1] // group) if group else (channels,)
         steps = (torch.rand(sizes, generator=generator) + 0.5) / most
-        # bfloat16 holds the scales of groups
+        # groupwise scales are representable in bfloat16
         self.register_buffer("steps", steps.to(torch.bfloat16).float() if group else steps)
         self.register_buffer("zeros", torch.zeros(channels, dtype=torch.int64))
         self.register_buffer("bias", torch.randn(channels, generator=generator))
@@ -106,7 +106,7 @@ class Layer(nn.Module):
 
 
 class GroupedLinear(nn.Module):
-    """A linear layer whose weight has a scale, and maybe a zero point, for each group of inputs.
+    """A linear layer whose weight has a scale, and possibly a zero point, for each group of inputs.
 
     Args:
         shape: of the weight: outputs, inputs.

@@ -56,7 +56,7 @@ def takes_rounded(layer: QuantizedLayer) -> bool:
 
 
 def quantized_bias(bias: Tensor, scales: Tensor) -> Tensor | None:
-    """Returns a bias quantized to int32; None if int32 does not hold it.
+    """Returns a bias quantized to int32; None if it is out of int32's range.
 
     Args:
         bias: its values.

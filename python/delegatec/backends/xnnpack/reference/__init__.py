@@ -4,11 +4,15 @@
 From the sources of the runtime (backends/xnnpack/runtime of ExecuTorch 1.4.1) and of the XNNPACK in it
 (revision 1adaa7c709).
 
-    executor        inputs, constants, nodes and outputs of a graph run             tensors by id, limits,
-    requantization tensors         types and elements of tensors unary, binary   functions of one and two
-    values conversion      conversions between types, dynamic quantization of rows layers          fully
-    connected layers, and sums of products in all types convolution, pooling, resizing moves, products cases,
-    testing  handwritten blobs for every operation in every combination of types, for tests
+    executor        inputs, constants, nodes and outputs of a graph
+    run             tensors by id, limits, requantization
+    tensors         types and elements of tensors
+    unary, binary   functions of one and two values
+    conversion      conversions between types, dynamic quantization of rows
+    layers          fully connected layers, and sums of products in all types
+    convolution, pooling, resizing
+    moves, products
+    cases, testing  handwritten blobs for every operation in every combination of types, for tests
 
 Sizes follow from the inputs, as in the runtime: those that a blob declares are not read, except the ranks of
 some inputs. A blob is rejected (DC408) if the sizes of its inputs do not fit, where the runtime would fail or

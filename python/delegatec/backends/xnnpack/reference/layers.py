@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fully connected layers, and what they share with convolutions: sums of products, by types of operands.
+"""Fully connected layers, and the parts shared with convolutions: sums of products, by types of operands.
 
 Source: XNNPACK's subgraph/fully-connected.c and its kernels gemm. Sums of quantized values are exact; sums of
 floats are float32, in another order than there.

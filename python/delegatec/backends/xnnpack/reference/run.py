@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a blob: its tensors by id, and what operations have in common."""
+"""One run of a blob: its tensors by id, and shared parts of operations."""
 
 from __future__ import annotations
 

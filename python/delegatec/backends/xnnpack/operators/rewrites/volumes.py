@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions in three dimensions as those of images: XNNPACK has no others.
+"""Convolutions in three dimensions as convolutions of images: XNNPACK has no others.
 
 A kernel of one plane is a convolution of all planes, and a kernel of one pixel one of images of depth x
 pixels. Otherwise, the planes that a window reads are channels of one image, or are convolved and added if
