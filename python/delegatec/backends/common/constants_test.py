@@ -40,7 +40,7 @@ def test_float16_keeps_infinities_and_saturates_limits() -> None:
 
 
 def test_float16_of_many_values_is_that_of_each() -> None:
-    """More values than one iteration converts or checks, with arbitrary ranges."""
+    """More values than one iteration converts or checks, and arbitrary ranges of them."""
     values = torch.randn(700_001, generator=torch.Generator().manual_seed(0))
     wanted = values.half().numpy().tobytes()
     data, lost = to_float16(values.view(1, -1))

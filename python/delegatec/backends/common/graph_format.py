@@ -15,9 +15,9 @@ from delegatec.flatbuffer import unpack
 GraphT = TypeVar("GraphT")
 
 _MOST_NAMED: Final = 8
-"""Most problems of a blob in a message."""
+"""The maximum number of problems of a blob in a message."""
 _LONGEST: Final = 200
-"""Most characters of a problem; a name in a damaged blob may have thousands."""
+"""The maximum number of characters of a problem; a name in a damaged blob may have thousands."""
 
 
 class GraphFormat(Generic[GraphT]):

@@ -30,7 +30,7 @@ from delegatec.edge.signature import call_signature
 
 SettingsT = TypeVar("SettingsT")
 _SIZE: Final = "size"
-# The largest number of elements that a 32-bit index can address.
+# The maximum number of elements that a 32-bit index can address.
 _LARGEST: Final = 2**31 - 1
 
 Prepare = Callable[[EdgeProgram], Any]

@@ -20,9 +20,9 @@ from delegatec.delegation.partitioning.rules import (
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.program import EdgeProgram
 
-# Most names that a message lists.
+# The maximum number of names that a message lists.
 _MOST: Final = 8
-# Similarity of names from which on one may be a misspelling of the other.
+# The minimum similarity of a name and its misspelling.
 _ALIKE: Final = 0.65
 
 

@@ -35,7 +35,7 @@ class RuledPartitioner(Partitioner):
     """Assigns the nodes that a partitioner assigns and the rules allow.
 
     Groups that lose nodes are split, so that every group stays convex; if the partitioner made groups as
-    large as possible, the rest is regrouped likewise.
+    large as possible, the rest is regrouped in the same way.
 
     Args:
         inner: the partitioner.

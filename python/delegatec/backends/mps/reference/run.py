@@ -18,7 +18,7 @@ from delegatec.diagnostics.exceptions import shortened
 from delegatec.edge.arguments import short_name
 
 MAX_RANK: Final = 16
-"""Most dimensions of an MPSNDArray."""
+"""The maximum rank of an MPSNDArray."""
 MAX_ELEMENTS: Final = 2**31 - 1
 """MPSNDArray asserts at more elements, or a longer dimension."""
 

@@ -24,7 +24,7 @@ from delegatec.backends.xnnpack.building.operations import (
 _MOST_SLICES: Final = 24
 """With more ranges, a product with zeros and ones is faster than their concatenation."""
 _LARGEST: Final = 1 << 20
-"""Its most elements. Flipping 64 rows of 512, 1024 and 2048 elements by it takes 1.0, 1.9 and 4.3 times
+"""Its maximum size. Flipping 64 rows of 512, 1024 and 2048 elements by it takes 1.0, 1.9 and 4.3 times
 as long as the portable kernel, and the last matrix is 16 MB of the file."""
 
 
@@ -47,7 +47,7 @@ def matmul_along_dim(b: GraphBuilder, id: int, dim: int, weights: int) -> int:
 
 
 def is_selected(places: Sequence[int], size: int) -> bool:
-    """Whether `selected` pays off: the indices among `size` are a few ranges, or the matrix is small."""
+    """Whether `selected` pays off: the indices below `size` are a few ranges, or the matrix is small."""
     return len(_ranges(places)) <= _MOST_SLICES or len(places) * size <= _LARGEST
 
 

@@ -21,7 +21,7 @@ from delegatec.edge.arguments import broadcast, dtype_of
 from delegatec.edge.symbols import sizes_key
 
 _MOST_OPERANDS: Final = 5
-"""Most operands of a concatenation."""
+"""The maximum number of operands of a concatenation."""
 
 Limits = tuple[float, float]
 

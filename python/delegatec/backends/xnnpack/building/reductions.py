@@ -72,7 +72,7 @@ def _along(b: GraphBuilder, id: int, dims: Sequence[int], reduce: _Reduce) -> in
         shape = b.shape_of(id)
         outer, inner = shape[: run[0]], shape[run[-1] + 1 :]
         size, rest = (math.prod(each) for each in (shape[run[0] : run[-1] + 1], inner))
-        assert isinstance(size, int)  # a -1 in another dimension would get the size of the example
+        assert isinstance(size, int)  # a dynamic size would become that of the example
         id = reduce(b, id, outer, size, rest)
         id = reshaped(b, id, [*outer, *[1] * len(run), *inner])
     return id

@@ -32,7 +32,7 @@ from delegatec.edge.symbols import sizes_key
 
 _MOST_RANK: Final = 6
 _MOST_SLICES: Final = 64
-"""Most slices into which one dimension is split: more are slower than the runtime's own kernels."""
+"""The maximum number of slices of a split dimension: more are slower than the runtime's own kernels."""
 
 Group = tuple[tuple[Size, ...], tuple[Size, ...]]
 """Adjacent sizes before and after a view, with the same product."""

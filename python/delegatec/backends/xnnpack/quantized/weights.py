@@ -15,7 +15,7 @@ from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
 from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS
 
 _GROUP: Final = 32
-"""The size of the kernels' groups is a multiple of this many inputs."""
+"""Group sizes of the runtime's kernels are multiples of this number of inputs."""
 
 CALLS: Final = frozenset(DEQUANTIZE_CONSTANTS)
 """Calls that dequantize weights."""

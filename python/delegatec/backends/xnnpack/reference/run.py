@@ -13,7 +13,7 @@ from delegatec_schemas.xnnpack_graph import DataType, NodeT
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, MOST_DIMS, Tensor, reject
 
 MAX_ELEMENTS: Final = 2**28
-"""Most elements of a value; a damaged blob can ask for more memory than there is."""
+"""The maximum size of a value; a damaged blob can ask for more memory than there is."""
 
 
 class Run:

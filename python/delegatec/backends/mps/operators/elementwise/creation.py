@@ -80,7 +80,7 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
 
 
 _HELD: Final = (
-    # MPSGraph converts a scalar that is not 0 or 1 to a bool: github.com/pytorch/pytorch/pull/78319
+    # MPSGraph makes a bool of a scalar that is not 0 or 1: github.com/pytorch/pytorch/pull/78319
     Constraint("dtype", "The result is a number, as the format holds it.", _no_bool),
     exact_number("fill_value"),
 )

@@ -69,7 +69,7 @@ def _summed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def _together(x: Tensor) -> Tensor:
-    """Computes the operands of attention by one layer."""
+    """Computes attention on one tensor with query, key and value."""
     query, key, value = x.view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4)
     return _joined(f.scaled_dot_product_attention(query, key, value))
 
