@@ -270,7 +270,7 @@ class GraphBuilder:
         """Returns the blob and debug information of the graph without dead code.
 
         Raises:
-            DelegatecError: DC406 for each constant that is beyond float16.
+            DelegatecError: DC406 for each constant that is out of float16's range.
         """
         self._draft.drop_dead_code()
         problems = [each for id, each in self._problems if id is None or id in self._draft.constants]

@@ -159,8 +159,7 @@ class Draft:
             if key not in self._external:
                 self._readers[filter] = layer
             else:
-                # The name of a weight in the .ptd identifies neither bytes nor layer: the key of the bias
-                # does.
+                # The name of a weight in the .ptd tells neither bytes nor layer: the key of the bias does.
                 reader = f"{layer} {self._content(key)}"
                 bias = self._no_bias(step.node) if bias == NO_VALUE else bias
             if bias != NO_VALUE:

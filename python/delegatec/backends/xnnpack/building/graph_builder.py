@@ -273,7 +273,7 @@ class GraphBuilder:
         """Returns the blob, its constants and debug information, without dead code.
 
         Raises:
-            DelegatecError: DC406 for each constant that is beyond float16.
+            DelegatecError: DC406 for each constant that is out of float16's range.
         """
         self.draft.simplify()
         live = self.draft.constant_ids()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argmax.
+"""Maxima and their indices.
 
 The runtime computes the maxima and their indices in windows. It crashes if no operation reads the maxima.
 Among equal elements, the first index counts.

@@ -127,8 +127,7 @@ class QuantizedBuilder(GraphBuilder):
         key = ("numbers", node, form, dtype, is_wide)
         return self.shared(key, lambda: self._constant(numbers, dtype, found.source, arrange, shape, is_wide))
 
-    # ---- quantized values
-    # ------------------------------------------------------------------------------------------
+    # ---- quantized values ------------------------------------------------------------------------------
 
     def levels(
         self, shape: Sequence[Size], scale: Quantization, dtype: torch.dtype, constant_id: int = 0

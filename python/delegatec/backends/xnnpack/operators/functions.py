@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of single elements that XNNPACK lacks, composed of those that it has."""
+"""Elementwise functions that XNNPACK lacks, composed of those that it has."""
 
 from __future__ import annotations
 

@@ -143,8 +143,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _move("view", _view, _ONE_UNKNOWN),
     _move("unsqueeze", _view, _ONE_UNKNOWN, note="a reshape"),
     _move("squeeze.dims", _view, _ONE_UNKNOWN, note="a reshape"),
-    # The runtime's own kernels of these two compute an index for each element: they are 2 to 160 times as
-    # slow.
+    # The runtime's kernels of these two compute an index for each element: they are 2 to 160 times as slow.
     operator_row("permute", _permute, dtypes=FLOATS_OR_BOOLS, resizes=True),
     _move("select.int", _select, _FIXED_RANGE, _ONE_UNKNOWN, note="a slice and a reshape"),
     _move("slice.Tensor", _slice, _FIXED_RANGE, _STEP),

@@ -34,11 +34,11 @@ from delegatec.edge.symbols import is_dynamic
 _EXACT: Final = 2**24
 """float32 represents all integers up to this one."""
 _MOST_PLACES: Final = 2**12
-"""Elements of a window, so that the row of an index is exact."""
+"""The limit of elements of a window, below which the row of an index is exact."""
 _FEWEST_ROWS: Final = 8
-"""Fewest rows that become channels, which the runtime compares in parallel."""
+"""The minimum number of rows that become channels, which the runtime compares in parallel."""
 _LONG: Final = 512
-"""With fewer rows, the number of elements from which on pieces of a row become channels: measured."""
+"""With fewer rows, the minimum number of elements for which pieces of a row become channels: measured."""
 _SWAPPED: Final = (0, 3, 2, 1)
 """[N, C, H, W] as [N, W, H, C], and back."""
 

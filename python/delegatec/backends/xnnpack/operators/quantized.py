@@ -41,7 +41,7 @@ def _constant(b: QuantizedBuilder, node: Node) -> None:
 
 
 def _rounded(b: QuantizedBuilder, node: Node) -> None:
-    """Emits nothing: the layers that read the call convert its operand."""
+    """Emits nothing: the layers that read the call quantize its operand."""
     b.alias(node, b.of(bind(node)["x"]))
 
 

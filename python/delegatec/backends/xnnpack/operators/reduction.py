@@ -72,7 +72,7 @@ def _least(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
 
 
 def _log_softmax(b: GraphBuilder, node: Node) -> None:
-    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the largest of x."""
+    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the maximum of x."""
     bound = bind(node)
     x = operand(b, bound["self"], torch.float32)
     dims = [positive(bound["dim"], len(b.shape_of(x)))]

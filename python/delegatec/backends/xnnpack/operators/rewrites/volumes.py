@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions in three dimensions as convolutions of images: XNNPACK has no others.
 
-A kernel of one plane is a convolution of all planes, and a kernel of one pixel one of images of depth x
-pixels. Otherwise, the planes that a window reads are channels of one image, or are convolved and added if
-there are groups.
+A kernel of one plane becomes a convolution of all planes, and a kernel of one pixel a convolution of images
+of depth x pixels. Otherwise, the planes that a window reads are channels of one image, or are convolved and
+added if there are groups.
 """
 
 from __future__ import annotations
