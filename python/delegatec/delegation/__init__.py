@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delegation: partitions a program, compiles the partitions by backends, replaces them by delegates."""
+"""Delegation: partitions a program, compiles the partitions by backends, and replaces them by delegates."""
 
 from delegatec.delegation.blobs.blob_graph import BlobGraph as BlobGraph
 from delegatec.delegation.blobs.blob_graph import BlobLabels as BlobLabels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors in plug-ins are reported as such, with the plug-in's line."""
+"""Attributes errors to plug-ins, and reports them with the plug-in's line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OURS: Final = "delegatec"
 def attribute_errors(plugin: Any, action: str) -> Iterator[None]:
     """Turns an exception from a plug-in into DC410.
 
-    One from a built-in backend is a bug in the compiler, and is not caught.
+    An exception from a built-in backend is a bug in the compiler, and is not caught.
 
     Args:
         plugin: the object whose code runs: a backend or a partitioner.

@@ -3,12 +3,12 @@
 
 Along every path, supported and unsupported nodes alternate. The phase of a node is the maximum over all paths
 to it of the number of edges from a supported to an unsupported node. No edge leads to a smaller phase, nor
-within a phase from a supported to an unsupported node, so all supported nodes of one phase can run in one
-step: contracting each phase to a node leaves the graph acyclic. No grouping has fewer groups: a path that
-leaves and returns k times passes k + 1 groups, as a group that it returned to would depend on itself.
+within a phase from a supported to an unsupported node, so all supported nodes of one phase can run together:
+contracting each phase to a node leaves the graph acyclic. No grouping has fewer groups: a path that leaves
+and returns k times passes k + 1 groups, as a group that it returned to would depend on itself.
 
-Calls on constants alone, such as the dequantization of a weight, can run at any time before their first user.
-They are in its group if it is supported, so that they are not computed by an earlier one.
+Calls that depend only on constants, such as the dequantization of a weight, can run at any time before their
+first user. They are in its group if it is supported, so that they are not computed by an earlier one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.fx import Node
 
 
 def constant_calls(nodes: Sequence[Node], constants: Collection[str]) -> frozenset[int]:
-    """Returns the indices of calls that depend on constants alone.
+    """Returns the indices of calls that depend only on constants.
 
     Args:
         nodes: calls, in topological order.

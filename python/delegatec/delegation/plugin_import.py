@@ -12,7 +12,7 @@ from delegatec.diagnostics import DelegatecError, SourceLocation
 from delegatec.diagnostics.exceptions import did_you_mean, exception_text
 
 Refuse = Callable[[str, str, SourceLocation | None], DelegatecError]
-"""Returns the error for a plug-in: what is wrong with it, what to do, and the plug-in's line if known."""
+"""Returns the error for a plug-in: the problem, the help, and the plug-in's line if known."""
 
 DEPS: Final = "add its py_library to deps, or its directory to --import-path"
 

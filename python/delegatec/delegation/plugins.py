@@ -189,7 +189,7 @@ _RESULTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "reference": (_is(ReferenceExecutor), "a delegatec.delegation.ReferenceExecutor"),
     "the reference executor": (lambda found: _is_list_of(found, torch.Tensor), "a list of tensors"),
 }
-"""Member -> whether a result is valid, and what is."""
+"""Member -> whether a result is valid, and the description of valid results."""
 
 
 def _checked(backend: Backend, member: str, run: Callable[[], Any]) -> Any:

@@ -35,7 +35,7 @@ SPECS = (CompileSpec("level", b"\x01"),)
 
 
 class Net(torch.nn.Module):
-    """A linear layer, functions of elements, a reduction, and a buffer that it writes to."""
+    """A linear layer, elementwise functions, a reduction, and a buffer that it writes to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class _Executor(ReferenceExecutor):
 
 
 class Counting(ComputedBytes):
-    """The numbers from `first` on, modulo 251, as bytes.
+    """The integers from `first` on, modulo 251, as bytes.
 
     Attributes:
         largest_request: the largest requested number of bytes.
@@ -158,7 +158,7 @@ class Counting(ComputedBytes):
 
 
 def lines_run(work: Callable[[], object]) -> int:
-    """Returns how many lines of Python `work` runs, including libraries: the same on every machine."""
+    """Returns the number of Python lines that `work` runs, including libraries: the same on every machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared framework of backends, independent of formats.
+"""The shared framework of backends, independent of their formats.
 
 A backend supplies rows, dtypes, limits and their reasons. `row`, `table` and `constraints` describe
 operators, `partitioner` groups the nodes that a table supports, `constants` and `liveness` serve graph

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of a constant in another order, such as channels-last filters, moved when they are written."""
+"""Elements of a constant in another order, such as channels-last filters, permuted when they are written."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from delegatec.edge.scaled import ScaledTensor
 
 Arrange: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-"""Permutes, splits and joins dimensions, by views alone."""
+"""Permutes, splits and flattens dimensions, only by views."""
 
 
 class ArrangedElements:
     """The elements of an arrangement of a tensor, in row-major order, as a sequence.
 
-    A slice copies the rows that it needs, and no others.
+    A slice copies only the rows that it needs.
 
     Args:
         tensor: of any dtype; its memory is not copied. A `ScaledTensor` is multiplied slice by slice.
@@ -36,12 +36,12 @@ class ArrangedElements:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the arrangement."""
+        """The sizes of the arrangement."""
         return tuple(self._source.shape)
 
     @property
     def is_row_major(self) -> bool:
-        """Whether the elements have the order that the tensor has."""
+        """Whether the elements have the order of the tensor."""
         return self._source.is_contiguous()
 
     def numel(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of constants in another order."""
+"""Tests of permuted constants."""
 
 from __future__ import annotations
 

@@ -17,19 +17,19 @@ from delegatec.edge.scaled import ScaledTensor
 
 FLOAT16_MAX: Final = 65504.0
 FLOAT16_LEAST: Final = 2.0**-24
-"""The smallest positive number."""
+"""The smallest positive float16."""
 FLOAT32_MAX: Final = torch.finfo(torch.float32).max
 
-# Halfway between the largest number and the next one, if there were one: from here on all round to infinity.
+# Halfway between the largest float16 and the next one, if there were one: larger floats round to infinity.
 _OVERFLOW: Final = 65520.0
-# Number of elements per step where a step allocates memory.
+# Number of elements per iteration where an iteration allocates memory.
 _STEP: Final = 1 << 18
 
 
 class Float16Bytes(TensorBytes):
     """Float32 elements as float16, converted when they are written.
 
-    Finite numbers of a magnitude or more become the lowest and highest float16. Infinities and NaN stay.
+    Finite values of a magnitude or more become the lowest and highest float16. Infinities and NaN stay.
 
     Args:
         values: float32.
@@ -52,9 +52,9 @@ class Float16Bytes(TensorBytes):
 
 
 class Int4Bytes(ComputedBytes):
-    """An int8 tensor as int4, two numbers in a byte, packed when it is written.
+    """An int8 tensor as int4, two values in a byte, packed when it is written.
 
-    The first of two is in the low half, each in two's complement.
+    The first of two is in the low nibble, each in two's complement.
 
     Args:
         tensor: all values in [-8, 8); the last dimension is even.
@@ -82,7 +82,7 @@ def to_float16(
 
     Args:
         tensor: any shape.
-        saturates: whether all other finite values beyond float16 do, too.
+        saturates: whether all other finite values out of float16's range do so, too.
         written: its elements in the order in which they are written; row-major by default.
 
     Returns:
@@ -108,21 +108,21 @@ def to_float16(
 
 
 def is_beyond_float16(number: float) -> bool:
-    """Returns whether a finite number rounds to an infinite float16."""
+    """Returns whether a finite value rounds to an infinite float16."""
     return _OVERFLOW <= abs(number) < math.inf
 
 
 def nonzero_in_float16(number: float) -> float:
-    """Returns the smallest float16 for a number that would round to zero, and any other number unchanged.
+    """Returns the smallest float16 for a value that would round to zero, and any other value unchanged.
 
-    Such a small number guards a division or a logarithm, as the epsilon of a normalization does; zero would
+    Such a small value guards a division or a logarithm, as the epsilon of a normalization does; zero would
     not.
     """
     return math.copysign(FLOAT16_LEAST, number) if 0 < abs(number) < FLOAT16_LEAST else number
 
 
 def _fits(values: torch.Tensor) -> bool:
-    """Returns whether all values are sure to be finite in float16, in one pass without allocation."""
+    """Returns whether all values are certain to be finite in float16, in one pass without allocation."""
     if values.numel() == 0:
         return True
     factor = 1.0

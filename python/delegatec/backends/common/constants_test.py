@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants in another form than the program has them in."""
+"""Constants that are converted from the program's form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.edge.scaled import ScaledTensor
 
 
 def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """Returns float32 values as stored in float16, and the message on lost ones."""
+    """Returns float32 values as stored in float16, and the message on those out of range."""
     data, lost = to_float16(values)
     return torch.frombuffer(bytearray(join([data])), dtype=torch.float16), lost
 
@@ -40,7 +40,7 @@ def test_float16_keeps_infinities_and_saturates_limits() -> None:
 
 
 def test_float16_of_many_values_is_that_of_each() -> None:
-    """More than are converted or looked at in one step, from anywhere to anywhere."""
+    """More values than one iteration converts or checks, and arbitrary ranges of them."""
     values = torch.randn(700_001, generator=torch.Generator().manual_seed(0))
     wanted = values.half().numpy().tobytes()
     data, lost = to_float16(values.view(1, -1))
@@ -55,7 +55,7 @@ def test_float16_of_many_values_is_that_of_each() -> None:
 
 @pytest.mark.parametrize("scale", [2.0, -3e5])
 def test_float16_of_scaled_weights(scale: float) -> None:
-    """Their range is that of the products, of which the second are beyond float16."""
+    """Their range is that of the products, the second of which are out of float16's range."""
     source, scales = (
         torch.tensor([[0.25, -1.0], [0.5, -0.125]]),
         torch.tensor([scale, 1.0], dtype=torch.float64),

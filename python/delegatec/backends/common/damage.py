@@ -17,7 +17,7 @@ def examples(count: int) -> settings:
 
 
 def wrong_words(blob: bytes, end: int) -> st.SearchStrategy[bytes]:
-    """Returns copies with up to six other 32-bit words before `end`: small numbers, limits, or any."""
+    """Returns copies with up to six other 32-bit words before `end`: small integers, limits, or any."""
     limits = [2**31 - 1, 2**31, 2**32 - 1, 2**32 - 4, end]
     word = st.one_of(st.integers(0, 64), st.sampled_from(limits), st.integers(0, 2**32 - 1))
     edit = st.tuples(st.integers(0, end // 4 - 1), word)
@@ -32,7 +32,7 @@ def wrong_words(blob: bytes, end: int) -> st.SearchStrategy[bytes]:
 
 
 def wrong_bits(blob: bytes, begin: int, end: int) -> st.SearchStrategy[bytes]:
-    """Returns copies with another bit in [begin, end)."""
+    """Returns copies with a flipped bit in [begin, end)."""
 
     def edited(position: int, bit: int) -> bytes:
         data = bytearray(blob)
@@ -43,7 +43,7 @@ def wrong_bits(blob: bytes, begin: int, end: int) -> st.SearchStrategy[bytes]:
 
 
 def other_lengths(blob: bytes) -> st.SearchStrategy[bytes]:
-    """Returns copies without some bytes, or with some twice, and up to eight others at this place."""
+    """Returns copies with some bytes removed or duplicated, and up to eight other bytes at that offset."""
     place = st.integers(0, len(blob))
     return st.builds(
         lambda begin, end, between: blob[:begin] + between + blob[end:], place, place, st.binary(max_size=8)

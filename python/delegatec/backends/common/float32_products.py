@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps products of integers in float32 in a float16 program, until they have been scaled.
+"""Keeps integer products in float32 in a float16 program, until they have been scaled.
 
-Layers with int8 activations multiply levels: a sum of products of int8 is an integer up to 2^14 times its
-terms, beyond float16 from a few terms on.
+Layers with int8 activations multiply int8 values: a sum of int8 products is an integer up to 2^14 times the
+number of its terms, out of float16's range from a few terms on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FOLLOWING: Final = (aten._to_copy.default, aten.view.default, aten.mul.Tensor, 
 
 
 def multiply_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
-    """Computes products of integers in float32, and their conversions, views and products with scales.
+    """Computes integer products in float32, and their conversions, views and products with scales.
 
     Args:
         builder: of the program.
@@ -74,7 +74,7 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
 
 
 def _is_level(node: Node) -> bool:
-    """Whether a value is of levels, which float16 represents."""
+    """Whether a value consists of quantized values, which float16 represents exactly."""
     while node.target in _MOVES:
         node = node.all_input_nodes[0]
     return node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _LEVELS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of integers in a float16 program are exact."""
+"""Integer products in a float16 program are exact."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _LEAST_EPSILON: Final = 65000.0**-2
 def sum_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
     """Computes sums and means in float32, with powers that are operands and roots that are users.
 
-    Additions of, and multiplications with, numbers may occur between a sum and a root.
+    Additions of, and multiplications by, scalars may occur between a sum and a root.
 
     Args:
         builder: of the program.
@@ -81,7 +81,7 @@ def _is_root(node: Node) -> bool:
 
 
 def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | None:
-    """Returns a sum, with numbers added or multiplied, in float32; None for other nodes.
+    """Returns a sum, including scalars added or multiplied, in float32; None for other nodes.
 
     Epsilons are raised to `_LEAST_EPSILON`.
     """
@@ -102,7 +102,7 @@ def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | N
 
 
 def _in_float32(builder: Builder, node: Node, wide: Node, *number: Number) -> Node:
-    """Repeats a call in float32 with another first operand, and optionally another number."""
+    """Repeats a call in float32 with another first operand, and optionally another scalar."""
     args: list[Any] = [wide if each is node.args[0] else each for each in node.args]
     args[1 : 1 + len(number)] = number
     target: Any = node.target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs whose graph is a FlatBuffer: what their writers, readers and checks have in common."""
+"""Blobs whose graph is a FlatBuffer: shared parts of their writers, readers and checks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from delegatec.flatbuffer import unpack
 GraphT = TypeVar("GraphT")
 
 _MOST_NAMED: Final = 8
-"""The number of problems of a blob in a message."""
+"""The maximum number of problems of a blob in a message."""
 _LONGEST: Final = 200
-"""The number of characters of a problem; a name in a damaged blob may be thousands."""
+"""The maximum number of characters of a problem; a name in a damaged blob may have thousands."""
 
 
 class GraphFormat(Generic[GraphT]):
@@ -28,7 +28,7 @@ class GraphFormat(Generic[GraphT]):
         graph: the class of its root table, unpacked.
         identifier: the FlatBuffer's file identifier.
         fill: replaces absent lists of an unpacked graph by empty ones.
-        problems: yields all problems of such a graph, given the number of bytes behind the FlatBuffer.
+        problems: yields all problems of such a graph, given the number of bytes after the FlatBuffer.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class GraphFormat(Generic[GraphT]):
     def check_graph(self, graph: GraphT, segment: int = 0) -> None:
         """Checks an unpacked graph: one that was read, or one that is about to be written.
 
-        Writers check the tables rather than read their FlatBuffer, which takes four times as long.
+        Writers check the tables instead of reading their FlatBuffer, which takes four times as long.
 
         Args:
             graph: the graph; absent lists become empty.
-            segment: number of bytes behind the FlatBuffer.
+            segment: number of bytes after the FlatBuffer.
 
         Raises:
             DelegatecError: DC407, with its problems.

@@ -3,7 +3,7 @@
 
     bytes 0 to 4     zero
     bytes 4 to 8     the magic number of the delegate
-    bytes 8 to 10    size of the header: 30, little-endian as all numbers
+    bytes 8 to 10    size of the header: 30, little-endian like all integers
     bytes 10 to 14   offset of the FlatBuffer
     bytes 14 to 18   its size
     bytes 18 to 22   offset of the bytes
@@ -62,8 +62,8 @@ class HeadedFormat(GraphFormat[GraphT]):
 
         Args:
             graph: its graph.
-            constants: the bytes behind the FlatBuffer.
-            checked: whether the graph must be one that readers accept.
+            constants: the bytes after the FlatBuffer.
+            checked: whether readers must accept the graph.
 
         Raises:
             DelegatecError: DC407, with the problems that a reader would find.

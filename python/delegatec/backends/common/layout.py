@@ -31,7 +31,7 @@ def layout_passes(
         view: the partition.
         target: decides which calls are legal.
         rules: how each operator depends on the layout of its operands.
-        is_always_legal: calls that the target supports in every layout, but does not know as such.
+        is_always_legal: calls that the target supports in every layout, but does not know to be legal.
     """
 
     def optimize_layout(program: EdgeProgram) -> bool:

@@ -30,7 +30,7 @@ from delegatec.edge.signature import call_signature
 
 SettingsT = TypeVar("SettingsT")
 _SIZE: Final = "size"
-# The largest number of elements that an index of 32 bits counts.
+# The maximum number of elements that a 32-bit index can address.
 _LARGEST: Final = 2**31 - 1
 
 Prepare = Callable[[EdgeProgram], Any]
@@ -45,7 +45,7 @@ _DEPENDS_ON_DATA: Final = Refusal(
 
 
 def is_removed(target: object) -> bool:
-    """Whether no program in normal form has calls of an ATen operator, unless a backend preserves it."""
+    """Whether no program in normal form calls an ATen operator, unless a backend preserves it."""
     if not isinstance(target, OpOverload) or target.namespace != "aten":
         return False
     return is_traced(target) or target in UNCONDITIONAL
@@ -111,7 +111,7 @@ class TableTarget(Generic[SettingsT]):
         return self.rewrites.get(target, ())
 
     def computes(self, nodes: Iterable[Node]) -> bool:
-        """Whether any of the nodes computes something, rather than only moving data."""
+        """Whether any of the nodes computes something instead of only moving data."""
         return any(self._computes.get(node.target, False) for node in nodes)
 
     def needs_rewrites(self, nodes: Iterable[Node], facts: Facts) -> bool:
@@ -142,7 +142,7 @@ class TableTarget(Generic[SettingsT]):
 
 
 def _too_large(node: Node) -> Refusal | None:
-    """Returns a refusal of a tensor whose elements no index of 32 bits counts."""
+    """Returns a refusal of a tensor with more elements than a 32-bit index can address."""
     for each in (*node.all_input_nodes, node):
         value = each.meta.get("val")
         if type(value) is FakeTensor and not value._has_symbolic_sizes_strides and value.numel() > _LARGEST:
@@ -153,7 +153,7 @@ def _too_large(node: Node) -> Refusal | None:
 def _in_rewrite(node: Node, refusal: Refusal) -> str:
     """Returns a reason that names the operator, and the one of its rewrite that is not supported."""
     operator_, needed = str(node.target), refusal.rewritten
-    # The rest is about operands that the rewrite creates.
+    # The rest of the reason describes operands that the rewrite creates.
     violation = "" if refusal.rule == "operator" else f" ({refusal.message.partition('. ')[0]})"
     if needed == operator_:
         return f"the delegate does not support {operator_} with these arguments{violation}"
@@ -194,7 +194,8 @@ class Legality(Generic[SettingsT]):
         if not refusal.rewritten:
             return Rejection(node, refusal.rule, refusal.message, refusal.help)
         if own.rule == _SIZE or (own.rule != "operator" and refusal.rule != _SIZE):
-            # What the user's call violates, rather than a call that the user does not know.
+            # The constraint that the user's call violates, instead of one that a call unknown to the user
+            # violates.
             return Rejection(node, own.rule, own.message, own.help)
         return Rejection(node, refusal.rule, _in_rewrite(node, refusal), _help(refusal))
 

@@ -21,11 +21,11 @@ _SHORT: Final = {
 _DTYPE: Final = r"(?:bool|ints|b?f\d+|[iu]\d+)"
 _DTYPES: Final = re.compile(rf"{_DTYPE}(?:(?:, | or ){_DTYPE})+")
 _WORDS: Final = 4
-"""Words of a name; more where other names begin with the same ones."""
+"""Words of a name; more if other names begin with the same ones."""
 
 
 class Legend:
-    """Names for constraints, such as `dtype:operands-f16/f32`: the rule, then words of what it requires."""
+    """Names for constraints, such as `dtype:operands-f16/f32`: the rule, then words from its requirement."""
 
     def __init__(self, constraints: Iterable[Constraint[Any]]) -> None:
         """Names each constraint that occurs more than once.
@@ -48,14 +48,14 @@ class Legend:
         return f"`{name}`" if name else f"`{constraint.rule}`: {constraint.doc}"
 
     def lines(self) -> Iterator[str]:
-        """Yields a line per name: what it requires, and why. Rows may have different reasons."""
+        """Yields a line per name: its requirement, and the reason. Rows may have different reasons."""
         for key, name in self._names.items():
             reasons = "; ".join(self._reasons[key])
             yield f"| `{name}` | {key[1]}{f': {reasons}' if reasons else ''}. |"
 
 
 def _statement(constraint: Constraint[Any]) -> tuple[str, str]:
-    """Returns the rule, and what it requires."""
+    """Returns the rule and its requirement."""
     return constraint.rule, constraint.doc.partition(": ")[0].removesuffix(".")
 
 
@@ -64,7 +64,7 @@ def _reason(constraint: Constraint[Any]) -> str:
 
 
 def _name(key: tuple[str, str], others: Iterable[tuple[str, str]]) -> str:
-    """Returns the rule and the first words of a statement that no other one of the rule begins with."""
+    """Returns the rule and the first words of a statement, with which no other one of the rule begins."""
     rule, statement = key
     words = _words(statement, rule)
     taken = [_words(text, rule) for name, text in others if name == rule and text != statement]

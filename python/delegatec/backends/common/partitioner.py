@@ -48,12 +48,12 @@ class TablePartitioner(Partitioner, Generic[SettingsT]):
 
     @property
     def most_rank(self) -> int | None:
-        """The most dimensions of a value that the backend supports; None if programs have no more."""
+        """The maximum rank that the backend supports; None if programs never exceed it."""
         return None
 
     @property
     def preparation(self) -> Sequence[Pass]:
-        """See `Partitioner.preparation`. Values with too many dimensions get fewer."""
+        """See `Partitioner.preparation`. The rank of values that exceed it is reduced."""
         return () if self.most_rank is None else (partial(lower_ranks, most=self.most_rank),)
 
     @property
@@ -100,7 +100,7 @@ class TablePartitioner(Partitioner, Generic[SettingsT]):
         return [Rejection(node, "trivial", message) for node in part]
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
-        """Whether any of the nodes does more than move data."""
+        """Whether any of the nodes does more than moving data."""
         return self._target.computes(nodes)
 
     def legality(self, program: EdgeProgram) -> Legality[SettingsT]:
@@ -139,7 +139,7 @@ def worthwhile_groups(
     reasons: Callable[[Sequence[Node]], Sequence[Rejection]],
     movable: Collection[int] = (),
 ) -> tuple[list[list[int]], list[Rejection]]:
-    """Returns convex groups without the nodes of connected components that there is a reason against.
+    """Returns convex groups without the connected components against which there is a reason.
 
     Args:
         nodes: all operator nodes, in topological order.

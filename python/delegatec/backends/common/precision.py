@@ -43,9 +43,9 @@ def to_float16(program: EdgeProgram) -> bool:
 
     Inputs are cast first, and outputs last; state is float16. A constant keeps its float32 tensor, although
     the dtype of its placeholder is float16: it is converted when it is written, and float32 computations use
-    its full precision. What the author computes in float32 stays (see `float32_regions`), and so do sums and
-    means (see `float32_sums`), products of integers (see `float32_products`), and other statistics if their
-    rules and rows specify it.
+    its full precision. Regions that the model computes in float32 stay in float32 (see `float32_regions`),
+    and so do sums and means (see `float32_sums`), integer products (see `float32_products`), and other
+    statistics if their rules and rows specify it.
 
     Args:
         program: edited in place.
@@ -114,7 +114,7 @@ def _in_float32(program: EdgeProgram, calls: Sequence[Node]) -> set[Node]:
 
 
 def _cast_operands(builder: Builder, calls: Sequence[Node], wide: set[Node], narrowed: set[Node]) -> None:
-    """Casts what float32 calls read from others, and others from them."""
+    """Casts operands of float32 calls that come from other calls, and vice versa."""
     casts: dict[Node, Node] = {}
     for node in calls:
         if node.target in (operator.getitem, aten._to_copy.default):
@@ -128,7 +128,7 @@ def _cast_operands(builder: Builder, calls: Sequence[Node], wide: set[Node], nar
 
 
 def _result(builder: Builder, node: Any, wide: set[Node], *, returned: bool) -> Any:
-    """Returns a value as the program returns it, in float32, or writes it to state, in float16."""
+    """Returns a value in the dtype of a result, float32, or of state, float16."""
     if not isinstance(node, Node) or returned == (node in wide):
         return node
     return _cast(builder, node, builder.program.output_node(), torch.float32 if returned else torch.float16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The float16 pass, by its graphs."""
+"""The graphs that result from the float16 pass."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_marked_calls_stay_in_float32() -> None:
     assert dtypes == [
         ("_to_copy", half),  # x
         ("sin", half),
-        ("_to_copy", single),  # y is read in float32 as it is
+        ("_to_copy", single),  # y is read in float32 without a cast
         ("mul", single),
         ("exp", single),
         ("mul", single),

@@ -20,7 +20,7 @@ class Record:
     Attributes:
         rows: overload of each row -> names of the format's operations that it emitted.
         rewrites: name of each rewrite, see `named` -> the operators that it emitted.
-        untested: rows and rewrites of the table that emitted nothing, as texts.
+        untested: rows and rewrites of the table that emitted nothing, as text.
     """
 
     rows: Entries
@@ -47,7 +47,7 @@ class Record:
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def beyond(self, other: Record) -> list[str]:
-        """Returns the entries that the other record lacks, as texts."""
+        """Returns the entries that the other record lacks, as text."""
         return [
             f"{key} -> {' '.join(extra) or 'nothing'}"
             for own, others in ((self.rows, other.rows), (self.rewrites, other.rewrites))

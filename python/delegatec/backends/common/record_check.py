@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what a backend's tests lower with its record, or writes it: the parts of a conftest."""
+"""Compares the lowerings of a backend's tests with its record, or writes it: the parts of a conftest."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RecordCheck:
         self._is_partial |= bool(items)
 
     def of_package(self) -> Any:
-        """Returns the fixture `lowerings`: what all tests lower, which must equal the record if all run.
+        """Returns the fixture `lowerings`: those of all tests, which must equal the record if all run.
 
         It ends with the last test of the folder: another backend's rewrites are not in its table.
         """

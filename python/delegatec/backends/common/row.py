@@ -25,8 +25,8 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
     Attributes:
         target: the overload. A row of a control-flow operator declares that delegates run its bodies.
         lower: appends nodes of this overload to the graph of a builder.
-        constraints: of this row, besides those of the table.
-        computes: whether a delegate of such nodes alone is worth its call; false for data movement.
+        constraints: of this row, in addition to those of the table.
+        computes: whether a delegate with only such nodes is worth its call; false for data movement.
         note: a remark for the operator table of the docs.
         preserved: whether the operator must not be decomposed before partitioning.
         known: constraints on values that analysis must prove; rewrites establish them.

@@ -23,7 +23,7 @@ class Precision(Enum):
 
 
 class Overflow(Enum):
-    """The treatment of numbers beyond float16."""
+    """The treatment of values out of float16's range."""
 
     ERROR = "error"
     SATURATE = "saturate"
@@ -41,7 +41,7 @@ class Setting:
         key: of a compile spec that others define, which is always stored; by default it is the option's
             name, with the option's value unless it is the default.
         values: value -> bytes of that compile spec.
-        parse: parses a text; raises ValueError with what is wrong. None for an enumeration.
+        parse: parses a text; raises ValueError with the problem. None for an enumeration.
         is_file: whether the text is the path of a file.
         needs: another option and its value, as in `OptionSpec`.
     """

@@ -19,7 +19,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class _Builder(flatbuffers.Builder):  # type: ignore[misc]
-    """Notes which references point to streamed vectors, instead of copying these."""
+    """Records which references point to streamed vectors, instead of copying the vectors."""
 
     def __init__(self, parts: dict[int, Part]) -> None:
         super().__init__(1024)
@@ -28,7 +28,7 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]
         self._parts = parts
 
     def CreateNumpyVector(self, x: Any) -> int:  # noqa: N802
-        # An empty vector stands for it: each has its own offset, by which its reference is recognized.
+        # An empty vector is its placeholder: each has a unique offset, by which its reference is recognized.
         offset: int = super().CreateNumpyVector(x[:0] if id(x) in self._parts else x)
         if id(x) in self._parts:
             self.streamed[offset] = self._parts[id(x)]
@@ -50,7 +50,7 @@ class StreamedVectors:
     def add(self, part: Part) -> Bytes:
         """Returns a new array, which is the value of a field of unpacked tables that holds these bytes.
 
-        It has their number of elements, but not their values, and takes no memory.
+        It has the same number of elements, but not their values, and takes no memory.
         """
         array = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), [len(part)], [0], writeable=False)
         self._arrays.append(array)

@@ -41,9 +41,9 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
 
     Args:
         families: title -> rows, in the order of the documentation.
-        universal: constraints of all rows; they depend on dtypes and shapes of operands and results alone.
-        private: ATen operators that are not in normal form: only passes and rewrites of private programs make
-            calls of them.
+        universal: constraints of all rows; they depend only on dtypes and shapes of operands and results.
+        private: ATen operators that are not in normal form: only passes and rewrites of private programs
+            create calls of them.
 
     Attributes:
         families: as given.
@@ -93,7 +93,7 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
         )
 
     def lower(self, builder: BuilderT, nodes: Iterable[Node]) -> None:
-        """Lowers supported nodes, in topological order. Numbers are lowered where they are used."""
+        """Lowers supported nodes, in topological order. Scalars are lowered where they are used."""
         for node in nodes:
             if node.target is not operator.getitem and not is_number(node):
                 builder.current = node

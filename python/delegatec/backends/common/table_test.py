@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator table and its partitioner, for an imagined backend."""
+"""An operator table and its partitioner, for a fictitious backend."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Call(torch.nn.Module):
 
 
 def floats(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Returns float32 numbers in [-0.8, 0.8)."""
+    """Returns float32 values in [-0.8, 0.8)."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 1.6 - 0.8
 
 

@@ -23,11 +23,11 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 _LOADER: Final = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 """The host's variables that a program may need to start."""
 _KEPT: Final = 64 * 1024
-"""How many bytes of a tool's messages are kept."""
+"""The maximum number of bytes of a tool's messages that are kept."""
 _MEMORY: Final = min(32 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-"""How many bytes a tool may allocate: no more than the host has."""
+"""The maximum number of bytes that a tool may allocate: no more than the host has."""
 _EXHAUSTED: Final = ("MemoryError", "std::bad_alloc", "Cannot allocate memory")
-"""In the messages of a program that cannot allocate memory."""
+"""Texts in the messages of programs that cannot allocate memory."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Tool:
 
 
 def _limit(process: subprocess.Popen[bytes], memory: int) -> None:
-    """Limits the memory of a process that has just been started, on Linux alone; never raises a limit."""
+    """Limits the memory of a process that has just been started, only on Linux; never raises a limit."""
     if sys.platform == "linux":
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if hard == resource.RLIM_INFINITY or memory < hard:

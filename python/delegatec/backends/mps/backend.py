@@ -22,7 +22,7 @@ class MpsBackend(TableBackend[Settings]):
     """Compiles partitions to blobs of the MPS runtime."""
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """See `Backend.preprocess`. Raises DC406 for each constant beyond float16."""
+        """See `Backend.preprocess`. Raises DC406 for each constant out of float16's range."""
         return preprocess(view, self.settings(compile_specs))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of blobs that are damaged, old, or made by hand: a good read or DC407, and nothing else."""
+"""Reading of damaged, old and handwritten blobs: either they read without an error, or DC407 is raised."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_segment_that_is_not_aligned() -> None:
 
 
 def test_a_vector_that_many_share_is_not_unfolded() -> None:
-    """A thousand values whose dimensions are one vector of a thousand numbers: not a million numbers."""
+    """A thousand values whose dimensions are one vector of a thousand integers: not a million integers."""
     builder = flatbuffers.Builder(0)
     dims = builder.CreateNumpyVector(np.ones(1000, np.int32))
     values = []
@@ -239,7 +239,7 @@ END = HEADER.unpack_from(GOOD)[1]
 
 
 def read(data: bytes) -> None:
-    """Reads without an error, with all contents in bounds and a text; or raises DC407."""
+    """Reads a blob whose contents are in bounds and renders it as text, or raises DC407."""
     try:
         blob = read_blob(memoryview(data))
     except DelegatecError as error:

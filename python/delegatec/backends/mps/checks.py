@@ -26,7 +26,7 @@ BITS: Final[dict[int, int]] = {
     **dict.fromkeys((schema.DataType.FLOAT64, schema.DataType.COMPLEX_FLOAT32), 64),
     **dict.fromkeys((schema.DataType.INT64, schema.DataType.UINT64), 64),
 }
-# The runtime reads as many elements of a vector as the number next to it specifies.
+# The runtime reads as many elements of a vector as the count next to it specifies.
 _COUNTED: Final = ("dims", "shape", "perm")
 _LISTS: Final = ("inputIds", "outputIds", "constantIds")
 
@@ -112,7 +112,7 @@ def _of_constants(graph: schema.GraphT, segment: int) -> Iterator[str]:
     reached, last = 0, -1
     previous = (0, 0)
     for begin, end, id in sorted(runs):
-        # Two constants may be the same bytes.
+        # Two constants may share bytes.
         if begin < reached and (begin, end) != previous:
             yield f"constants {last} and {id} overlap at {begin}"
         if end >= reached:

@@ -31,7 +31,7 @@ class Settings:
     Attributes:
         precision: the dtype in which float32 values are computed.
         int4: the storage of 4-bit weights.
-        overflow: the treatment of constants beyond float16, with `fp16`.
+        overflow: the treatment of constants out of float16's range, with `fp16`.
     """
 
     precision: Precision = Precision.FP32

@@ -55,7 +55,7 @@ _JOINED: Final[dict[str, tuple[str, ...]]] = {
     "dilation": ("dilationY", "dilationX", "dilationHeight", "dilationWidth"),
     "padding": ("paddingTop", "paddingBottom", "paddingLeft", "paddingRight"),
 }
-# Omitted: defaults, sizes in the result's shape, numbers of elements of other fields.
+# Omitted: defaults, sizes in the result's shape, element counts of other fields.
 _NEUTRAL: Final[dict[str, str]] = {
     "alpha": "1",
     "beta": "1",
@@ -86,7 +86,7 @@ _NOT_EVERYWHERE: Final = (
     ("macOS 13 and iOS 16.1", _BITWISE),
     ("macOS 15 and iOS 18", frozenset({"DequantizePerChannelGroup"})),
 )
-"""Minimum systems for operations: on older ones the runtime does not load the delegate."""
+"""Minimum system versions for operations: on older ones the runtime does not load the delegate."""
 
 
 def blob_graph(blob: Blob) -> BlobGraph:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complete models in both precisions, float16 conversion, and the placement of values."""
+"""Complete models in both precisions, float16 conversion, and the positions of casts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_only_float32_is_cast_and_once(precision: str) -> None:
     types = [FROM_FORMAT[value.datatype] for value in graph.mpsValues]
     assert [types[id] for id in graph.inputIds] == [value.dtype for value in args]
     assert [types[id] for id in graph.outputIds] == [value.dtype for value in eager(Mixed(), args)]
-    # x comes once, and two results of float32 go.
+    # x is cast once, and two float32 results are cast back.
     assert operations(blob).count("Cast") == {"fp32": 0, "fp16": 3}[precision]
     for result, wanted in zip(compiled(*args), eager(Mixed(), args), strict=True):
         torch.testing.assert_close(result, wanted, rtol=2e-3, atol=2e-3)
@@ -215,7 +215,7 @@ def test_nothing_of_a_large_weight_is_converted_before_it_is_written() -> None:
 
 
 class Guarded(nn.Module):
-    """Divisions that an epsilon guards in each of the ways that a graph has."""
+    """Divisions that an epsilon guards in each form that a graph can have."""
 
     def __init__(self) -> None:
         super().__init__()

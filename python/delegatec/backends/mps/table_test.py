@@ -20,7 +20,7 @@ def test_tests_reach_every_row() -> None:
 
 def test_tests_reach_every_rewrite() -> None:
     rewrites = {name: rewrite.target for name, rewrite in named(REWRITES)}
-    # MPSGraph has these functions: their rows refuse no call that the rewrites could compute.
+    # MPSGraph has these functions: their rows do not refuse calls that the rewrites could compute.
     functions = index(trigonometry.REWRITES, exponentials.OTHER_BASES)
     unused = {name for name, _ in named(functions) if rewrites[name] in TABLE.rows}
     assert set(RECORDED.rewrites) == set(rewrites) - unused

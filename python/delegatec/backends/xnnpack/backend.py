@@ -60,7 +60,7 @@ class XnnpackBackend(TableBackend[Settings]):
         return [*super().passes(view, compile_specs), order_images, *layout_passes(view, target)]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """See `Backend.preprocess`. Raises DC406 for each constant beyond float16."""
+        """See `Backend.preprocess`. Raises DC406 for each constant out of float16's range."""
         return preprocess(view, self.settings(compile_specs))
 
     def graph(self, blob: memoryview) -> BlobGraph:

@@ -34,7 +34,7 @@ class Blob:
 
     Attributes:
         graph: its graph, unpacked.
-        constants: the bytes behind the FlatBuffer.
+        constants: the bytes after the FlatBuffer.
     """
 
     graph: schema.GraphT
@@ -57,7 +57,7 @@ def write_blob(graph: schema.GraphT, constants: Sequence[Part] = (), *, checked:
 
     Args:
         graph: the graph.
-        constants: the bytes behind the FlatBuffer, of constants that are not named data.
+        constants: the bytes after the FlatBuffer, of constants that are not named data.
         checked: whether `read_blob` must accept it.
 
     Raises:
@@ -67,7 +67,7 @@ def write_blob(graph: schema.GraphT, constants: Sequence[Part] = (), *, checked:
 
 
 def read_blob(data: memoryview) -> Blob:
-    """Reads a blob and checks everything that the runtime does, and what it relies on (`checks.problems_of`).
+    """Reads a blob and checks what the runtime checks and what it relies on (`checks.problems_of`).
 
     Nothing is copied.
 

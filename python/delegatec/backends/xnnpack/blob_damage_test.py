@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that are damaged, or no blob: a good read or DC407, and nothing else."""
+"""Damaged bytes and bytes that are no blob: either they read without an error, or DC407 is raised."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_same_bytes_each_time_and_after_reading() -> None:
 
 
 def read(data: bytes) -> None:
-    """Reads without an error, with a text; or raises DC407."""
+    """Reads a blob and renders it as text, or raises DC407."""
     try:
         blob = read_blob(memoryview(data))
     except DelegatecError as error:

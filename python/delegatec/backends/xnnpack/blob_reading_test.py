@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of blobs that are damaged or wrong: a good read or DC407, and nothing else."""
+"""Reading of damaged or wrong blobs: either they read without an error, or DC407 is raised."""
 
 from __future__ import annotations
 

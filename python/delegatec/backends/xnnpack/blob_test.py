@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blob: its header, its bytes, and flatc as another reader."""
+"""The blob: its header, its bytes, and flatc as a second reader."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_flatc_reads_the_same(tmp_path: Path) -> None:
 
 
 def test_the_bytes() -> None:
-    """Those of a blob that the stock runtime has run; a change of the writer is deliberate."""
+    """The bytes of a blob that the stock runtime has run; the writer changes only deliberately."""
     table = BLOB[32:]
     assert table[4:8] == b"XN01" and len(BLOB) == 320
     assert (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of an unpacked blob, so that its users can trust it.
 
-They find what the runtime refuses, and what it does not look at but relies on: it crashes or computes wrong
-numbers then. Whatever depends on the sizes of inputs is checked when a blob is run.
+They find what the runtime refuses, and what it does not check but relies on: otherwise, it crashes or
+computes wrong results. Conditions on the sizes of inputs are checked when a blob is run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LISTS: Final = {
 
 
 def fill_lists(graph: schema.GraphT) -> None:
-    """Replaces absent lists of the graph, its values and nodes by empty ones, but for those of scales."""
+    """Replaces absent lists of the graph, its values and nodes, except for scales, by empty ones."""
     fill_absent(graph, "nodes", "values", "constants", "inputIds", "outputIds")
     for value in graph.values:
         tensor = tensor_of(value)
@@ -52,7 +52,7 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
 
     Args:
         graph: after `fill_lists`.
-        segment: number of bytes behind the FlatBuffer.
+        segment: number of bytes after the FlatBuffer.
     """
     if graph.numExternals > _MOST_EXTERNALS:
         yield f"it has {graph.numExternals} external values, more than {_MOST_EXTERNALS}"
@@ -107,7 +107,7 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
             if id in known or id in computed:
                 yield f"{what} writes value {id}, which has elements already"
             computed.add(id)
-        # what an operation does with its values is a question for sound ones
+        # operations are checked only if their values are sound
         if not missing and faulty.isdisjoint([*ids, *result_ids(node)]):
             yield from (f"{what} {problem}" for problem in problems_of_node(node, values))
     for id, value in values.items():

@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional as f
 
 _SCHEMAS: Final = (
-    # images: [N, H, W, C]; positions follow from the sizes alone
+    # images: [N, H, W, C]; sample positions follow from the sizes alone
     "resize_bilinear(Tensor x, int[2] sizes, bool align_corners) -> Tensor",
-    # slope: a number per element of the last dimension
+    # slope: a value per element of the last dimension
     "prelu(Tensor x, Tensor slope) -> Tensor",
-    # dims: how many of the last dimensions are a row
+    # dims: how many of the last dimensions form a row
     "quantize_dynamically(Tensor x, int dims) -> Tensor",
     # weights: [outputs, size of the dimension]
     "matmul_along_dim(Tensor x, Tensor weights, int dim) -> Tensor",
@@ -35,7 +35,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def quantize_dynamically(x: Tensor, dims: int) -> Tensor:
-    """Rounds numbers to 256 levels between the least and the largest of each row."""
+    """Quantizes to 256 values between the least and the largest of each row."""
     inside = list(range(x.dim() - dims, x.dim()))
     least = x.amin(inside, keepdim=True).clamp(max=0)
     largest = x.amax(inside, keepdim=True).clamp(min=0)

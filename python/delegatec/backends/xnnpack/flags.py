@@ -12,10 +12,10 @@ FIRST_TRANSPOSED: Final = 2
 SAME_PADDING: Final = 4
 """Convolutions and pooling: padding follows from the size of the image, as in TensorFlow."""
 OLD_POSITIONS: Final = 4
-"""ResizeBilinear: positions are those of old versions of TensorFlow."""
+"""ResizeBilinear: sample positions are those of old versions of TensorFlow."""
 ALIGNS_CORNERS: Final = 8
-"""ResizeBilinear: the corners of both images are in the same place."""
+"""ResizeBilinear: the corners of both images are aligned."""
 TRANSIENT_INDIRECTION: Final = 0x20
-"""Convolutions, pooling, ResizeBilinear: the table of pointers into the image is not kept between runs."""
+"""Convolutions, pooling, ResizeBilinear: the indirection buffer is not kept between runs."""
 KEEPS_DIMENSIONS: Final = 0x40
-"""GlobalAveragePooling: the dimensions of which it is the mean are kept with size one."""
+"""GlobalAveragePooling: the reduced dimensions are kept with size one."""

@@ -38,7 +38,7 @@ _FAMILIES: Final = (
     (Family.MOVE, ("Transpose", "Reshape", "Slice", "ConstantPad", "Concatenate", "ResizeBilinear")),
     (Family.ACTIVATION, ("Sigmoid", "Clamp", "HardSwish", "LeakyRelu", "Elu", "Prelu", "Gelu", "Tanh")),
 )
-# Fields whose usual number is 0, or 1.
+# Fields whose default is 0, or 1.
 _ZEROS: Final = ("padding", "adjustment", "flags")
 _ONES: Final = ("dilation", "groups")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floating-point calls that compute indices, which stay outside of delegates.
 
-The bucket of a relative position is a whole number that a logarithm computes from whole numbers. A delegate
-for the logarithm alone would separate what the bucket affects from everything else.
+The bucket of a relative position is an integer that a logarithm computes from integers. A delegate for the
+logarithm alone would separate the consumers of the bucket from everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def computes_indices(nodes: Sequence[Node], constants: dict[str, torch.Tensor]) -> bool:
-    """Whether calls turn whole numbers into whole numbers, element by element, and a later value is floating.
+    """Whether calls map integers to integers element by element, and a later value is floating-point.
 
     Args:
         nodes: calls that no other call of a delegate is connected to.
@@ -42,7 +42,7 @@ def _is_pointwise(node: Node) -> bool:
 
 
 def _converts(node: Node, *, from_whole: bool) -> bool:
-    """Whether a call converts from whole to floating-point numbers, or the other way around."""
+    """Whether a call converts from integers to floats, or the other way around."""
     if node.target is not aten._to_copy.default:
         return False
     whole, floating = dtype_of(bind(node)["self"]), dtype_of(node)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of values in XNNPACK's graphs, see `edge/channels_last`.
 
-A value of a convolution has one layout, while others can be computed in any: one choice for all removes the
-permutations that rewrites put around each operation on images.
+The values of a convolution have a fixed layout, while all others can be computed in any layout: a global
+choice removes the permutations that rewrites put around each operation on images.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Rows(LabeledOp):
 
 
 class _Softmax(_Rows):
-    """A softmax of the last dimension, whose number changes with the rank."""
+    """A softmax of the last dimension, whose index changes with the rank."""
 
     def emit(self, storage: Storage, values: Mapping[Node, Stored], config: Any) -> Stored:
         """See `Operation.emit`."""
@@ -79,5 +79,5 @@ def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequenc
 
 
 def _moves_levels(node: Node) -> bool:
-    """Whether a call moves quantized levels, which the runtime does like numbers."""
+    """Whether a call moves quantized values, which the runtime moves like floats."""
     return node.target in MOVES and dtype_of(node) in (torch.int8, torch.uint8)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that stay outside of delegates because of NaN: tests for it, choices by them, and conditions.
+"""Calls that stay outside of delegates because of NaN: tests for NaN, selections by them, and conditions.
 
-XNNPACK has no such test, and a delegate chooses by minima and maxima: NaN in the value that is not chosen may
-be the result. The portable kernels replace NaN. And a truth value that follows from NaN depends on the CPU,
+XNNPACK has no such test, and a delegate selects by minima and maxima: NaN in the value that is not selected
+may be the result. The portable kernels replace NaN. And a bool that is computed from NaN depends on the CPU,
 so that a loop might never end.
 """
 
@@ -25,11 +25,11 @@ _CONDITIONS: Final[dict[Any, str]] = {
     aten.masked_fill.Scalar: "mask",
     aten.masked_fill.Tensor: "mask",
 }
-"""Choices -> the argument that is true where the first value is chosen."""
+"""Selections -> the argument that is true where the first value is selected."""
 
 
 def nan_test(node: Node) -> str | None:
-    """Returns why a call is a test for NaN, or chooses by one; None for other calls."""
+    """Returns why a call is a test for NaN, or selects by one; None for other calls."""
     if _is_test(node):
         return "it tests for NaN: NaN is not equal to itself"
     name = _CONDITIONS.get(node.target)
@@ -37,7 +37,7 @@ def nan_test(node: Node) -> str | None:
 
 
 def decides(node: Node, is_body: bool) -> bool:
-    """Whether a call computes one truth value that control flow may branch on.
+    """Whether a call computes one bool that control flow may branch on.
 
     Args:
         node: a call.

@@ -21,7 +21,7 @@ BIAS: Final = "biasId"
 _PACKED: Final = (FILTER, BIAS)
 
 CONCATENATIONS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
-"""Operation -> the number of values that it joins."""
+"""Operation -> the number of values that it concatenates."""
 
 
 def result_ids(node: NodeT) -> list[int]:

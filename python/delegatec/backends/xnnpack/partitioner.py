@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partitioner: calls that quantize are supported together with those that use their results."""
+"""The partitioner: calls that quantize are supported together with their consumers."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _dequantizes_table(node: Node) -> bool:
 class XnnpackPartitioner(TablePartitioner[Settings]):
     """Supports quantized values where the delegate knows their scales.
 
-    Before, it makes attention independent of the writes to caches, which XNNPACK lacks, keeps sizes that vary
-    apart, and converts bytes before they are moved.
+    Its preparation makes attention independent of the writes to caches, which XNNPACK lacks, keeps dynamic
+    sizes in separate dimensions, and converts bytes before they are moved.
     """
 
     @property
@@ -122,7 +122,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         return XnnpackLegality(self._target, self._prepare, program)
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """See `Partitioner.misplaced`. A value has one scale, and is quantized where its layers are."""
+        """See `Partitioner.misplaced`. A value has one scale, and its layers' delegate quantizes it."""
         members, constants = {*nodes}, program.fixed_constants()
         if computes_indices(nodes, constants):
             return [Rejection(node, "boundary", _INDICES) for node in nodes]
@@ -144,7 +144,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                 message = "its operand is also quantized with another scale"
                 found[node] = Rejection(node, "boundary", message)
         for node in nodes:
-            # Alone, its numbers would be stored as float32 to be returned as they are.
+            # Alone, its dequantized values would be stored as float32 and returned unchanged.
             is_constant = node.target is DEQUANTIZE and bind(node)["input"].name in constants
             if is_constant and members.isdisjoint(node.users):
                 found[node] = Rejection(
@@ -154,7 +154,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
 
 
 def _has_one_scale(levels: Node) -> bool:
-    """Whether all calls that compute and read levels have the same scale."""
+    """Whether all producers and consumers of quantized values have the same scale."""
     scales = {scale_of(each) for each in (levels, *levels.users) if each.target in (QUANTIZE, DEQUANTIZE)}
     return len(scales) == 1
 

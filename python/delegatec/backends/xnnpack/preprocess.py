@@ -19,7 +19,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
         settings: the user's settings.
 
     Raises:
-        DelegatecError: DC406 for each constant that is beyond float16.
+        DelegatecError: DC406 for each constant that is out of float16's range.
     """
     builder = QuantizedBuilder(view, settings)
     for node in view.inputs:

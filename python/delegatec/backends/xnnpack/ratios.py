@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 Bounds = tuple[float, float]
-"""The least ratio, and one above the largest."""
+"""The least ratio, and the exclusive upper bound."""
 
 SUM: Final[Bounds] = (2.0**-10, 2.0**8)
 """Scale of an operand of Add and Subtract, divided by that of the result."""

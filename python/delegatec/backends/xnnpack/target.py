@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The delegate as a target of legalization: quantized calls read and compute integers, all others do not."""
+"""The delegate as a target of legalization: quantized calls read and compute integers; all others do not."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ aten = torch.ops.aten
 
 _INTEGERS: Final = frozenset({QUANTIZE, *CALLS})
 _LOOKUPS: Final = frozenset({aten.index_select.default, aten.index.Tensor})
-"""Calls with operands that are constant places, not numbers to compute with."""
+"""Calls with operands that are constant indices, not values to compute with."""
 _POSITIONS: Final = frozenset(
     {
         *(aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim),
         aten.max_pool2d_with_indices.default,
     }
 )
-"""Calls with results that are positions."""
+"""Calls with results that are indices."""
 _EXEMPT: Final = _INTEGERS | _LOOKUPS | _POSITIONS
 
 
 class XnnpackTarget(TableTarget[Settings]):
-    """The table; the constraints of all rows on dtypes are not for calls on levels, or with places."""
+    """The table; the rows' constraints on dtypes do not apply to quantized calls, or to indices."""
 
     def exclusion(self, node: Node) -> Refusal | None:
         """See `TableTarget.exclusion`."""

@@ -38,7 +38,7 @@ def recorded_lowerings() -> Iterator[Record]:
 
         def blob(draft: Draft) -> list[Part]:
             for step in draft.steps:
-                for origin in step.origins[:1]:  # others are clamps inside
+                for origin in step.origins[:1]:  # the others are clamps inside
                     record.rows[str(origin.target)].add(OPERATION_NAMES[step.node.operationType])
             return write(draft)
 

@@ -80,7 +80,7 @@ class BlobGraph:
         outputs: ids of outputs, in order.
         constants: ids of constants, in order.
         notes: sentences on the graph as a whole.
-        totals: numbers in them, for tools: name -> number.
+        totals: integers in them, for tools: name -> integer.
         bodies: name -> graph, for each graph that an operation of this one or of another body runs; such
             operations name them in their attributes. Ids and identifiers are unique in all of them.
     """

@@ -48,7 +48,7 @@ def blob_operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) ->
 
 
 def blob_headline(graph: BlobGraph, size: Callable[[int], str] = "{} B".format) -> str:
-    """Returns title and totals of a graph and its bodies, in a line; `size` formats numbers of bytes."""
+    """Returns title and totals of a graph and its bodies, in a line; `size` formats byte counts."""
     data = sum(part.values[id].bytes for part in graph.walk() for id in part.constants)
     nodes, values, constants = (
         sum(len(getattr(part, name)) for part in graph.walk()) for name in ("nodes", "values", "constants")

@@ -49,7 +49,7 @@ class CallDelegate(HigherOrderOperator):
 
         Args:
             lowered: the delegate.
-            *inputs: its inputs, in order: tensors, and numbers that are symbolic in a graph.
+            *inputs: its inputs, in order: tensors, and scalars that are symbolic in a graph.
 
         Returns:
             Its outputs, in order. They have no gradients.

@@ -124,7 +124,7 @@ class LoweredModule(torch.nn.Module):
         return "LoweredModule"
 
     def extra_repr(self) -> str:
-        """Returns its text for `print`."""
+        """Returns the text for `print`."""
         return f"{self.title}\n{print_program(self.original_program).rstrip()}"
 
     @property
@@ -146,7 +146,7 @@ class LoweredModule(torch.nn.Module):
 
 
 def _contiguous(value: Any) -> Any:
-    """Makes a tensor contiguous; returns numbers unchanged."""
+    """Makes a tensor contiguous; returns scalars unchanged."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
 
 

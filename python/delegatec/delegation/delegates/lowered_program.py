@@ -22,9 +22,9 @@ class LoweredProgram(torch.nn.Module):
     """A complete program, lowered to one delegate.
 
     The delegate has flat inputs in the order of their first use, and the computed results. The program may
-    have nested and unused arguments, return an argument, a constant or a number, and write to its buffers:
-    the module does all that around the call of the delegate. It has its own copy of mutable state. It can
-    be called in eager mode, printed, and exported by torch.export as a part of a larger module, in which the
+    have nested and unused arguments, return an argument, a constant or a scalar, and write to its buffers:
+    the module does all that around the call of the delegate. It has its own copy of mutable state. It can be
+    called in eager mode, printed, and exported by torch.export as a part of a larger module, in which the
     delegate stays one `call_delegate`.
 
     Args:

@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 class Odd(torch.nn.Module):
-    """Returns an argument, a constant and a number; its arguments are nested, and one is unused."""
+    """Returns an argument, a constant and a scalar; its arguments are nested, and one is unused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ def test_a_partition_shows_its_original_nodes() -> None:
     assert isinstance(first, LoweredModule)
     text = print_program(first.original_program)
     assert "@first.bias: f32[4]" in text and "aten.relu.default" in text and "aten.sin" not in text
-    # As a separate program it has the results of the delegate.
+    # As a separate program, it has the same results as the delegate.
     inputs = [torch.randn(*node.meta["val"].shape) for node in second.original.inputs]
     torch.testing.assert_close(EdgeModule(second.original_program)(*inputs), second(*inputs))
     assert reference(*NET_ARGS).keys() == EdgeModule(program)(*NET_ARGS).keys()

@@ -72,7 +72,7 @@ class Original:
 
         Args:
             mode: of the inputs; it must be active.
-            inputs: the delegate's inputs, in order: fake tensors, and numbers.
+            inputs: the delegate's inputs, in order: fake tensors, and scalars.
         """
         values = [node.meta["val"] for node in self.outputs]
         if all(isinstance(size, int) for value in values for size in value.shape):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions at the boundary of partitions, for backends that exchange some dtypes as others."""
+"""Conversions at the boundary of partitions, for backends that exchange some values in another dtype."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Boundary = Callable[[torch.dtype], torch.dtype]
 def convert_boundary(
     program: EdgeProgram, groups: Sequence[Sequence[Node]], boundary: Boundary
 ) -> list[list[Node]]:
-    """Converts values that cross the boundary of a group: outside of it, and back inside of it.
+    """Converts values that cross the boundary of a group outside of it, and back inside of it.
 
     Args:
         program: edited in place.

@@ -64,7 +64,7 @@ def test_partitions_in_bodies_of_control_flow() -> None:
         verify(part)
         for call in found:
             assert isinstance(part.graph_module.get_submodule(call.args[0].target), LoweredModule)
-        # The parameter went with the delegates, out of the owner and out of the body.
+        # The parameter moved into the delegates, out of the owner and out of the body.
         assert not part.constants
     assert (result.report.nodes_before, result.report.nodes_left) == (before, 1)
     assert [r.operator for r in result.report.rejections] == ["cond"]

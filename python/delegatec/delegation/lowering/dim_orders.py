@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels-last inputs and outputs of a method, for backends whose delegates exchange them as they are.
+"""Channels-last inputs and outputs of a method, for backends whose delegates exchange them without copies.
 
-Such a delegate has an input with the dimensions in the order of memory, and permutes it. Outside of it is the
+Such a delegate has an input with the dimensions in memory order, and permutes it. Outside of it is the
 inverse permutation of the method's input, which has the same bytes as its operand, so that emission needs no
 copy. The same holds for outputs. Conversions next to the delegate, such as the quantization of an input, are
-computed in this order, too. `meta["crossing"]` of a value at the boundary is the name of the one that it
+computed in memory order, too. `meta["crossing"]` of a value at the boundary is the name of the one that it
 replaces, for reports.
 """
 
@@ -33,7 +33,7 @@ from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
-# Calls that compute each element alone, from their first operand.
+# Elementwise calls, which compute from their first operand.
 _CONVERSIONS: Final = frozenset(
     {
         aten._to_copy.default,
@@ -86,7 +86,7 @@ class _Boundary:
         return [node for node in found if node is not None]
 
     def _input(self, source: Node, members: set[Node], group: Sequence[Node]) -> Node | None:
-        """Returns the permutation of an operand inside of a group, if it crosses in another order."""
+        """Returns the permutation of an operand inside of a group, if it is exchanged in another order."""
         chain = [source]
         while chain[-1].target in _CONVERSIONS and set(chain[-1].users) <= (members | set(chain)):
             chain += chain[-1].all_input_nodes
@@ -103,7 +103,7 @@ class _Boundary:
             self._erase([inner, *reversed(made)])
             return None
         replace_operand(source, inner, users)
-        # reports have the names before, and do not count these nodes
+        # reports have the original names, and do not count these nodes
         made[-1].meta["crossing"] = inner.meta["crossing"] = source.name
         self._erase(chain[:-1])
         return inner
@@ -138,7 +138,7 @@ class _Boundary:
     def _output(
         self, result: Node, members: set[Node], inside: dict[Node, Node], order: DimOrder
     ) -> Node | None:
-        """Returns a result that crosses in an order of dimensions.
+        """Returns a result that crosses the boundary in an order of dimensions.
 
         Args:
             result: of the program.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delegates that exchange channels-last values with their dimensions in the order of memory."""
+"""Delegates that exchange channels-last values with their dimensions in memory order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGE = torch.rand(2, 3, 4, 5).to(memory_format=LAST)
 
 
 class OrderedBackend(EagerBackend):
-    """Exchanges channels-last values in the order of memory, except for doubles."""
+    """Exchanges channels-last values in memory order, except for doubles."""
 
     def orders_boundary(self, value: Tensor) -> bool:
         return value.dtype != torch.float64

@@ -82,7 +82,7 @@ def lower_partitions(
     summaries = []
     renamed: dict[str, str] = {}
     for group, state, module in zip(groups, states, modules, strict=True):
-        # A new view: inputs may be outputs of a delegate by now.
+        # A new view: inputs may have become outputs of a delegate.
         view = view_of(group, state=state)
         release(program, state)
         summaries.append(_summarize(view, module, input_specs))
@@ -130,7 +130,7 @@ def lower_view(
             "a blob for all sizes: int(size) is that of the example, and holds for no other",
         )
     names = {node.name: name for node, name, _ in _constants(view, input_specs)}
-    if private is not view:  # The backend's passes may have arranged weights anew.
+    if private is not view:  # The backend's passes may have rearranged weights.
         specs = private.program.specs_by_name()
         names.update({node.name: name for node, name, _ in _constants(private, specs)})
     return LoweredModule(
@@ -154,7 +154,7 @@ def lower_view(
 
 
 def _dynamic_sizes(view: PartitionView) -> set[tuple[int, int]]:
-    """Returns the position and dimension of each dynamic size of the inputs."""
+    """Returns the input's index and the dimension of each dynamic size of the inputs."""
     return {
         (position, dim)
         for position, node in enumerate(view.inputs)
@@ -203,7 +203,7 @@ def _compile(
         except DelegatecError as error:
             problems += error.diagnostics
     if before.differs():
-        # First: what follows may be its fault.
+        # First: it may be the cause of later errors.
         problems.insert(0, _edited_by(backend))
     if problems:
         raise DelegatecError(problems)

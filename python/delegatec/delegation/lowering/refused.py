@@ -16,7 +16,7 @@ _DAMAGED = "DC407"
 
 
 def is_refused(error: DelegatecError) -> bool:
-    """Whether an error while a partition is compiled is about its blob. Compilers read no other ones."""
+    """Whether an error while a partition is compiled is about its blob: compilers read no other blobs."""
     return any(each.code == _DAMAGED for each in error.diagnostics)
 
 
@@ -25,7 +25,7 @@ def refused(
 ) -> DelegatecError:
     """Returns DC419 for a partition, with the operator that its blob is refused for.
 
-    It is the last one of the shortest beginning of the partition that is refused as well, found by bisection.
+    It is the last one of the shortest prefix of the partition that is refused as well, found by bisection.
 
     Args:
         error: of the partition.
@@ -33,7 +33,7 @@ def refused(
         nodes: the partition, in topological order.
         compile: compiles some of its nodes as a partition.
     """
-    # results of an operator stay with it
+    # results of an operator stay in its prefix
     ends = [
         end
         for end in range(1, len(nodes) + 1)
@@ -65,7 +65,7 @@ def refused(
 
 
 def _fails(nodes: Sequence[Node], compile: Callable[[Sequence[Node]], object]) -> bool:
-    """Whether the blob of some nodes is refused; other errors are not those of the whole partition."""
+    """Whether the blob of some nodes is refused; other errors do not count."""
     with suppress(Exception):
         try:
             compile(nodes)

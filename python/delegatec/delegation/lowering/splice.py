@@ -81,8 +81,8 @@ def free_names(program: EdgeProgram) -> Iterator[str]:
 def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> dict[str, str]:
     """Replaces a partition by a call of its delegate.
 
-    Its nodes are contiguous in the graph, except for those of numbers, which stay if they have other users.
-    Uses of the partition's outputs become uses of `getitem` nodes of the call.
+    Its nodes are contiguous in the graph, except for those that compute scalars, which stay if they have
+    other users. Uses of the partition's outputs become uses of `getitem` nodes of the call.
     `EdgeProgram.erase_unused_placeholders` removes constants that become unused.
 
     Args:
@@ -122,7 +122,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         )
         replaced[old] = new
         after = new
-    # Once per user, as one user, such as the output, may use all of them.
+    # Once per user: one user, such as the output, may use all of them.
     members = set(view.nodes)
     for user in dict.fromkeys(user for old in view.outputs for user in old.users if user not in members):
         user.args = map_arg(user.args, lambda node: replaced.get(node, node))

@@ -45,7 +45,7 @@ def kept_state(program: EdgeProgram, group: Sequence[Node], backend: Backend) ->
 
 
 def release(program: EdgeProgram, state: Collection[Node]) -> None:
-    """Makes a program stop returning the new values of buffers, which a delegate keeps."""
+    """Removes the new values of buffers that a delegate keeps from the outputs of a program."""
     if not state:
         return
     names = program.names_in_model()

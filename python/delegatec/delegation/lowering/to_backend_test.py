@@ -78,7 +78,7 @@ def test_metadata_names_and_constants() -> None:
         for user in call.users:
             assert user.target is operator.getitem
             assert user.meta["val"] is call.meta["val"][user.args[1]]
-    # Parameters went with the delegates; the buffer that is written to stays the program's own.
+    # Parameters moved into the delegates; the buffer that is written to stays in the program.
     assert [spec.target for spec in program.input_specs if spec.target] == ["total"]
     assert len(program.constants) == 1
     assert "max" in report.delegates[0].module.original.program.graph.__str__()
@@ -178,7 +178,7 @@ def test_a_constant_with_other_uses_is_kept() -> None:
 
     # Returned constants are kept, regardless of other uses; the others are in the delegate.
     assert taken()[1] == {"lone"}
-    # A weight under two names stays once, with both readers.
+    # A weight under two names stays once, with both consumers.
     program, names = taken(aten.linear.default)
     assert len(names & {"a.weight", "b.weight"}) == 1 and names >= {"a.bias", "b.bias", "lone"}
     weights = [node.args[1] for node in program.graph.nodes if node.target is aten.linear.default]

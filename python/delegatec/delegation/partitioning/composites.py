@@ -47,8 +47,8 @@ def decompose_for(
 ) -> None:
     """Decomposes composites that would hide operators from a backend, before its partitioner runs.
 
-    Operators that only backends before it preserve are decomposed. Those with a kernel, and those that
-    backends after it preserve, are decomposed if the partitioner supports the decomposition.
+    Operators that only backends of higher priority preserve are decomposed. Those with a kernel, and those
+    that backends of lower priority preserve, are decomposed if the partitioner supports the decomposition.
 
     Args:
         program: edited in place.
@@ -100,8 +100,8 @@ class _Trial:
     def supports_parts(self, program: EdgeProgram, node: Node) -> bool:
         """Whether the partitioner supports the complete decomposition of a composite.
 
-        If it does not alone, it may as a part of a unit of quantized values: without floating point, it has
-        the type of the levels there.
+        If it does not support it alone, it may support it in a quantized region: there, without floating
+        point, its operands and results have the dtype of the quantized values.
         """
         ruled = self._partitioner if isinstance(self._partitioner, RuledPartitioner) else None
         if ruled is not None and ruled.rules.rejection(node, program.origins):
@@ -127,13 +127,13 @@ class _Trial:
         alone = Original(PartitionView(program, nodes, computes_sizes=True), program.specs_by_name()).program
         decompose(alone, self._preserved)
         run_passes(alone, SIMPLIFY)
-        # Nodes that only move data join their neighbors.
+        # Nodes that only move data belong to the group of adjacent nodes.
         rejections = query(innermost_partitioner(self._partitioner), alone).rejections
         return all(rejection.rule == "trivial" for rejection in rejections)
 
 
 def _closed_unit(program: EdgeProgram, node: Node) -> set[Node]:
-    """Returns the calls that floating-point values connect to a call; none if such a value is from outside.
+    """Returns the calls that floating-point values connect to a call; none if a value is from outside.
 
     These are all calls from dequantization to quantization.
     """

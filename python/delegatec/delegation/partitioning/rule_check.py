@@ -20,18 +20,18 @@ from delegatec.delegation.partitioning.rules import (
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.program import EdgeProgram
 
-# Names that a message lists.
+# The maximum number of names that a message lists.
 _MOST: Final = 8
-# Similarity of names of which one may be meant for the other.
+# The minimum similarity of a name and its misspelling.
 _ALIKE: Final = 0.65
 
 
 class RuleCheck:
     """Checks rules before and after delegation.
 
-    A name must match something in one of the methods: a call of the exported program, regardless of what
-    becomes of it, or a node of the edge program. Decompositions and preparations for backends add nodes on
-    the way, which the check sees afterwards, in what was delegated and what was not.
+    A name must match something in one of the methods: a call of the exported program, regardless of its
+    decomposition, or a node of the edge program. Decompositions and preparations for backends add nodes
+    during lowering; the check sees them afterwards, among the delegated and the other operators.
 
     Args:
         rules: the rules.
@@ -52,7 +52,7 @@ class RuleCheck:
                         self._nodes |= names_of_call(node, part.origins)
 
     def problems(self) -> list[Diagnostic]:
-        """Returns DC412 for each module that matches nothing, operator unknown to torch, and wrong number."""
+        """Returns DC412 for each module that matches nothing, operator unknown to torch, and wrong count."""
         found = [
             self._unknown_operator(option, name)
             for option, name in self._unmatched()
@@ -137,7 +137,7 @@ def _is_operator(name: str) -> bool:
 
 
 def _near(word: str, names: Collection[str]) -> list[str]:
-    """Returns what a wrong name may stand for: `linear`, `nn.Linear`, or a misspelt operator or overload."""
+    """Returns what an unknown name may mean: `linear`, `nn.Linear`, or a misspelled operator or overload."""
     overloads = sorted(name for name in names if name.rpartition(".")[0] == word.rpartition(".")[0])
     if word.count(".") > 1 and overloads:
         return difflib.get_close_matches(word, overloads) or overloads[:_MOST]

@@ -16,7 +16,7 @@ from delegatec.diagnostics import Diagnostic
 
 
 class Dropped(torch.nn.Module):
-    """Calls an operator of which nothing is left."""
+    """Calls an operator that is removed completely."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, training=False).sin()

@@ -136,7 +136,7 @@ class _Selection:
         return None if found is None else in_body(call, found)
 
     def reject_small(self, minimum: int) -> None:
-        """Rejects groups of fewer operators; without them, others may merge."""
+        """Rejects groups with too few operators; without them, others may merge."""
         while True:
             small = [group for group in self._groups if self._size(group) < minimum]
             if not small:
@@ -189,7 +189,7 @@ class _Selection:
                 self._reasons[position] = Rejection(node, rule, message, help)
 
     def _reject_trivial(self) -> None:
-        """Rejects nodes that the partitioner would not delegate in the groups that they are in now."""
+        """Rejects nodes that the partitioner would not delegate in their current groups."""
         while True:
             parts = [p for group in self._groups for p in connected_components(group, self._predecessors)]
             found = [reason for part in parts for reason in self._against([self._nodes[i] for i in part])]

@@ -20,9 +20,9 @@ class PartitionRules:
     """Which nodes may be delegated, of those that a backend supports.
 
     Operators are named "aten.add.Tensor", or "aten.add" for all overloads: as in the edge program, or as in
-    the exported program that it comes from, where a composite, such as "aten.conv2d", stands for all nodes
-    that it becomes. Modules are named by their fully qualified names in the model: "encoder.layer.0" includes
-    its submodules. Both may have the wildcards * ? [ ].
+    the exported program that it comes from, where a composite, such as "aten.conv2d", stands for all nodes of
+    its decomposition. Modules are named by their fully qualified names in the model: "encoder.layer.0"
+    includes its submodules. Both may have the wildcards * ? [ ].
 
     Attributes:
         allow_operators: only these; all if empty.
@@ -98,14 +98,14 @@ def names_of_call(node: Node, origins: Mapping[int, Origin]) -> set[str]:
 
 
 def names_of_origins(origins: Mapping[int, Origin]) -> set[str]:
-    """Returns such names of all calls of an exported program, also of those that nothing is left of."""
+    """Returns such names of all calls of an exported program, including calls that are removed completely."""
     return {
         name for origin in origins.values() if origin.is_call for name in names_of_operator(origin.operator)
     }
 
 
 def names_of_operator(operator: str) -> set[str]:
-    """Returns the names of an overload: its own, and that for all overloads."""
+    """Returns the names of an overload: its full name, and the name for all overloads."""
     return {operator, operator.rpartition(".")[0]} - {""}
 
 

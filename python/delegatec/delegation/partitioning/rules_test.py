@@ -66,7 +66,7 @@ class Branches(torch.nn.Module):
 
 
 def delegate(rules: PartitionRules, *left: Any) -> tuple[Delegated, dict[str, tuple[str, str, str]]]:
-    """Lowers the model, checks its numbers, and returns the reasons: operator -> rule, message, help."""
+    """Lowers the model, checks its results, and returns the reasons: operator -> rule, message, help."""
     program = edge(Model(), (X,))
     check = RuleCheck(rules, [program])
     assert not check.problems()
@@ -191,7 +191,7 @@ def test_all_or_nothing() -> None:
 
 
 class Grouped(Partitioner):
-    """Groups that somebody else made: not the largest ones."""
+    """Assigns given groups: not the largest ones."""
 
     def __init__(self, groups: list[list[int]]) -> None:
         self._groups = groups
@@ -236,7 +236,7 @@ def test_remaining_groups_are_convex(
 
 
 def graph_of(edges: list[list[int]], blocked: list[bool]) -> EdgeProgram:
-    """A program of sums, of which the blocked are cos and the others sin."""
+    """Returns a program of sums, in which the blocked nodes are cos and the others sin."""
 
     class Identity(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -34,8 +34,8 @@ class OptionSpec:
         default: its value if it is not set. A tuple makes it a list of strings.
         doc: one sentence for the user.
         is_file: whether its value is the path of a file that the backend reads; manifests record its digest.
-        needs: another option and its value without which only the default of this one has an effect; empty if
-            there is none.
+        needs: another option and its value, without which only the default of this one has an effect; empty
+            if there is none.
     """
 
     values: tuple[str, ...]
@@ -58,8 +58,9 @@ class NamedData:
         data: a part, as in a blob: a memoryview of a constant's storage is copied once, into the file, and
             `ComputedBytes` are computed while it is written.
         alignment: in bytes, in the file; a power of two.
-        is_separate: whether it shares its place in the file with no equal data under other keys. A runtime
-            that knows data by its address requires this: in memory, equal places are equal addresses.
+        is_separate: whether it does not share its location in the file with equal data under other keys. A
+            runtime that identifies data by its address requires this: in memory, equal locations are equal
+            addresses.
 
     Raises:
         TypeError: the data has another type.
@@ -106,7 +107,7 @@ class PreprocessResult:
 
 
 class Backend(ABC):
-    """A delegate's compiler. Stateless: one instance serves many programs, in any order.
+    """A delegate's compiler. It is stateless: one instance serves many programs, in any order.
 
     A subclass sets `id` and `name`, and implements `partitioner`, `preprocess` and `reference`; all other
     members have a default.
@@ -150,7 +151,7 @@ class Backend(ABC):
         return dtype
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
-        """Whether delegates exchange a fake channels-last tensor with its dimensions in the order of memory.
+        """Whether delegates exchange a fake channels-last tensor with its dimensions in memory order.
 
         The program does not copy such inputs and outputs of the method. The delegate begins and ends with
         permutations, which the backend's passes move or remove. Its runtime exchanges the bytes of the

@@ -15,9 +15,9 @@ class ReferenceExecutor(ABC):
     Attributes:
         num_inputs: number of inputs of the blob. A program does not store which of a delegate's arguments are
             inputs. If it is None, as by default, it is inferred from the values written before the call; if
-            several numbers are possible, from which of them leaves one argument for each output.
+            several counts are possible, it is the one that leaves one argument for each output.
         converts_outputs: whether the runtime converts outputs to the dtypes of the caller's tensors. Results
-            may then have a dtype that the blob does not know, such as int32 for int64.
+            may then have a dtype that the blob does not have, such as int32 for int64.
         lacks_scalars: whether the runtime's tensors have at least one dimension. A result is then of shape
             [1] if the program's tensor has no dimensions.
         reads_blob: whether the runtime reads the blob after it has loaded the delegate: programs must store

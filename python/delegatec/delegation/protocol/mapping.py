@@ -103,7 +103,7 @@ class DelegateMappingBuilder:
 
 
 def debug_map_of(origins: Iterable[Iterable[Node]]) -> DebugHandleMap:
-    """Returns index of each instruction -> handles of the nodes that it computes, where these have some."""
+    """Returns index of each instruction -> handles of the nodes that it computes, if they have handles."""
     found = (
         sorted({node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta})
         for nodes in origins

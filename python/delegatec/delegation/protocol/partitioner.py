@@ -72,7 +72,7 @@ class Partitioning:
         groups: sets of nodes, each becoming one delegate. No node is in two groups, the nodes of one are in
             the order of the graph, and contracting every group to one node leaves the graph acyclic.
         rejections: one per `call_function` node that computes and is in no group.
-        computes_sizes: whether delegates compute the numbers that their nodes use, such as sizes, from the
+        computes_sizes: whether delegates compute the scalars that their nodes use, such as sizes, from the
             shapes of tensors; see `PartitionView`. By default these are inputs.
     """
 
@@ -87,9 +87,9 @@ class Partitioner(ABC):
 
     @property
     def preparation(self) -> Sequence[Pass]:
-        """Passes that rewrite a program and its bodies before, so that more of it can be delegated.
+        """Passes that rewrite a program and its bodies before partitioning, so that more can be delegated.
 
-        What they compute does not change.
+        The results do not change.
         """
         return ()
 
@@ -115,7 +115,7 @@ class Partitioner(ABC):
         return True
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
-        """Returns reasons for nodes of a connected group that cannot be in it, as another one is not.
+        """Returns reasons for nodes of a connected group that cannot be in it because another node is not.
 
         Args:
             program: of the nodes.

@@ -42,7 +42,7 @@ Part = bytes | memoryview | ComputedBytes
 
 
 class Elements(Protocol):
-    """A sequence of elements: a tensor of one dimension, or what computes slices of one."""
+    """A sequence of elements: a tensor of one dimension, or an object that computes slices of one."""
 
     def numel(self) -> int:
         """Returns their number."""
@@ -84,10 +84,10 @@ class TensorBytes(ComputedBytes):
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     """Returns the bytes of a tensor in row-major order: a view of its storage if it is row-major."""
-    flat = tensor.detach().reshape(-1).contiguous()  # one dimension keeps its stride
+    flat = tensor.detach().reshape(-1).contiguous()  # a 1-d tensor keeps its stride
     if not flat.numel():
         return memoryview(b"")
-    if flat.numel() == 1:  # its stride may be any
+    if flat.numel() == 1:  # its stride may have any value
         flat = flat.as_strided([1], [1])
     return memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
 

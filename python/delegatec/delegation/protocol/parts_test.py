@@ -26,7 +26,7 @@ def test_only_computed_bytes_are_computed() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
 def test_bytes_of_a_column_are_in_one_piece(dtype: torch.dtype) -> None:
-    """A part of one row of an arranged constant is a column of the constant, with its stride."""
+    """A slice of one row of an arranged constant is a column of the constant, with its stride."""
     table = torch.arange(12, dtype=dtype).view(3, 4)
     found = tensor_bytes(table.t()[1])
     assert found.contiguous

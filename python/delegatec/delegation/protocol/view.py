@@ -43,12 +43,12 @@ class PartitionView:
         mutated: names of the placeholders that the program writes to, if already known.
         facts: analysis results for the program, shared by views; by default from the view's constants.
         state: placeholder of each buffer that the delegate keeps -> its new value, one of the nodes.
-        computes_sizes: whether the numbers that the nodes compute from sizes of tensors belong to the
+        computes_sizes: whether the scalars that the nodes compute from sizes of tensors belong to the
             partition. They are never outputs: users outside of the partition have the original nodes.
 
     Attributes:
         program: as given.
-        nodes: as given, after the nodes that compute their numbers, if these belong to the partition.
+        nodes: as given, after the nodes that compute their scalars, if these belong to the partition.
         inputs: operands from outside the partition that are not constants, in order of first use.
         constants: placeholder -> its tensor, for each constant operand, in order of first use. A buffer that
             the program writes to is an input.

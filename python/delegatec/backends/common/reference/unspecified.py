@@ -82,14 +82,14 @@ _BehaviorT = TypeVar("_BehaviorT", bound=UnspecifiedBehavior)
 
 
 def depends_on(run: Callable[[_BehaviorT], Sequence[torch.Tensor]], base: _BehaviorT) -> list[str]:
-    """Returns the behaviors for which another choice gives other results.
+    """Returns the behaviors for which another choice changes the results.
 
-    A behavior that occurs without effect, such as an out-of-range lookup whose result is masked, is not among
-    them. Other inputs may give other behaviors.
+    A behavior that occurs without effect, such as an out-of-range gather whose result is masked, is not among
+    them. Other inputs may lead to other behaviors.
 
     Args:
         run: runs a blob on some inputs, with these choices.
-        base: the choices for all behaviors but the one that is varied, without "raise".
+        base: the choices for all behaviors except the one that is varied, without "raise".
     """
     if not _raises(run, base.strict()):
         return []

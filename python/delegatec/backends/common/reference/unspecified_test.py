@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unspecified behavior of an imagined runtime, which rounds and gathers."""
+"""Unspecified behavior of a fictitious runtime, which rounds and gathers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Imagined(UnspecifiedBehavior):
 
 
 def rounded_at(values: list[float], index: int, choices: Imagined) -> list[torch.Tensor]:
-    """The values, rounded, and one of them, unless it is a zero."""
+    """Returns the rounded values, and one of them, unless it is zero."""
     x = torch.tensor(values)
     way = choices.choose("rounding", lambda: x.frac() == 0.5, "Round of halves")
     x = x.round() if way == "even" else (x + 0.5).floor()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph under construction, as in the format: tables of values, constants and operations."""
+"""A graph under construction in terms of the format: tables of values, constants and operations."""
 
 from __future__ import annotations
 

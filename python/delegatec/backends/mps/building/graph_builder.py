@@ -48,7 +48,7 @@ class GraphBuilder:
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        # constants that cannot be converted, by id; None for a number in an operation
+        # constants that cannot be converted, by id; None for a scalar in an operation
         self._problems: list[tuple[int | None, Diagnostic]] = []
         self.current: Node | None = None
         self.settings = settings
@@ -199,24 +199,24 @@ class GraphBuilder:
         self._problems.append((constant, beyond_float16(message, self.current)))
 
     def shared(self, key: Hashable, make: Callable[[], int]) -> int:
-        """Returns a value shared by lowerings, such as a table of positions; the first call makes it."""
+        """Returns a value shared by lowerings, such as a table of indices; the first call makes it."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
     def number(self, number: Number, dtype: torch.dtype) -> float:
-        """Checks the range of a number for a float32 field of an operation on a dtype."""
+        """Checks the range of a scalar for a float32 field of an operation on a dtype."""
         if not self.is_halved(dtype):
             return float(number)
         if is_beyond_float16(number):
             if abs(number) != FLOAT32_MAX and not self._saturates:
                 self._report(f"the number {number} is beyond float16")
             return math.copysign(FLOAT16_MAX, number)
-        # The runtime rounds a number that fits, once.
+        # The runtime rounds a scalar that fits, once.
         return float(nonzero_in_float16(number))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> int:
-        """Returns the id of an operand in a dtype: a number becomes a constant, a tensor is cast."""
+        """Returns the id of an operand in a dtype: a scalar becomes a constant, a tensor is cast."""
         if not isinstance(operand, Node):
             return self.scalar(operand, dtype)
         return self.converted(self.of(operand), dtype)
@@ -270,7 +270,7 @@ class GraphBuilder:
         """Returns the blob and debug information of the graph without dead code.
 
         Raises:
-            DelegatecError: DC406 for each constant that is beyond float16.
+            DelegatecError: DC406 for each constant that is out of float16's range.
         """
         self._draft.drop_dead_code()
         problems = [each for id, each in self._problems if id is None or id in self._draft.constants]

@@ -28,7 +28,7 @@ _TESTS: Final = (Operation.Eq, Operation.Gt, Operation.Lt, Operation.Isnan)
 
 
 def full(b: GraphBuilder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> int:
-    """Emits a number in a complete shape."""
+    """Emits a scalar broadcast to a shape."""
     out, value = b.temporary(shape, dtype), b.number(number, dtype)
     b.emit(Operation.Full, schema.FullT(-1, out, list(shape), value, TO_FORMAT[dtype]))
     return out
@@ -53,7 +53,7 @@ def unary(b: GraphBuilder, operation: int, id: int) -> int:
 
 
 def binary(b: GraphBuilder, operation: int, first: int, second: int | float) -> int:
-    """Emits a function of two values of one dtype, which broadcast; a float is a number, not an id."""
+    """Emits a function of two values of one dtype, which broadcast; a float is a scalar, not an id."""
     dtype, shape = b.type_of(first)
     other = b.scalar(second, dtype) if isinstance(second, float) else second
     assert b.type_of(other)[0] == dtype
@@ -64,7 +64,7 @@ def binary(b: GraphBuilder, operation: int, first: int, second: int | float) -> 
 
 
 def where(b: GraphBuilder, condition: int, then: int, otherwise: int) -> int:
-    """Emits a choice between two values of one dtype."""
+    """Emits a selection between two values of one dtype."""
     shape = broadcast(*(b.type_of(id)[1] for id in (condition, then, otherwise)))
     out = b.temporary(shape, b.type_of(then)[0])
     b.emit(Operation.Where, schema.TernaryT(condition, then, otherwise, out))

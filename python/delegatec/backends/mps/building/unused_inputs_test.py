@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every input is read for a result, and every operation and constant too."""
+"""Every input, operation and constant contributes to a result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ N = torch.tensor([[1, 2, 3], [4, 5, 6]])
 
 
 def needed(blob: Blob) -> set[int]:
-    """Ids of the values that MPSGraph computes the outputs from, with the outputs."""
+    """Returns the ids of the outputs and of the values from which MPSGraph computes them."""
     graph = blob_graph(blob)
     read = set(graph.outputs)
     for node in reversed(graph.nodes):
@@ -117,7 +117,7 @@ def test_the_shape_of_an_input_is_not_a_use() -> None:
 
 
 def test_an_index_whose_expansion_stays_outside() -> None:
-    """The lowering looks through the expansion, which is an input all the same."""
+    """The lowering looks through the expansion, which nevertheless is an input."""
     module = Call(lambda x, i: (x.sin().gather(1, i.expand(2, 3)), i + 1))
     args = (X, torch.tensor([[1], [0]]))
     program = to_edge(torch.export.export(module, args))

@@ -56,7 +56,7 @@ def run_case(
 ) -> Compiled:
     """Checks that a function becomes one delegate with the results of eager mode.
 
-    With fp16, eager mode computes in float16 as well, so that common rounding is not a difference.
+    With fp16, eager mode computes in float16 as well, so that shared rounding is not a difference.
 
     Args:
         function: of tensors; returns a tensor or several.
@@ -68,9 +68,9 @@ def run_case(
         atol: absolute tolerance; by default that of the precision.
         preserve: composites that are not decomposed before the partitioner.
         reference: computes the expected results instead of the function.
-        unspecified: behaviors of MPSGraph that the result may depend on, by their names in `Unspecified`.
-        special: how many inputs to give NaN, infinities and zeros of both signs, in further runs, which must
-            have the results of eager mode as well, for each result of MPSGraph for NaN.
+        unspecified: behaviors of MPSGraph that the result may depend on, named as in `Unspecified`.
+        special: how many inputs get NaN, infinities and zeros of both signs in further runs, which must match
+            eager mode as well, for each result of MPSGraph for NaN.
 
     Returns:
         The compiled program, for further checks.
@@ -101,7 +101,7 @@ def run_case(
 
 
 def _drawn(tensor: torch.Tensor, seed: int, place: int) -> torch.Tensor:
-    """Replaces the values of a float32 by special ones."""
+    """Replaces the values of a float32 tensor by special ones."""
     if tensor.dtype != torch.float32:
         return tensor
     chance = torch.Generator().manual_seed(seed * 8 + place)
@@ -142,7 +142,7 @@ def run_node(
 
 
 def _awkward(tensor: torch.Tensor) -> torch.Tensor:
-    """Replaces the values of a float32: halves, zeros of both signs, equal elements."""
+    """Replaces the values of a float32 tensor: halves, zeros of both signs, equal elements."""
     if tensor.dtype != torch.float32:
         return tensor
     values = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 1.0, 0.0, -0.0])

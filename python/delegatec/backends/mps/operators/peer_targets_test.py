@@ -36,8 +36,8 @@ DECOMPOSED = [
     "quantized_decomposed.quantize_per_token.default",
 ]
 GROUPED = "quantized_decomposed.dequantize_per_channel_group.default"
-# The edge program does not have dim orders: their operators are `empty` and `_to_copy`. `getitem` joins the
-# group of its operand. A clone is its operand.
+# The edge program does not have dim orders: their operators are `empty` and `_to_copy`. `getitem` belongs to
+# the group of its operand. A clone is an alias of its operand.
 NOT_IN_THE_PROGRAM = [
     "aten.clone.default",
     "dim_order_ops._empty_dim_order.default",

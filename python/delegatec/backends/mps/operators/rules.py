@@ -21,7 +21,7 @@ from delegatec.edge.legalize.constraints import (
 )
 
 EXACT_FLOAT32: Final = 2**24
-"""The largest integer up to which float32, the format's type of numbers, is exact."""
+"""The largest integer up to which float32, the format's type of scalars, is exact."""
 
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
     static_shapes("the runtime compiles the graph for the shapes in the blob."),

@@ -13,7 +13,7 @@ from delegatec.backends.mps.reference.run import Run, Semantics, axis, floats, r
 
 
 def _hard_tanh(run: Run, op: Any, _: NodeT) -> None:
-    """Two comparisons and selections: NaN stays, and the upper bound wins over the lower."""
+    """Two comparisons and selections: NaN stays, and the upper bound takes precedence over the lower."""
     x = run[op.input1Id]
     low, high = (run.number(value, x.dtype) for value in (op.minValue, op.maxValue))
     run[op.outputId] = torch.where(x > high, high, torch.where(x < low, low, x))

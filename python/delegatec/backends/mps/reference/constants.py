@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A blob's constants as tensors (the runtime's getConstantData). They are views of the blob.
 
-Two elements of int4 are in one byte, the first in the low half, as PyTorch packs weights for the same kernels
-(`weight_to_int4pack` in its Quantized.metal).
+Two elements of int4 are in one byte, the first in the low nibble, as PyTorch packs weights for the same
+kernels (`weight_to_int4pack` in its Quantized.metal).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def unpack_int4(blob: Blob, id: int) -> torch.Tensor:
     """Returns an int4 constant as int8, in [-8, 8)."""
     shape, data = _bytes(blob, id, 4)
     pairs = _view(data, torch.int8)
-    # A shift to the left and back extends the sign of the low half.
+    # A left shift and a right shift sign-extend the low nibble.
     return torch.stack([(pairs << 4) >> 4, pairs >> 4], -1).reshape(shape)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions (the runtime's ConvolutionOps): neither 3-d nor transposed ones.
+"""Convolutions (the runtime's ConvolutionOps), except 3-d and transposed ones.
 
 The products of a float16 element are summed in float32 and rounded once, before the bias is added.
 """

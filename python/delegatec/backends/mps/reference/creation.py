@@ -23,7 +23,7 @@ from delegatec.backends.mps.reference.run import (
 
 def _fill(run: Run, op: Any, shape: list[int]) -> None:
     run.check_size(shape, "a constant")
-    # One broadcast element: nothing of the size of the result is allocated.
+    # One broadcast element: the result is not allocated in full.
     run[op.outputId] = run.number(op.fillValue, format_dtype(op.dtype)).expand(shape)
 
 
@@ -37,12 +37,12 @@ def _full(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _full_like(run: Run, op: Any, _: NodeT) -> None:
-    """Has its own dtype, not that of the operand. Ignores `shape`."""
+    """Has the dtype of the node, not that of the operand. Ignores `shape`."""
     _fill(run, op, list(run[op.input1Id].shape))
 
 
 def _arange(run: Run, op: Any, _: NodeT) -> None:
-    """Casts positions to the dtype, then multiplies and adds. The count is from float32 and float64."""
+    """Casts indices to the dtype, then multiplies and adds. The count is computed in float32 and float64."""
     dtype = format_dtype(op.dtype)
     with np.errstate(all="ignore"):
         count = np.ceil(np.float64(np.float32(op.end) - np.float32(op.start)) / np.float64(op.step))

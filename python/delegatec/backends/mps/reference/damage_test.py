@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged blobs: a result, or a diagnostic; never another exception, and never more than a little memory."""
+"""Damaged blobs end in a result or a diagnostic: never another exception, and never much memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_inputs_of_another_blob(one: int, other: int) -> None:
 
 
 def test_every_number_of_every_table_may_be_anything() -> None:
-    """All fields of all operations, one after the other, as numbers that are wrong in most of them."""
+    """Sets each field of all operations in turn to values that are invalid in most of them."""
     seen = set()
     for (name, case), (_, inputs) in zip(_CASES, _BLOBS, strict=True):
         for field, content in vars(case.table).items():

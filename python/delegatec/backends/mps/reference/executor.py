@@ -80,7 +80,7 @@ class MpsReferenceExecutor(ReferenceExecutor):
         """Runs the blob.
 
         Args:
-            inputs: the delegate's inputs, of the dtypes and numbers of elements that the blob declares.
+            inputs: the delegate's inputs, of the dtypes and element counts that the blob declares.
 
         Returns:
             Its outputs, of the shapes and dtypes that the blob declares.
@@ -133,7 +133,7 @@ class MpsReferenceExecutor(ReferenceExecutor):
 
     @cached_property
     def _read(self) -> frozenset[int]:
-        """Returns ids of outputs, and ids that occur in several operations: a result's id occurs in one."""
+        """Returns ids of outputs and ids that occur in several operations: an unread result occurs once."""
         uses = Counter(id for node in self._blob.graph.mpsNodes for id in value_ids(node.mpsnodeUnion))
         return frozenset(id for id, count in uses.items() if count > 1) | {*self._blob.graph.outputIds}
 

@@ -38,7 +38,7 @@ def rejected(blob: bytes, *inputs: torch.Tensor) -> str:
 
 
 def edited(**fields: Any) -> bytes:
-    """A graph that negates its input, with other fields."""
+    """Returns the blob of a graph that negates its input, with modified fields."""
 
     def edit(graph: GraphT) -> None:
         for name, content in fields.items():

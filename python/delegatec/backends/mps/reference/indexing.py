@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups and updates by index (the runtime's IndexingOps)."""
+"""Gathers and updates by index (the runtime's IndexingOps)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
     rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
     if op.paddingIdx != -1:
         padding = run.number(op.paddingIdx, indices.dtype)
-        # The condition has one dimension more than the indices, independent of the rows.
+        # The condition has one dimension more than the indices, which broadcasts over the row.
         if weight.dim() != 2:
             reject(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")
         rows = torch.where((indices != padding).unsqueeze(-1), rows, torch.zeros_like(rows))
@@ -84,7 +84,7 @@ def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:
-    """Returns positions to write to; `size` means none."""
+    """Returns the indices to write to; `size` means none."""
     outside = (index < 0) | (index >= size)
     choice = run.unspecified.choose("writes", lambda: outside, f"{what} out of range")
     if choice == "wrap":

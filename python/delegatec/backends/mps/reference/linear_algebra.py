@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices (the runtime's LinearAlgebra). MPSGraph multiplies matrices of floats only.
+"""Matrix products (the runtime's LinearAlgebra). MPSGraph multiplies only matrices of floats.
 
 The products of a float16 element are summed in float32 and rounded once.
 """

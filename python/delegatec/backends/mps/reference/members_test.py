@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every node type of the format, from blobs made by hand, in float32 and float16."""
+"""Every node type of the format, from handwritten blobs, in float32 and float16."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Pair = tuple[int, int]
 
 
 class _Windows:
-    """Positions of the windows of a pooling.
+    """The geometry of the windows of a pooling.
 
     Attributes:
         kernel, stride, dilation: of height and width.
@@ -63,7 +63,7 @@ def _inside(windows: _Windows, x: Tensor, border: float) -> Tensor:
 
 
 def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the largest elements and their first positions."""
+    """Returns the largest elements and their first indices."""
     pair: tuple[Tensor, Tensor] = functional.max_pool2d(
         padded, windows.kernel, windows.stride, 0, windows.dilation, return_indices=True
     )
@@ -71,7 +71,7 @@ def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(windows: _Windows, padded: Tensor) -> Tensor:
-    """Returns the last positions: the first ones from the end, where the last window ends."""
+    """Returns the last indices: the first ones from the end, where the last window ends."""
     _, places = _first(windows, padded.flip(2, 3))
     return padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
 

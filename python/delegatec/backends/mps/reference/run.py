@@ -18,7 +18,7 @@ from delegatec.diagnostics.exceptions import shortened
 from delegatec.edge.arguments import short_name
 
 MAX_RANK: Final = 16
-"""Dimensions of an MPSNDArray."""
+"""The maximum rank of an MPSNDArray."""
 MAX_ELEMENTS: Final = 2**31 - 1
 """MPSNDArray asserts at more elements, or a longer dimension."""
 
@@ -160,7 +160,7 @@ Semantics = Callable[[Run, Any, NodeT], None]
 
 
 def ints(values: Iterable[int] | None) -> list[int]:
-    """Returns a list of numbers in an unpacked table, absent if empty."""
+    """Returns a list of integers in an unpacked table; it is absent if empty."""
     return [] if values is None else [int(value) for value in values]
 
 
@@ -213,5 +213,5 @@ def unsigned_axis(run: Run, dim: int, rank: int, what: str) -> int:
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """Converts float16 to float32, to compute in."""
+    """Converts float16 to float32, the dtype to compute in."""
     return tensor.float() if tensor.dtype == torch.float16 else tensor

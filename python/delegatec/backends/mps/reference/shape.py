@@ -91,7 +91,7 @@ def _select(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _slice(run: Run, op: Any, _: NodeT) -> None:
-    """Counts negative positions from the end; positions beyond the end are clamped."""
+    """Counts negative indices from the end; indices beyond the end are clamped."""
     x = run[op.input1Id]
     if not 0 <= op.dim < x.dim():
         reject(f"Slice along dimension {op.dim} of {x.dim()}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise unary operations (the runtime's UnaryOps and ClampOps, which do not cast).
 
-MPSGraph has most functions for floats only: `exp` and others of int32 give zeros, of int64 stop with
+MPSGraph has most functions for floats only: `exp` and others of int32 return zeros, of int64 stop with
 "Function logarithm_i64 was not found in the library" (pytorch/pytorch#78019), as does `floor` (#84995).
 """
 
@@ -85,7 +85,7 @@ def _relu(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _clamp(run: Run, op: Any, node: NodeT) -> None:
-    """The bounds are floats, made constants of the operand's dtype. NaN is a bound like others."""
+    """The bounds are floats, made constants of the operand's dtype. NaN is a bound like any other."""
     x = run[op.input1Id]
     low, high = (-math.inf, math.inf) if node.minMax is None else (node.minMax.minValue, node.minMax.maxValue)
     if (low, high) == (-math.inf, math.inf):
@@ -113,7 +113,7 @@ def _where(run: Run, op: Any, _: NodeT) -> None:
     run[op.outputId] = torch.where(run.cast(condition, torch.bool, "Where's condition"), first, second)
 
 
-# Names of the format, which are those of torch but for the case.
+# Names of the format, which are those of torch except for the case.
 _OF_FLOATS: Final = (
     *("Exp", "Exp2", "Reciprocal", "Sqrt", "Log", "Log10", "Log2", "Erf", "Floor", "Ceil", "Rsqrt"),
     *("Sigmoid", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh"),

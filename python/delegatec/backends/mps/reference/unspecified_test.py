@@ -50,7 +50,7 @@ def _int(*values: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype)
 
 
-# Behavior -> operation, table, inputs, result by choice, and more of the blob.
+# Behavior -> operation, table, inputs, result by choice, and further parts of the blob.
 SHOWN: Final[dict[str, Shown]] = {
     "rounding": (
         "Round",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Truth values: XNNPACK has neither bools nor comparisons, so they are the numbers zero and one.
+"""Bools: XNNPACK has neither bools nor comparisons, so a bool is a float, zero or one.
 
-A comparison multiplies a difference until it is at least one, and clamps it. Numbers that differ by less
-than the least normal number, 2^-126 in float32, are equal: XNNPACK flushes such differences to zero. The
-results for NaN differ from torch's, and between CPUs.
+A comparison multiplies a difference until it is at least one, and clamps it. Values that differ by less than
+the smallest normal float, 2^-126 in float32, are equal: XNNPACK flushes such differences to zero. The results
+for NaN differ from torch's, and between CPUs.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, converted, unary
 
 _FACTORS: Final = {torch.float32: 2.0**127, torch.float16: 2.0**15}
-"""The square of a factor times the least number is at least one."""
+"""The square of a factor times the smallest normal float is at least one."""
 
 
 def negated(b: GraphBuilder, id: int) -> int:
-    """Emits the negation of a truth value."""
+    """Emits the negation of a bool."""
     return binary(b, Operation.Subtract, 1.0, id)
 
 
 def is_greater(b: GraphBuilder, first: int, second: int) -> int:
-    """Emits whether a number is greater than another."""
+    """Emits whether a value is greater than another."""
     return _is_positive(b, _difference(b, first, second))
 
 
 def is_equal(b: GraphBuilder, first: int, second: int) -> int:
-    """Emits whether two numbers are equal."""
+    """Emits whether two values are equal."""
     distance = unary(b, Operation.Absolute, _difference(b, first, second))
     return negated(b, _is_positive(b, distance))
 
 
 def is_infinity(b: GraphBuilder, id: int, sign: int) -> int:
-    """Emits whether a number is infinite, of one sign."""
+    """Emits whether a value is infinite, of one sign."""
     most = torch.finfo(b.dtype_of(id)).max
     if sign > 0:
         part = clamp(b, id, 0.0, math.inf)
@@ -50,7 +50,7 @@ def is_infinity(b: GraphBuilder, id: int, sign: int) -> int:
 
 
 def sign_of(b: GraphBuilder, id: int) -> int:
-    """Emits -1, 0 or 1, the sign of a number."""
+    """Emits -1, 0 or 1, the sign of a value."""
     return _grown(b, id, -1.0)
 
 
@@ -69,7 +69,7 @@ def where(b: GraphBuilder, condition: int, then: int, otherwise: int) -> int:
 
 
 def _difference(b: GraphBuilder, first: int, second: int) -> int:
-    """Emits the difference of two numbers; infinities count as the largest finite number."""
+    """Emits the difference of two values; infinities count as the largest finite float."""
     most = torch.finfo(b.dtype_of(first)).max
     return binary(b, Operation.Subtract, clamp(b, first, -most, most), clamp(b, second, -most, most))
 

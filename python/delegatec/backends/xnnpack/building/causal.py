@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causal masks of sizes that vary. XNNPACK has no positions, so they are counted."""
+"""Causal masks of dynamic sizes. XNNPACK has no iota, so convolutions count the positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.symbols import largest, sizes_key
 
 _RADIX: Final = 16
-"""Elements that one convolution sums."""
+"""Number of elements that one convolution sums."""
 
 
 def causal(b: GraphBuilder, query: int, key: int, rank: int) -> int:
@@ -30,7 +30,7 @@ def causal(b: GraphBuilder, query: int, key: int, rank: int) -> int:
 
     Args:
         b: the graph.
-        query: [.., rows, depth]; numbers that are finite.
+        query: [.., rows, depth]; finite values.
         key: [.., columns, depth]; likewise.
         rank: of the result, [1, .., rows, columns].
     """
@@ -50,7 +50,7 @@ def causal(b: GraphBuilder, query: int, key: int, rank: int) -> int:
 def _counts(b: GraphBuilder, id: int) -> int:
     """Emits 1, 2, .. for the rows of a value, [1, 1, rows, 1].
 
-    Each convolution sums elements before, at a distance that is the number of elements in sums so far.
+    Each convolution adds preceding elements, at a distance equal to the number of elements summed so far.
     """
     shape = b.shape_of(id)
     rows = shape[-2]
@@ -71,7 +71,7 @@ def _counts(b: GraphBuilder, id: int) -> int:
 
 
 def _summed(b: GraphBuilder, id: int, distance: int) -> int:
-    """Emits the sums of each element and those before it at a distance."""
+    """Emits the sum of each element and the preceding ones at a distance."""
     ones = b.shared(("ones", _RADIX), lambda: b.constant(torch.ones(1, 1, _RADIX, 1), torch.float32))
     out = b.temporary(b.shape_of(id), torch.float32)
     before = (_RADIX - 1) * distance

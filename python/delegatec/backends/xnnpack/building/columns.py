@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers whose input has one scale that the runtime chooses in each run.
+"""Layers whose input is dynamically quantized with one scale.
 
-The runtime quantizes each row that a fully connected layer reads, and each image that a convolution reads. It
-makes a 1 x 1 convolution a fully connected layer, unless it has a stride. So the rows become the pixels of an
-image of one column, [1, rows, 1, inputs], and a convolution reads it with a stride of 2 across: the products
-are those of the fully connected layer, in one scale.
+The runtime quantizes per row for a fully connected layer, and per image for a convolution. It turns a 1 x 1
+convolution without a stride into a fully connected layer. So the rows become the pixels of an image of one
+column, [1, rows, 1, inputs], and a convolution reads it with a horizontal stride of 2: the products are those
+of the fully connected layer, in one scale.
 
 Source: XNNPACK's subgraph/convolution-2d.c and operators/convolution-nhwc.c.
 """
@@ -32,7 +32,7 @@ def column_layer(b: QuantizedBuilder, node: Node, x: Node) -> int:
     Args:
         b: the builder.
         node: the layer; its weight has no groups.
-        x: its input, [..., inputs], quantized in each run.
+        x: its input, [..., inputs], dynamically quantized.
     """
     outputs, inputs, *_ = shape_of(bind(node)["weight"])
     filter = FilterForm("column", lambda levels: levels.flatten(1), (outputs, 1, 1, inputs), is_column=True)

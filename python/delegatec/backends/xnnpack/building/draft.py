@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph under construction, as in the format: tables of values, constants and operations."""
+"""A graph under construction in terms of the format: tables of values, constants and operations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Draft:
 
         Args:
             data_type: a type of `schema.DataType`.
-            shape: its dimensions, in the order of memory.
+            shape: its dimensions, in memory order.
             quantization: a table of the union `schema.Quantization`; None if it is not quantized.
             constant_id: its bytes, from `constant`, if it is a constant.
         """
@@ -114,7 +114,7 @@ class Draft:
         return bool(self.tensor(id).constantId)
 
     def is_taken(self, id: int) -> bool:
-        """Whether a value cannot be one more output: it is an input, an output or a constant."""
+        """Whether a value cannot become an output: it is an input, an output or a constant."""
         return id in self.inputs or id in self.outputs or self.is_constant(id)
 
     def constant_ids(self) -> set[int]:
@@ -122,7 +122,7 @@ class Draft:
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
     def simplify(self) -> None:
-        """Fuses clamps, and places constants by their readers; removes what no output depends on."""
+        """Fuses clamps, lays out constants by their consumers, and removes dead code."""
         self.steps, used = self._live()
         self.steps = fuse_clamps(drop_positions(self.steps, used), self.outputs, self._have_one_scale)
         self._separate()
@@ -132,7 +132,7 @@ class Draft:
         self._place()
 
     def _separate(self) -> None:
-        """Gives each layer that packs a constant in another way a separate value, and other readers one.
+        """Gives each layer that packs a constant differently a separate value, and all other consumers one.
 
         The runtime packs filters and biases when it loads a layer, and finds packed ones by the keys of both.
         It then frees the data of those values, even if other operations read them.
@@ -184,7 +184,7 @@ class Draft:
         return copy
 
     def _place(self) -> None:
-        """Numbers the constants in use, in the blob or as named data."""
+        """Assigns indices to the constants in use, in the blob or as named data."""
         inner = {id for step in self.steps for _, id in unpacked_fields(step.node)}
         old = {index: stored for stored, index in self._indices.items()}
         new: dict[StoredConstant, int] = {}
@@ -203,7 +203,7 @@ class Draft:
         return digest(self._data[key].data) if key in self._external else key
 
     def _have_one_scale(self, first: int, second: int) -> bool:
-        """Whether two values are quantized alike, or not at all."""
+        """Whether two values have the same quantization, or none."""
         scales = [getattr(self._values[id].content, "quantization", None) for id in (first, second)]
         numbers = [None if each is None else (each.scale, each.zeroPoint) for each in scales]
         return numbers[0] == numbers[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies along dimensions, as products with ones: XNNPACK has no operation that only copies."""
+"""Broadcasts along dimensions, as products with ones: XNNPACK has no operation that only copies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from delegatec.edge.symbols import sizes_key
 def expanded(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
     """Emits copies along dimensions of size one, unless there are none.
 
-    A size that varies is that of another value which is known by now.
+    A dynamic size is that of another value that has been emitted already.
     """
     old, dtype = b.shape_of(id), b.dtype_of(id)
     id = viewed(b, id, [*[1] * (len(shape) - len(old)), *old])
@@ -40,7 +40,7 @@ def expanded(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
 
 
 def _ones(b: GraphBuilder, size: Size, dtype: torch.dtype) -> int:
-    """Emits as many ones as a size that varies, [1, size].
+    """Emits as many ones as a dynamic size, [1, size].
 
     They pad a row of another value, whose elements may be any bits: only its size is used.
     """
@@ -60,7 +60,7 @@ def _ones(b: GraphBuilder, size: Size, dtype: torch.dtype) -> int:
 
 
 def _with_size(b: GraphBuilder, key: int | str) -> tuple[int, int]:
-    """Returns a value that is known by now, and its dimension of a size, given by its `sizes_key`."""
+    """Returns an emitted value and its dimension with a size, given by its `sizes_key`."""
     results = (id for step in b.draft.steps for id in result_ids(step.node))
     for id in (*b.draft.inputs, *results):
         keys = sizes_key(b.shape_of(id))

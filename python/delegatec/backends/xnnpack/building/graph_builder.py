@@ -40,7 +40,7 @@ class GraphBuilder:
         draft: the tables of the graph.
         facts: analysis results for the program.
         reshaped: result of each reshape -> its operand.
-        transposed: result of each transpose -> its operand, and the order of its dimensions.
+        transposed: result of each transpose -> its operand and the permutation.
         stacks: value -> a dimension, and the values that it is a stack of along that dimension.
     """
 
@@ -54,7 +54,7 @@ class GraphBuilder:
         self.stacks: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE
-        self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a number in a table
+        self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a scalar in a table
         self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
         self._ids: dict[Node, int] = {}
         self._types: list[tuple[torch.dtype, tuple[Size, ...]]] = []
@@ -64,7 +64,7 @@ class GraphBuilder:
 
     @property
     def truth_dtype(self) -> torch.dtype:
-        """The dtype of truth values, which are zeros and ones."""
+        """The dtype of bools, which are zeros and ones."""
         return torch.float16 if self.settings.precision is Precision.FP16 else torch.float32
 
     def input(self, node: Node) -> None:
@@ -77,7 +77,7 @@ class GraphBuilder:
             return
         if value.dtype in TO_FORMAT:
             self._ids[node] = self.temporary(value.shape, value.dtype)
-        else:  # only its sizes are used: elements are read as others of at most their width
+        else:  # only its sizes are used: elements are read as another type of at most their width
             self._ids[node] = self._opaque(value)
         self.draft.inputs.append(self._ids[node])
 
@@ -90,7 +90,7 @@ class GraphBuilder:
         return self.value(schema.DataType.INT32, value.shape, torch.int32)
 
     def _bytes(self, shape: Sequence[Size]) -> int:
-        """Adds bools of the program: bytes of value zero or one, which the runtime passes as they are."""
+        """Adds bools of the program: bytes of value zero or one, which the runtime passes unchanged."""
         return self.value(schema.DataType.UINT8, shape, torch.uint8, schema.ScaleOfTensorT(1.0, 0))
 
     def output(self, node: Node) -> None:
@@ -159,8 +159,8 @@ class GraphBuilder:
 
         Args:
             data_type: a type of `schema.DataType`.
-            shape: its shape, in the order of memory. The largest is stored if it varies.
-            dtype: of its elements, or of the numbers that these stand for.
+            shape: its shape, in memory order. Of a dynamic shape, the upper bound is stored.
+            dtype: of its elements, or of the floats that quantized elements represent.
             quantization: its scales, see `Draft.value`.
             constant_id: its bytes, from `Draft.constant`, if it is a constant.
         """
@@ -196,8 +196,8 @@ class GraphBuilder:
         Args:
             node: the constant.
             form: names the arrangement, see `constant`.
-            arrange: moves its dimensions, see `Arrange`.
-            shape: as which the moved elements are stored.
+            arrange: permutes its dimensions, see `Arrange`.
+            shape: the shape in which the permuted elements are stored.
             is_wide: whether float16 is stored as float32.
         """
         tensor, dtype = self._view.constants[node], node.meta["val"].dtype
@@ -230,13 +230,13 @@ class GraphBuilder:
         return id
 
     def number(self, number: Number, dtype: torch.dtype) -> int:
-        """Returns a constant without dimensions; deduplicated."""
+        """Returns a scalar constant; deduplicated."""
         stored = float(number) if dtype == torch.float32 else self.representable(number, dtype)
         tensor = torch.tensor(stored, dtype=dtype)
         return self.shared(("number", dtype, repr(stored)), lambda: self.constant(tensor, dtype))
 
     def representable(self, number: Number, dtype: torch.dtype) -> float:
-        """Returns a number for a float32 field of an operation on a dtype; reports it if it is beyond."""
+        """Returns a scalar for a float32 field of an operation on a dtype; reports one out of range."""
         if dtype != torch.float16:
             return float(number)
         found, lost = narrowed_number(float(number), self._saturates)
@@ -258,7 +258,7 @@ class GraphBuilder:
         Args:
             operation: its type, of `schema.Operation`.
             table: its operands and attributes.
-            limits: the least and the most of its results.
+            limits: the lower and the upper bound of its results.
         """
         bounds = None if limits is None else schema.LimitsT(*limits)
         node = schema.NodeT(operation, table, 0, bounds)
@@ -273,7 +273,7 @@ class GraphBuilder:
         """Returns the blob, its constants and debug information, without dead code.
 
         Raises:
-            DelegatecError: DC406 for each constant that is beyond float16.
+            DelegatecError: DC406 for each constant that is out of float16's range.
         """
         self.draft.simplify()
         live = self.draft.constant_ids()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers with scales of groups of inputs, as sums of layers with a scale per output channel."""
+"""Linear layers with groupwise scales, as sums of layers with a scale per output channel."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from delegatec.edge.quantization.layer import quantized_layer
 
 
 def grouped_layer(b: QuantizedBuilder, node: Node, weight: QuantizedConstant) -> int:
-    """Emits a linear layer of numbers; returns its result, float32.
+    """Emits a linear layer with a float input; returns its result, float32.
 
-    The products are added one after the other, so that few of them are in memory at a time.
+    The products are accumulated one by one, so that few of them are in memory at a time.
 
     Args:
         b: the builder.
@@ -47,7 +47,7 @@ def grouped_layer(b: QuantizedBuilder, node: Node, weight: QuantizedConstant) ->
         )
         added = NO_VALUE
         if bias is not None and total is None:
-            # in units of the scales: the kernel scales sum and bias
+            # divided by the scales: the kernel scales sum and bias
             added = b.constant(bias.detach() / scales, torch.float32)
         filter = filter_of(b, part, scales, FilterForm(("group", index)), packs=weight.is_int4)
         product = fully_connected(b, piece, filter, added)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of each head on its own, for operands that are stacks of heads.
+"""Attention of each head separately, for operands that are stacks of heads.
 
-It is as fast as that of all heads at once, and it needs no views, which cannot express that batch and length
-both vary.
+It is as fast as attention of all heads at once, and it needs no views, which cannot express that both batch
+and length are dynamic.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from delegatec.backends.xnnpack.building.views import viewed
 
 @dataclass(frozen=True)
 class Mask:
-    """What a mask does to scores.
+    """The effect of a mask on scores.
 
     Attributes:
-        limit: the upper limit of each score; the lowest number if it is masked.
-        shift: a number that is added to each score.
-        alive: 0 for each row that is masked as a whole, else 1.
-        kept: 0 for each score that is masked, else 1, instead of `alive` for rows of a length that varies.
+        limit: the upper limit of each score; the lowest finite float if it is masked.
+        shift: the addend of each score.
+        alive: 0 for each fully masked row, else 1.
+        kept: 0 for each score that is masked, else 1, instead of `alive` for rows of dynamic length.
     """
 
     limit: int | None = None
@@ -95,7 +95,7 @@ def attention_of_heads(b: GraphBuilder, heads: Sequence[Head], scale: float, mas
 
 
 def _of_head(b: GraphBuilder, id: int, place: int) -> int:
-    """Returns the part of a head of operands or of a mask, whose heads may be one."""
+    """Returns one head's part of operands or of a mask, which may be broadcast over the heads."""
     shape = b.shape_of(id)
     if len(shape) < 3:
         return id

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of constants outside of a blob, and places of those inside.
+"""Keys of constants outside of a blob, and offsets of those inside.
 
 The runtime's weight cache finds the packed weights of a layer, of any program of the process, by the keys of
-its filter and bias. It tells layers apart by neither scales nor, in part, shapes: XNNPACK's seed of an
-operator is an exclusive or of sizes. So the key of a filter depends on its layer. That of one in a `.ptd`
-is the name of the weight; there, the key of the bias depends on the filter's bytes and on the layer.
+its filter and bias. It does not distinguish layers by scales, and only partly by shapes: XNNPACK's seed of an
+operator is an exclusive or of sizes. So the key of a filter depends on its layer. That of one in a `.ptd` is
+the name of the weight; there, the key of the bias depends on the filter's bytes and on the layer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 from delegatec.delegation import Part
 
 _ALIGNMENT: Final = 16
-# Kernels may read up to 16 bytes behind the last element (XNN_EXTRA_BYTES).
+# Kernels may read up to 16 bytes past the last element (XNN_EXTRA_BYTES).
 _SPARE: Final = 16
 
 

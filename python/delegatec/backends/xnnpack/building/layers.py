@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of layers: numbers, or levels in the forms that the runtime's kernels multiply."""
+"""Operands of layers: floats, or quantized values in the forms that the runtime's kernels multiply."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class FilterForm(NamedTuple):
 
     Attributes:
         name: of the arrangement, see `GraphBuilder.constant`.
-        arrange: moves the dimensions of the weight from ATen's order to the runtime's.
+        arrange: permutes the dimensions of the weight from ATen's order to the runtime's.
         shape: the sizes in that order; those of the weight if empty.
         channel_dim: the dimension of the result's channels in that order.
-        is_column: whether rows that are quantized at run time are pixels of an image of one column, which has
-            one scale.
+        is_column: whether dynamically quantized rows are pixels of an image of one column, which has one
+            scale.
     """
 
     name: Hashable = None
@@ -81,7 +81,7 @@ def _half(b: QuantizedBuilder, weight: Node) -> Node:
 
 
 def quantized_operands(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
-    """Returns the operands of a layer that multiplies integers; None if it multiplies numbers.
+    """Returns the operands of a layer that multiplies integers; None if it multiplies floats.
 
     Args:
         b: the builder.
@@ -153,7 +153,7 @@ def channel_filter(b: QuantizedBuilder, levels: Tensor, steps: Tensor, *, packs:
         b: the builder.
         levels: int8, [outputs, inputs].
         steps: the scale of each output.
-        packs: whether the levels are stored in four bits.
+        packs: whether the quantized values are stored in four bits.
     """
     data = b.draft.constant(OffsetInt4Bytes(levels) if packs else tensor_part(levels))
     kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
@@ -178,12 +178,12 @@ def _channels(b: QuantizedBuilder, steps: Tensor, dim: int) -> schema.ScalesOfCh
 
 
 def is_rounded(node: Node) -> bool:
-    """Whether layers quantize a value at run time."""
+    """Whether layers quantize a value dynamically."""
     return node.target is XNNPACK.quantize_dynamically.default
 
 
 def _rounded(b: QuantizedBuilder, call: Node, form: FilterForm) -> int:
-    """Returns a value that the runtime quantizes in each run, for layers alone."""
+    """Returns a dynamically quantized value, for layers alone."""
     source, dims = bind(call).values()
     if len(form.shape) == _MATRIX_DIMS:
         dims = 1  # a row for each pixel
@@ -230,7 +230,7 @@ def _dynamic(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Oper
 
 
 def _weight_only(b: QuantizedBuilder, node: Node, x: Node) -> Operands | None:
-    """Returns numbers, levels, and a bias in units of the scales: the kernel scales sum and bias."""
+    """Returns floats, quantized values, and a bias divided by the scales: the kernel scales sum and bias."""
     layer = layer_of(node, b.constant_value)
     if layer is None or layer.group_size or layer.computes_bias:
         return None

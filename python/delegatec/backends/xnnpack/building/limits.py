@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clamps as limits of the operation before them."""
+"""Fusion of clamps into the limits of the operation that computes their operand."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ _LIMITED: Final = frozenset(
         *(Operation.AveragePooling, Operation.GlobalAveragePooling, Operation.MaxPooling),
     }
 )
-"""Operations whose results the runtime limits."""
+"""Operations whose results the runtime can clamp."""
 
 
 def fuse_clamps(
     steps: Sequence[Step], outputs: Collection[int], have_one_scale: Callable[[int, int], bool]
 ) -> list[Step]:
-    """Returns the steps with each clamp in the one before it, if that has limits and no other reader.
+    """Fuses each clamp into the operation before it, if that has limits and no other consumer.
 
     Args:
         steps: in execution order.
         outputs: values that others read.
-        have_one_scale: whether two values have the same scale, or none: levels saturate where it ends.
+        have_one_scale: whether two values have the same scale, or none: quantized values saturate at the ends
+            of its range.
     """
     readers = Counter(id for step in steps for id in operand_ids(step.node))
     readers.update(outputs)
     found: list[Step] = []
-    places: dict[int, int] = {}  # value -> the index of the step that computes it
+    places: dict[int, int] = {}  # value -> the index of the operation that computes it
     for step in steps:
         table: Any = step.node.operation
         if step.node.operationType == Operation.Clamp and readers[table.inputId] == 1:
@@ -59,7 +60,7 @@ def fuse_clamps(
 
 
 def _joint(node: schema.NodeT, clamp: schema.NodeT) -> schema.LimitsT | None:
-    """Returns the limits of an operation and of the clamp behind it; None if it takes none."""
+    """Returns the joint limits of an operation and of the clamp after it; None if it takes none."""
     if node.operationType not in _LIMITED:
         return None
     both = [clamp.limits] if node.limits is None else [node.limits, clamp.limits]

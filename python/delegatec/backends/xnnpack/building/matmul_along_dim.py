@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of a dimension in another order, or weighted sums of them; each function returns an id.
+"""Selections of elements along a dimension, and weighted sums of them; each function returns an id.
 
-XNNPACK has neither: a few ranges are slices, and the rest is a product with a constant matrix.
+XNNPACK has neither: a few ranges become slices, and all others a product with a constant matrix.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from delegatec.backends.xnnpack.building.operations import (
 )
 
 _MOST_SLICES: Final = 24
-"""From more ranges on, a product with zeros and ones is faster than their concatenation."""
+"""With more ranges, a product with zeros and ones is faster than their concatenation."""
 _LARGEST: Final = 1 << 20
-"""Elements of that matrix. Flipping 64 rows of 512, 1024 and 2048 elements by it takes 1.0, 1.9 and 4.3 times
+"""Its maximum size. Flipping 64 rows of 512, 1024 and 2048 elements by it takes 1.0, 1.9 and 4.3 times
 as long as the portable kernel, and the last matrix is 16 MB of the file."""
 
 
@@ -47,12 +47,12 @@ def matmul_along_dim(b: GraphBuilder, id: int, dim: int, weights: int) -> int:
 
 
 def is_selected(places: Sequence[int], size: int) -> bool:
-    """Whether `selected` is worth it: the places among `size` are a few ranges, or the matrix is small."""
+    """Whether `selected` pays off: the indices below `size` are a few ranges, or the matrix is small."""
     return len(_ranges(places)) <= _MOST_SLICES or len(places) * size <= _LARGEST
 
 
 def selected(b: GraphBuilder, id: int, dim: int, places: Sequence[int]) -> int:
-    """Emits the elements at constant places of a dimension, whose size is static."""
+    """Emits the elements at constant indices of a dimension of static size."""
     ranges = _ranges(places)
     if len(ranges) <= _MOST_SLICES:
         parts = {each: sliced(b, id, dim, *each) for each in dict.fromkeys(ranges)}
@@ -68,7 +68,7 @@ def selected(b: GraphBuilder, id: int, dim: int, places: Sequence[int]) -> int:
 
 
 def _ranges(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns start and end of each run of neighbors."""
+    """Returns start and end of each run of consecutive indices."""
     found: list[tuple[int, int]] = []
     for place in places:
         if found and found[-1][1] == place:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and tensors in the dtype of a delegate's values."""
+"""Scalars and tensors in the dtype of a delegate's values."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def converted_tensor(
     arrange: Arrange | None = None,
     is_wide: bool = False,
 ) -> tuple[Part, str]:
-    """Returns the bytes of a tensor in a dtype, and a text with the values that are beyond float16, if any.
+    """Returns the bytes of a tensor in a dtype, and a text with the values out of float16's range, if any.
 
     Args:
         tensor: any shape.
         dtype: float32 or float16; float32 becomes float16 while it is written.
-        saturates: whether values beyond float16 become the largest ones.
-        arrange: moves its dimensions, if not None.
+        saturates: whether values out of float16's range become the largest ones.
+        arrange: permutes its dimensions, if not None.
         is_wide: whether float16 is stored as float32.
     """
     written = None if arrange is None else ArrangedElements(tensor, arrange)
@@ -65,7 +65,7 @@ def converted_tensor(
 
 
 def narrowed_number(number: float, saturates: bool) -> tuple[float, str]:
-    """Returns a number in the range of float16, and a text if it is beyond and does not saturate."""
+    """Returns a scalar in the range of float16, and a text if it is out of range and does not saturate."""
     if is_beyond_float16(number):
         lost = "" if saturates or abs(number) == FLOAT32_MAX else f"the number {number} is beyond float16"
         return math.copysign(FLOAT16_MAX, number), lost

@@ -21,7 +21,7 @@ from delegatec.edge.arguments import broadcast, dtype_of
 from delegatec.edge.symbols import sizes_key
 
 _MOST_OPERANDS: Final = 5
-"""Operands of the largest concatenation."""
+"""The maximum number of operands of a concatenation."""
 
 Limits = tuple[float, float]
 
@@ -40,7 +40,7 @@ def unary(b: GraphBuilder, operation: int, id: int) -> int:
 def binary(
     b: GraphBuilder, operation: int, first: int | float, second: int | float, limits: Limits | None = None
 ) -> int:
-    """Emits a function of two values, which broadcast; a float is a number, not an id."""
+    """Emits a function of two values, which broadcast; a float is a scalar, not an id."""
     dtype = b.dtype_of(first if isinstance(first, int) else int(second))
     ids = [b.number(each, dtype) if isinstance(each, float) else each for each in (first, second)]
     assert b.dtype_of(ids[0]) == b.dtype_of(ids[1])
@@ -70,7 +70,7 @@ def converted(b: GraphBuilder, id: int, dtype: torch.dtype) -> int:
 
 
 def operand(b: GraphBuilder, value: Node | float, dtype: torch.dtype) -> int:
-    """Returns an operand of a call in a dtype: a tensor, or a number. Constants are stored in the dtype."""
+    """Returns an operand of a call in a dtype: a tensor, or a scalar. Constants are stored in the dtype."""
     if not isinstance(value, Node):
         return b.number(value, dtype)
     tensor = b.constant_value(value)
@@ -83,9 +83,9 @@ def operand(b: GraphBuilder, value: Node | float, dtype: torch.dtype) -> int:
 
 
 def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
-    """Emits a reshape, unless the value has the shape; of a reshape, that of its operand.
+    """Emits a reshape, unless the value has the shape; a reshape of a reshape is one of the first operand.
 
-    At most one size varies.
+    At most one size is dynamic.
     """
     dtype = b.dtype_of(id)
     id = b.reshaped.get(id, id)
@@ -99,9 +99,9 @@ def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
 
 
 def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
-    """Emits a permutation of the dimensions, unless they keep their order; two become one.
+    """Emits a permutation of the dimensions, unless it is the identity; two are composed into one.
 
-    That of a stack is a stack, too.
+    A permuted stack is a stack, too.
     """
     stack, order = b.stacks.get(id), list(permutation)
     id, first = b.transposed.get(id, (id, range(len(b.shape_of(id)))))
@@ -120,7 +120,7 @@ def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
 
 
 def sliced(b: GraphBuilder, id: int, dim: int, start: int, end: int) -> int:
-    """Emits a range of a dimension, unless it is the whole. The other dimensions may vary."""
+    """Emits a slice of a dimension, unless it is the identity. The other dimensions may be dynamic."""
     dtype, old = b.type_of(id)
     if (start, end) == (0, old[dim]):
         return id
@@ -148,7 +148,7 @@ def concatenated(b: GraphBuilder, ids: Sequence[int], axis: int) -> int:
 
 
 def padded(b: GraphBuilder, id: int, before: Sequence[int], after: Sequence[int], number: float = 0.0) -> int:
-    """Emits a constant around a value, unless there is none; no padding is negative."""
+    """Emits padding by a constant, unless it is empty; no padding is negative."""
     if not any(before) and not any(after):
         return id
     dtype, old = b.type_of(id)
@@ -173,8 +173,8 @@ def fully_connected(
 ) -> int:
     """Emits a product of the last dimension with a filter [out, in], or [in, out] if it is transposed.
 
-    A bias is added afterwards if it or the filter is computed, and the other a constant: the runtime frees a
-    constant when it loads the layer, but reads it at each run then.
+    A bias is added afterwards if it or the filter is computed, and the other is a constant: then the runtime
+    reads the constant at each run, but frees it when it loads the layer.
     """
     dtype, shape = b.type_of(id)
     filter, is_transposed = _matrix(b, filter, is_transposed)

@@ -15,9 +15,9 @@ _OFFSET: Final = 8
 
 
 class OffsetInt4Bytes(ComputedBytes):
-    """An int8 matrix as rows of int4, two numbers in a byte, each plus eight.
+    """An int8 matrix as rows of int4, two values in a byte, each plus eight.
 
-    The first of two is in the low half. A row with an odd number of columns ends with half a byte.
+    The first of two is in the low nibble. A row with an odd number of columns ends with half a byte.
 
     Args:
         levels: int8, [rows, columns], all in [-8, 8), of any strides.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large depthwise kernels as sums of small ones.
 
-XNNPACK has depthwise kernels of up to 25 taps; a larger convolution runs as a product of matrices for each
-channel, 4 to 14 times as long. A part of the taps that are equally far apart is a kernel with a dilation, so
-that the convolution is the sum of several over the same image, which differ in padding. Padding cannot be
-negative: each part extends from the first padded pixel to the last, if need be by taps of zero.
+XNNPACK has depthwise kernels of up to 25 taps; a larger convolution runs as a matrix product for each
+channel, which takes 4 to 14 times as long. A subset of taps with a constant stride is a kernel with a
+dilation, so the convolution is the sum of several convolutions of the same image, which differ in padding.
+Padding cannot be negative: each part extends from the first padded pixel to the last, if need be by zero
+taps.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.nn import functional as f
 
 MOST_TAPS: Final = 25
 _TILES: Final = (3, 4, 9, MOST_TAPS)
-"""The sizes of kernels; others compute as the next larger one."""
+"""The sizes of kernels; other sizes run as the next larger one."""
 _TOO_MANY: Final = 1 << 30
 _MOST_FRAMED: Final = 16
 """Larger kernels are not tried without their border first."""
@@ -32,8 +33,8 @@ class Taps(NamedTuple):
     """Taps of one dimension.
 
     Attributes:
-        start: position of the first one; those outside of the kernel are zero.
-        step: distance between two.
+        start: index of the first one; those outside of the kernel are zero.
+        step: stride between adjacent ones.
         number: how many.
     """
 
@@ -43,11 +44,11 @@ class Taps(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Position of the last one."""
+        """Index of the last one."""
         return self.start + (self.number - 1) * self.step
 
     def of(self, weight: torch.Tensor, dim: int) -> torch.Tensor:
-        """Returns these taps of a weight, of which `dim` is the dimension, from the end."""
+        """Returns these taps of a weight along `dim`, a negative dimension."""
         size = weight.shape[dim]
         before = max(0, -(self.start // self.step)) if self.start < 0 else 0
         first = self.start + before * self.step
@@ -58,7 +59,7 @@ class Taps(NamedTuple):
         return f.pad(found, [0, 0] * (-dim - 1) + [before, after])
 
     def padding(self, padding: tuple[int, int], size: int, dilation: int) -> tuple[int, int]:
-        """Returns the padding with which they compute what they contribute to the convolution."""
+        """Returns the padding with which they compute their part of the convolution."""
         before, after = padding
         return before - self.start * dilation, after - (size - 1 - self.last) * dilation
 
@@ -101,7 +102,7 @@ class Axis(NamedTuple):
         return Taps(start, step, count + max(0, -(-missing // step)))
 
     def classes(self, first: int, last: int, step: int) -> list[Taps]:
-        """Divides a range of taps into those whose positions have one remainder."""
+        """Splits a range of taps into residue classes of their indices."""
         return [
             self.taps(start, step, start + (last - start) // step * step)
             for start in range(first, min(first + step, last + 1))
@@ -132,7 +133,7 @@ def _best(rows: Axis, columns: Axis, height: _Range, width: _Range) -> tuple[Pie
 
 
 def _edges(ends: Taps, axis: Axis, range_: _Range, *, turned: bool) -> tuple[Piece, ...]:
-    """Returns the parts of two opposite edges of a frame."""
+    """Returns the parts of two opposite edges of a border."""
     options = (
         tuple(Piece(each, ends) if turned else Piece(ends, each) for each in division)
         for division in _classes(axis, range_)
@@ -141,13 +142,13 @@ def _edges(ends: Taps, axis: Axis, range_: _Range, *, turned: bool) -> tuple[Pie
 
 
 def _grid(rows: Axis, columns: Axis, height: _Range, width: _Range) -> tuple[Piece, ...]:
-    """Returns the parts of all taps whose positions have one pair of remainders."""
+    """Returns the parts of all pairs of residue classes of rows and columns."""
     divisions = itertools.product(_classes(rows, height), _classes(columns, width))
     return tuple(itertools.starmap(Piece, itertools.product(*min(divisions, key=_grid_cost))))
 
 
 def _grid_cost(division: tuple[list[Taps], list[Taps]]) -> int:
-    """Returns the cost of all pairs of rows and columns, of which most have equal numbers of taps."""
+    """Returns the cost of all pairs of rows and columns, most of which have the same number of taps."""
     rows, columns = (Counter(taps.number for taps in each) for each in division)
     return sum(
         rows[height] * columns[width] * (_tile(height * width) + _SUM) for height in rows for width in columns
@@ -155,7 +156,7 @@ def _grid_cost(division: tuple[list[Taps], list[Taps]]) -> int:
 
 
 def _classes(axis: Axis, range_: _Range) -> list[list[Taps]]:
-    """Returns the divisions of a range by remainders."""
+    """Returns the splits of a range into residue classes."""
     first, last = range_
     return [axis.classes(first, last, step) for step in range(1, last - first + 2)]
 

@@ -64,7 +64,7 @@ def test_the_sum_is_the_convolution(
 
 
 def test_the_parts_of_usual_kernels() -> None:
-    """Measured to be the fastest of those that were tried, see docs/xnnpack.md."""
+    """The fastest measured ones, see docs/xnnpack.md."""
     assert counts(parts_of((7, 7), (3, 3, 3, 3))) == [25, 8, 6, 6, 4]
     assert counts(parts_of((9, 9), (4, 4, 4, 4))) == [25, 20, 20, 16]
     assert counts(parts_of((1, 31), (0, 0, 15, 15))) == [8, 8, 8, 7]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions of the largest elements.
+"""Maxima and their indices.
 
-The runtime writes largest elements and positions of windows. It crashes if no operation reads the largest
-elements. Positions are the first ones among equal elements.
+The runtime computes the maxima and their indices in windows. It crashes if no operation reads the maxima.
+Among equal elements, the first index counts.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from delegatec.backends.xnnpack.building.operations import (
 
 
 def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple[int, int]:
-    """Emits maxima of windows side by side, and their positions, both in float32.
+    """Emits maxima of adjacent windows and their indices, both in float32.
 
     Args:
         b: the graph.
         id: images, [N, H, W, C], float32; rows and columns are static.
-        kernel: rows and columns of a window: not one element.
+        kernel: rows and columns of a window: more than one element.
 
     Returns:
-        The maxima and the positions, [N, H / rows, W / columns, C]. Positions count the elements of a window
+        The maxima and the indices, [N, H / rows, W / columns, C]. Indices count the elements of a window
         column by column.
     """
     batch, *sizes, channels = b.shape_of(id)
@@ -52,17 +52,17 @@ def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple
 
 
 def largest_of_long_rows(b: GraphBuilder, id: int) -> tuple[int, int]:
-    """Emits maxima and positions of a few long rows, both in float32.
+    """Emits maxima and indices of a few long rows, both in float32.
 
-    The pieces of a row are channels, which the runtime compares at once. Then the first piece with the
-    largest maximum is found: its number chooses among the positions in all pieces.
+    The pieces of a row are channels, which the runtime compares in parallel. Then the first piece with the
+    largest maximum is found: its index selects among the indices in all pieces.
 
     Args:
         b: the graph.
         id: [rows, elements], float32; both are static.
 
     Returns:
-        The maxima and the positions, [rows, 1, 1, 1]: the first ones among equal elements.
+        The maxima and the indices, [rows, 1, 1, 1]: the first ones among equal elements.
     """
     rows, elements = map(int, b.shape_of(id))
     root = math.isqrt(elements)
@@ -84,7 +84,7 @@ def largest_of_long_rows(b: GraphBuilder, id: int) -> tuple[int, int]:
 
 
 def largest_alone(b: GraphBuilder, id: int, kernel: Sequence[int]) -> int:
-    """Emits the maxima of `largest_in_windows` without their positions."""
+    """Emits the maxima of `largest_in_windows` without their indices."""
     batch, *sizes, channels = b.shape_of(id)
     rows, columns = (int(size) // length for size, length in zip(sizes, kernel, strict=True))
     values = b.temporary([batch, rows, columns, channels], torch.float32)
@@ -93,5 +93,5 @@ def largest_alone(b: GraphBuilder, id: int, kernel: Sequence[int]) -> int:
 
 
 def integers(b: GraphBuilder, id: int) -> int:
-    """Emits whole numbers as int32, which the runtime widens to a caller's int64."""
+    """Emits integral floats as int32, which the runtime widens to a caller's int64."""
     return b.convert(id, b.value(DataType.INT32, b.shape_of(id), torch.int32))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builder of a blob's graph, some values of which are int8 levels instead of numbers."""
+"""Builder of a blob's graph, some values of which are int8 instead of floats."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from delegatec.edge.quantization.scale import Quantization
 
 
 class QuantizedBuilder(GraphBuilder):
-    """A `GraphBuilder` that keeps the values of a plan as levels.
+    """A `GraphBuilder` that keeps the values of a plan quantized.
 
-    While a node of the plan is lowered, its operands are levels, and so is what its row emits. Other nodes
-    get numbers: a value that is kept as levels is converted once for all of them.
+    While a node of the plan is lowered, its operands are quantized, and so is what its row emits. Other nodes
+    get floats: a quantized value is dequantized once for all of them.
 
     Args:
         view: the partition.
@@ -72,12 +72,12 @@ class QuantizedBuilder(GraphBuilder):
         return self.value(DataType.UINT8, shape, self._number_dtype(node), table)
 
     def _number_dtype(self, levels: Node) -> torch.dtype:
-        """Returns the dtype of the numbers that an input or output stands for."""
+        """Returns the dtype of the floats that an input or output represents."""
         dtypes = (dtype_of(user) for user in levels.users if user.target is DEQUANTIZE)
         return next(dtypes, self.truth_dtype)
 
     def of(self, node: Node) -> int:
-        """See `GraphBuilder.of`. The value is levels if those of the current node are, and else numbers."""
+        """See `GraphBuilder.of`. The value is quantized if those of the current node are, and else float."""
         scale = self._scale()
         if scale is None:
             return self._numbers(self.stored(node), node)
@@ -89,11 +89,11 @@ class QuantizedBuilder(GraphBuilder):
         return self._rescaled(self.stored(node), scale) if is_joined else self.stored(node)
 
     def _scale(self) -> Quantization | None:
-        """Returns the scale of the node that is lowered, if it is kept as levels."""
+        """Returns the scale of the current node, if it is kept quantized."""
         return None if self.current is None else self._plan.get(self.current)
 
     def type_of(self, id: int) -> tuple[torch.dtype, tuple[Size, ...]]:
-        """See `GraphBuilder.type_of`. Levels stand for numbers of the current node's dtype."""
+        """See `GraphBuilder.type_of`. Quantized values represent floats of the current node's dtype."""
         dtype, shape = super().type_of(id)
         if self.current is not None and id in self._scales and self._scale() is not None:
             value = self.current.meta["val"]
@@ -101,16 +101,16 @@ class QuantizedBuilder(GraphBuilder):
         return dtype, shape
 
     def scale_of(self, node: Node) -> Quantization | None:
-        """Returns the scale of a value that is kept as levels."""
+        """Returns the scale of a value that is kept quantized."""
         return self._plan.get(node)
 
     def named(self, id: int, origin: Node) -> int:
-        """Returns a constant after recording the placeholder from which it comes, for drawings."""
+        """Returns a constant and records the placeholder from which it comes, for drawings."""
         self._names[id] = origin.name
         return id
 
     def stored(self, node: Node) -> int:
-        """Returns the id of a value as it is kept."""
+        """Returns the id of a value in the form in which it is kept."""
         found = quantized_constant(node, self.constant_value)
         if found is None:
             return super().of(node)
@@ -119,7 +119,7 @@ class QuantizedBuilder(GraphBuilder):
     def arranged(
         self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int], is_wide: bool = False
     ) -> int:
-        """See `GraphBuilder.arranged`. The numbers of a quantized weight are computed."""
+        """See `GraphBuilder.arranged`. A quantized weight is dequantized."""
         found = quantized_constant(node, self.constant_value)
         if found is None:
             return super().arranged(node, form, arrange, shape, is_wide)
@@ -127,17 +127,17 @@ class QuantizedBuilder(GraphBuilder):
         key = ("numbers", node, form, dtype, is_wide)
         return self.shared(key, lambda: self._constant(numbers, dtype, found.source, arrange, shape, is_wide))
 
-    # ---- levels ------------------------------------------------------------------------------------------
+    # ---- quantized values ------------------------------------------------------------------------------
 
     def levels(
         self, shape: Sequence[Size], scale: Quantization, dtype: torch.dtype, constant_id: int = 0
     ) -> int:
-        """Adds a value of int8 levels.
+        """Adds an int8 value.
 
         Args:
             shape: its shape.
             scale: its scale.
-            dtype: of the numbers that the levels stand for.
+            dtype: of the floats that the quantized values represent.
             constant_id: its bytes, from `Draft.constant`, if it is a constant.
         """
         table = schema.ScaleOfTensorT(scale.scale, scale.zero_point)
@@ -178,7 +178,7 @@ class QuantizedBuilder(GraphBuilder):
         return self.shared(("levels", found.source, scale), make)
 
     def _joined_constant(self, node: Node, scale: Quantization) -> int:
-        """Returns a constant in the scale of the values with which it is joined."""
+        """Returns a constant in the scale of the values with which it is concatenated."""
         values, found = self.constant_value(node), quantized_constant(node, self.constant_value)
         if values is None:
             assert found is not None
@@ -194,7 +194,7 @@ class QuantizedBuilder(GraphBuilder):
         return self.shared(("joined", node, scale), make)
 
     def _numbers(self, id: int, node: Node) -> int:
-        """Returns the value of a node as numbers."""
+        """Returns the value of a node as floats."""
         if id not in self._scales:
             return id
         dtype = dtype_of(node)
@@ -217,7 +217,7 @@ class QuantizedBuilder(GraphBuilder):
             self.current = before
 
     def quantized(self, node: Node, scale: Quantization) -> int:
-        """Returns the levels of a value in a scale."""
+        """Returns a value quantized in a scale."""
         id = self.stored(node)
         kept = self._scales.get(id)
         if kept not in (None, scale) and not fits_choice([kept], scale):

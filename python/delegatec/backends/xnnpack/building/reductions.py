@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions along dimensions, which are kept with size one; each function returns the id of the result.
 
-XNNPACK has the mean of two dimensions and the maximum of a window. Products with a constant row do the rest:
-for 197 x 768 elements, the mean of rows takes half of the time of a pooling.
+XNNPACK has the mean of two dimensions and the maximum of a window. All others are products with a constant
+row: for 197 x 768 elements, the mean of rows takes half of the time of a pooling.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.flags import KEEPS_DIMENSIONS
 from delegatec.edge.symbols import is_dynamic
 
 _Reduce = Callable[[GraphBuilder, int, tuple[Size, ...], int, Size], int]
-"""Reduces the middle of three dimensions: outer sizes, the size, and the number of elements behind it."""
+"""Reduces the middle of three dimensions: outer size, size, and inner size."""
 
 
 def mean_of(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
@@ -36,7 +36,7 @@ def mean_of(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
 
 
 def is_pooled(rank: int, dims: Sequence[int]) -> bool:
-    """Whether a mean is that of rows and columns of images, which may have any size."""
+    """Whether a mean is over rows and columns of images, which may have any size."""
     return rank > 3 and sorted(dims) == [rank - 3, rank - 2]
 
 
@@ -56,7 +56,7 @@ def mean_of_rows(b: GraphBuilder, id: int) -> int:
 
 
 def _runs(dims: Sequence[int]) -> list[list[int]]:
-    """Returns the groups of neighbors among dimensions, the last one first."""
+    """Returns the groups of adjacent dimensions, the last one first."""
     runs: list[list[int]] = []
     for dim in sorted(dims, reverse=True):
         if runs and runs[-1][0] == dim + 1:
@@ -67,12 +67,12 @@ def _runs(dims: Sequence[int]) -> list[list[int]]:
 
 
 def _along(b: GraphBuilder, id: int, dims: Sequence[int], reduce: _Reduce) -> int:
-    """Reduces each group of neighboring dimensions as one."""
+    """Reduces each group of adjacent dimensions as one."""
     for run in _runs(dims):
         shape = b.shape_of(id)
         outer, inner = shape[: run[0]], shape[run[-1] + 1 :]
         size, rest = (math.prod(each) for each in (shape[run[0] : run[-1] + 1], inner))
-        assert isinstance(size, int)  # another one would take the size of the example
+        assert isinstance(size, int)  # a dynamic size would become that of the example
         id = reduce(b, id, outer, size, rest)
         id = reshaped(b, id, [*outer, *[1] * len(run), *inner])
     return id

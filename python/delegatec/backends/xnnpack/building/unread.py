@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poolings of which nothing reads the positions: the runtime has no memory for them, and crashes."""
+"""Poolings whose indices nothing reads: the runtime has no memory for them, and crashes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from delegatec.backends.xnnpack.building.step import Step
 
 
 def drop_positions(steps: Sequence[Step], used: Collection[int]) -> list[Step]:
-    """Returns the steps with maxima alone where positions are neither read nor outputs.
+    """Replaces poolings by plain max pools where the indices are neither read nor outputs.
 
     Args:
         steps: in execution order.
-        used: values that steps read, and outputs.
+        used: values that operations read, and outputs.
     """
     return [_maxima(step) if _is_unread(step, used) else step for step in steps]
 
@@ -29,7 +29,7 @@ def _is_unread(step: Step, used: Collection[int]) -> bool:
 
 
 def _maxima(step: Step) -> Step:
-    """Returns a pooling of the same windows, which lie side by side."""
+    """Returns a max pool of the same, adjacent windows."""
     positions: Any = step.node.operation
     table = schema.PoolingT(
         poolingHeight=positions.poolingHeight,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pooling with positions that nothing reads computes maxima alone."""
+"""A pooling whose indices nothing reads becomes a plain max pool."""
 
 from __future__ import annotations
 

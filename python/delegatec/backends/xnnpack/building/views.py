@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of values in which several sizes vary; each function returns an id.
+"""Views of values with several dynamic sizes; each function returns an id.
 
 The runtime's reshape infers one size. But the runtime broadcasts to the rank of a constant, permutes, slices
-and joins any sizes, and drops two dimensions of size one with a mean. So dimensions of static sizes are split
-and joined while others vary.
+and concatenates any sizes, and drops two dimensions of size one with a mean. So dimensions of static sizes
+are split and merged while others are dynamic.
 
 A view that splits a dimension is a stack of slices. Operations that read the slices, such as attention of
-each head, take them from `GraphBuilder.stacks`, and nothing computes the stack.
+each head, take them from `GraphBuilder.stacks`, and the stack is never computed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from delegatec.edge.symbols import sizes_key
 
 _MOST_RANK: Final = 6
 _MOST_SLICES: Final = 64
-"""Slices into which one dimension is split: more are slower than the runtime's own kernels."""
+"""The maximum number of slices of a split dimension: more are slower than the runtime's own kernels."""
 
 Group = tuple[tuple[Size, ...], tuple[Size, ...]]
-"""Neighboring sizes before and after a view, with the same product."""
+"""Adjacent sizes before and after a view, with the same product."""
 
 
 def is_viewable(old: Sequence[Size], new: Sequence[Size]) -> bool:
@@ -83,7 +83,7 @@ def _varying(shape: Sequence[Size]) -> int:
 
 
 def _groups(old: Sequence[Size], new: Sequence[Size]) -> list[Group] | None:
-    """Returns the groups of a view; None if a size that varies is joined or divided.
+    """Returns the groups of a view; None if a dynamic size is merged or split.
 
     Sizes of one that only one of the shapes has are separate groups.
     """
@@ -115,7 +115,7 @@ def inserted(b: GraphBuilder, id: int, axes: Sequence[int]) -> int:
     Args:
         b: the graph.
         id: the value.
-        axes: places in the result, in order.
+        axes: positions in the result, in order.
     """
     if not axes:
         return id
@@ -126,7 +126,7 @@ def inserted(b: GraphBuilder, id: int, axes: Sequence[int]) -> int:
 
 
 def _raised(b: GraphBuilder, id: int, count: int) -> int:
-    """Emits new first dimensions of size one, as a product with a number of a higher rank."""
+    """Emits new leading dimensions of size one, as a product with a constant of a higher rank."""
     dtype, shape = b.type_of(id)
     ones = [1] * (count + len(shape))
     key = ("ones", tuple(ones), dtype)
@@ -163,7 +163,7 @@ def dropped(b: GraphBuilder, id: int, axes: Sequence[int]) -> int:
 
 
 def part(b: GraphBuilder, id: int, dim: int, start: int, end: int) -> int:
-    """Emits a range of a dimension; that of a stack are some of its parts."""
+    """Emits a slice of a dimension; a slice of a stack consists of some of its parts."""
     axis, parts = b.stacks.get(id, (None, ()))
     if axis == dim and (start, end) != (0, len(parts)):
         return stacked(b, parts[start:end], dim)
@@ -180,7 +180,7 @@ def stacked(b: GraphBuilder, parts: Sequence[int], axis: int) -> int:
 
 
 def _split(b: GraphBuilder, id: int, axis: int, sizes: Sequence[int]) -> int:
-    """Emits a dimension as several: those after the first are split in each slice."""
+    """Splits a dimension into several: those after the first are split in each slice."""
     if len(sizes) == 1:
         return id
     length = math.prod(sizes[1:])
@@ -189,7 +189,7 @@ def _split(b: GraphBuilder, id: int, axis: int, sizes: Sequence[int]) -> int:
 
 
 def _joined(b: GraphBuilder, id: int, axis: int) -> int:
-    """Emits a dimension and the next one as one."""
+    """Flattens a dimension and the next one."""
     if b.stacks.get(id, (None,))[0] == axis:
         return concatenated(b, b.stacks[id][1], axis)
     rank = len(b.shape_of(id))

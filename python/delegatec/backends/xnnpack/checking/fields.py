@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks of several operations have in common; problems are ends of sentences."""
+"""Shared parts of the checks of several operations; problems are ends of sentences."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _PADS: Final = ("paddingTop", "paddingRight", "paddingBottom", "paddingLeft")
 
 
 def scale_of(value: Any) -> tuple[float, int]:
-    """Returns scale and zero point of a value of levels."""
+    """Returns scale and zero point of a quantized value."""
     kind, table = quantization_of(value)
     assert kind == Quantization.ScaleOfTensor
     return float(table.scale), int(table.zeroPoint)
 
 
 def is_levels(value: Any) -> bool:
-    """Returns whether a value has levels with one scale."""
+    """Returns whether a value is quantized with one scale."""
     return tensor_of(value).dataType in _LEVELS
 
 
 def ratio_problems(ratio: float, bounds: Bounds) -> Iterator[str]:
-    """Yields a problem if no multiplier of levels expresses a ratio of scales."""
+    """Yields a problem if no requantization multiplier expresses a ratio of scales."""
     if not fits(ratio, bounds):
         yield f"multiplies levels by {ratio:.3g}, which is not in [{bounds[0]:.3g}, {bounds[1]:.3g})"
 

@@ -46,7 +46,7 @@ def constant_problems(operands: list[Any]) -> Iterator[str]:
 
 
 def channel_problems(value: Any, wanted: int) -> Iterator[str]:
-    """Yields a problem if the channels of a filter are in another dimension."""
+    """Yields a problem if a filter's channel dimension is not the expected one."""
     kind, table = quantization_of(value)
     if kind == Quantization.ScalesOfChannels and table.channelDim != wanted:
         yield f"has a filter or bias with the channel dimension {table.channelDim} instead of {wanted}"
@@ -77,7 +77,7 @@ def _fully_connected(operation: Any, operands: list[Any], results: list[Any]) ->
 
 
 def row_problems(value: Any) -> Iterator[str]:
-    """Yields a problem if the scales of an operand are not those of single rows."""
+    """Yields a problem if an operand does not have one scale per row."""
     kind, table = quantization_of(value)
     if kind == Quantization.ScalesOfRows and table.numRowDims != 1:
         yield f"reads rows of {table.numRowDims} dimensions instead of 1"

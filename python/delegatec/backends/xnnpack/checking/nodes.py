@@ -62,7 +62,7 @@ def problems_of_node(node: NodeT, values: Mapping[int, Any]) -> Iterator[str]:
 
 
 def _one_scale(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    """Operations that move or choose levels."""
+    """Operations that move or select quantized values."""
     if is_levels(results[0]) and len({scale_of(value) for value in (*operands, *results)}) > 1:
         yield "moves levels to another scale or zero point"
 
@@ -125,7 +125,7 @@ def _resize(operation: Any, operands: list[Any], results: list[Any]) -> Iterator
 
 
 def _moves(*fields: str) -> Check:
-    """Operations with a number for each dimension."""
+    """Operations with an integer for each dimension."""
 
     def check(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
         yield from _one_scale(operation, operands, results)

@@ -58,7 +58,7 @@ def problems_of_value(value: schema.ValueT, graph: schema.GraphT, segment: int) 
     Args:
         value: the value.
         graph: its graph.
-        segment: number of bytes behind the FlatBuffer.
+        segment: number of bytes after the FlatBuffer.
     """
     tensor, (kind, table) = tensor_of(value), quantization_of(value)
     what = f"value {tensor.id}"
@@ -85,7 +85,7 @@ def problems_of_value(value: schema.ValueT, graph: schema.GraphT, segment: int) 
 
 
 def stored_bytes(tensor: Any) -> int:
-    """Returns the bytes of a tensor's elements. Rows of four-bit levels end with a byte."""
+    """Returns the bytes of a tensor's elements. Rows of four-bit values are padded to a byte."""
     row = (tensor.dims[-1] if tensor.dims else 1) * BITS[tensor.dataType]
     return int(math.prod(tensor.dims[:-1]) * -(-row // 8))
 
@@ -102,7 +102,7 @@ def _of_place(tensor: Any, graph: schema.GraphT, what: str) -> Iterator[str]:
 
 
 def _of_constant(index: int, size: int, what: str, graph: schema.GraphT, segment: int) -> Iterator[str]:
-    """Yields the problems of a constant of a size, if there is one."""
+    """Yields the problems of a value's constant, if it has one, given its size."""
     if not index:
         return
     if index >= len(graph.constants):
@@ -164,14 +164,14 @@ def _of_scales(
         itemsize: bytes of one in a constant.
         what: the value, for messages.
         graph: its graph.
-        segment: number of bytes behind the FlatBuffer.
+        segment: number of bytes after the FlatBuffer.
     """
     if table.scalesConstantId:
         yield from _of_constant(
             table.scalesConstantId, count * itemsize, f"the scales of {what}", graph, segment
         )
         if table.scales is None and itemsize == 4:
-            # the runtime reads the address of the list even so
+            # the runtime reads the address of the list nevertheless
             yield f"{what} has no list of scales, not even an empty one"
     elif table.scales is None or len(table.scales) < count:
         yield f"{what} has {0 if table.scales is None else len(table.scales)} scales instead of {count}"

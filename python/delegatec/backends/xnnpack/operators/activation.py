@@ -27,7 +27,7 @@ def _relu(b: GraphBuilder, node: Node) -> None:
 
 
 def _clamp(b: GraphBuilder, node: Node) -> None:
-    """Limits to two bounds. If they are reversed, ATen's result is the upper one."""
+    """Clamps to two bounds. If they are reversed, ATen's result is the upper one."""
     source, *bounds = list(bind(node).values())[:3]
     least, most = (
         default if bound is None else float(bound)

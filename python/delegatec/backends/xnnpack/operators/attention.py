@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention, without torch's tests for rows that are masked as a whole.
+"""Scaled dot product attention, without torch's tests for fully masked rows.
 
-torch defines attention on such a row as zero. Masked scores are the lowest finite number here, whose weight
+torch defines attention on such a row as zero. Here, masked scores are the lowest finite float, whose weight
 is zero if the row has another score; and the result is multiplied by "this row has another score", which
 depends on the mask alone and is shared by all layers with the same mask.
 """
@@ -54,7 +54,7 @@ def _attention(b: GraphBuilder, node: Node) -> None:
         query = binary(b, Operation.Multiply, query, float(scale))
     heads = _groups(node)
     if heads is not None and _is_masked(node) and len(_varying(node)) > 1:
-        # the heads of a group are a dimension of all values: scores that vary in two sizes are not divided
+        # the heads of a group are a dimension of all values: scores with two dynamic sizes are not split
         query = reshaped(b, query, [*outer[:-1], *heads, rows, depth])
         key, value = (_with_group(b, id) for id in (key, value))
         heads = None
@@ -98,7 +98,7 @@ def _with_group(b: GraphBuilder, id: int) -> int:
 
 
 def _for_heads(b: GraphBuilder, mask: int, heads: tuple[int, int] | None) -> int:
-    """Returns a mask for scores of which the heads are two dimensions."""
+    """Returns a mask for scores whose heads are two dimensions."""
     shape = b.shape_of(mask)
     if heads is None or len(shape) < 3:
         return mask
@@ -115,7 +115,7 @@ def _mask(b: GraphBuilder, node: Node, query: int, key: int) -> Mask:
         return Mask(b.shared(("limit", kept), lambda: _limit(b, kept)))
     if bound["is_causal"]:
         rows, columns = shape_of(bound["query"])[-2], shape_of(bound["key"])[-2]
-        # the diagonal is kept, so that no row is masked as a whole
+        # the diagonal is kept, so that no row is fully masked
         triangle = torch.ones(rows, columns, dtype=torch.bool).tril()
         return Mask(b.shared(("causal", rows, columns, dtype), lambda: _constant_limit(b, triangle, dtype)))
     if mask is None:
@@ -140,13 +140,13 @@ def _selection(b: GraphBuilder, kept: int) -> tuple[int | None, int | None]:
 
 
 def _limit(b: GraphBuilder, kept: int) -> int:
-    """Emits the largest number for one, and the lowest for zero."""
+    """Emits the largest float for one, and the lowest for zero."""
     sign = binary(b, Operation.Subtract, binary(b, Operation.Multiply, kept, 2.0), 1.0)
     return binary(b, Operation.Multiply, sign, torch.finfo(b.dtype_of(kept)).max)
 
 
 def _alive(b: GraphBuilder, kept: int) -> int:
-    """Emits whether a row has a one."""
+    """Emits whether a row contains a one."""
 
     def make() -> int:
         return clamp(b, sum_of(b, kept, [len(b.shape_of(kept)) - 1]), 0.0, 1.0)
@@ -179,7 +179,7 @@ def _constant_mask(b: GraphBuilder, mask: Node, known: torch.Tensor, dtype: torc
 
 
 def _unlike(node: Node, _: object) -> str | None:
-    """The kernels of torch compute in one dtype, which a mask of numbers has, too."""
+    """The kernels of torch compute in one dtype, which a float mask has, too."""
     bound = bind(node)
     dtypes = {dtype_of(bound[name]) for name in ("query", "key", "value")}
     mask = bound["attn_mask"]
@@ -202,7 +202,7 @@ def _shapes(node: Node, _: object) -> str | None:
 
 
 def _divides_heads(node: Node) -> bool:
-    """Whether groups of heads can neither be rows of one head nor a dimension: more than one size varies."""
+    """Whether groups of heads can neither be rows of one head nor a dimension: several sizes are dynamic."""
     if _groups(node) is None or len(_varying(node)) < 2:
         return False
     bound = bind(node)
@@ -219,7 +219,7 @@ def _is_masked(node: Node) -> bool:
 
 
 def _varying(node: Node) -> list[object]:
-    """Returns the sizes that vary of the result, and of scores if these are masked."""
+    """Returns the dynamic sizes of the result, and of scores if these are masked."""
     columns = bind(node)["key"].meta["val"].shape[-2:-1] if _is_masked(node) else ()
     return [size for size in (*node.meta["val"].shape, *columns) if not isinstance(size, int)]
 

@@ -51,7 +51,7 @@ def test_products_with_large_matrices_stay_outside() -> None:
 def test_arguments_that_the_runtime_refuses() -> None:
     compiled = compile_module(Call(lambda x: x.exp().clamp(min=math.nan)), (X,))
     assert compiled.left == [] and compiled(X)[0].isnan().all()
-    # a quotient that is rounded chooses NaN for infinite operands
+    # a rounded quotient selects NaN for infinite operands
     left = rejected(lambda x, y: torch.div(x, y, rounding_mode="floor"), (X, X))[0]
     assert left[0] == "aten.div.Tensor_mode" and "a value is NaN" in left[2]
 

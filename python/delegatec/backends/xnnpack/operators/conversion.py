@@ -20,7 +20,7 @@ _CONTIGUOUS: Final = contiguous("values are row-major.")
 
 
 def _to_copy(b: GraphBuilder, node: Node) -> None:
-    """Converts; a number is true unless it equals zero."""
+    """Converts; a value is true unless it equals zero."""
     source, dtype = bind(node)["self"], dtype_of(node)
     if dtype != torch.bool:
         b.alias(node, operand(b, source, dtype))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of one number."""
+"""Tensors filled with a scalar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 
 
 def _full(b: GraphBuilder, node: Node) -> None:
-    """Adds a constant; as a number without dimensions it is clamped to the range of float16."""
+    """Adds a constant; a scalar is clamped to the range of float16."""
     dtype, number = dtype_of(node), bind(node)["fill_value"]
     if dtype == torch.bool:
         dtype, number = b.truth_dtype, float(bool(number))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of single elements that XNNPACK lacks, composed of those that it has."""
+"""Elementwise functions that XNNPACK lacks, composed of those that it has."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from delegatec.edge.arguments import bind, shape_of
 _row: Final = functools.partial(operator_row, resizes=True)
 
 _WHOLE: Final = {torch.float32: 2.0**23, torch.float16: 2.0**10}
-"""From here on, all numbers are whole."""
+"""From here on, all float32 values are integers."""
 _LEAST_ROOT: Final = {torch.float32: 1e-30, torch.float16: 2.0**-14}
 
 
 def _round(b: GraphBuilder, node: Node) -> None:
-    """Adds the least number from which all are whole, and subtracts it: the sum is rounded to even."""
+    """Adds the least float from which all are integers, and subtracts it: the sum is rounded to even."""
     x = b.of(bind(node)["self"])
     whole = _WHOLE[b.dtype_of(x)]
     above, below = clamp(b, x, 0.0, whole), clamp(b, x, -whole, 0.0)
@@ -52,7 +52,7 @@ def _exp2(b: GraphBuilder, node: Node) -> None:
 
 
 def _of_base(b: GraphBuilder, exponent: int, base: float) -> int:
-    """Emits a power of a number in float32: in float16, XNNPACK's kernel gives infinity above 44,000."""
+    """Emits a power of a constant in float32: in float16, XNNPACK's kernel returns infinity above 44,000."""
     wide = converted(b, exponent, torch.float32)
     scaled = wide if base == math.e else binary(b, Operation.Multiply, wide, math.log(base))
     return converted(b, unary(b, Operation.Exp, scaled), b.dtype_of(exponent))
@@ -79,7 +79,7 @@ def _erf(b: GraphBuilder, node: Node) -> None:
     x = b.of(bind(node)["self"])
     root = binary(b, Operation.Multiply, unary(b, Operation.Absolute, x), math.sqrt(2))
     root = binary(b, Operation.Maximum, root, _LEAST_ROOT[b.dtype_of(x)])
-    # beyond, the quotient of infinities is none
+    # beyond, the quotient of infinities is NaN
     root = binary(b, Operation.Minimum, root, 100.0)
     share = binary(b, Operation.Divide, unary(b, Operation.Gelu, root), root)
     size = binary(b, Operation.Subtract, binary(b, Operation.Multiply, share, 2.0), 1.0)
@@ -93,7 +93,7 @@ def _isinf(b: GraphBuilder, node: Node) -> None:
 
 
 def _triangle(b: GraphBuilder, node: Node) -> None:
-    """Chooses between the lower triangle and zero by a constant."""
+    """Selects between the lower triangle and zero by a constant."""
     bound = bind(node)
     x = b.of(bound["self"])
     dtype, shape = b.dtype_of(x), shape_of(node)[-2:]

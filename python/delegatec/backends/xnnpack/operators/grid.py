@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for tests of operator rows: lower a function to a blob, and look at its operations."""
+"""Helpers for tests of operator rows: lower a function to a blob, and inspect its operations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_case(case: Case, **options: str) -> Compiled:
 
 
 def rounded(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    """Returns float32 inputs that float16 represents; others unchanged."""
+    """Rounds float32 inputs to values that float16 represents; returns others unchanged."""
     return tuple(each.half().float() if each.dtype == torch.float32 else each for each in args)
 
 

@@ -61,7 +61,7 @@ def _convolution(b: QuantizedBuilder, node: Node) -> None:
     outputs, inputs, *kernel = shape_of(weight)
     channels = (inputs, outputs // groups, groups)
     is_of_pixels = groups == math.prod(kernel) == 1 and _is_dense(bound)
-    # the runtime has no depthwise convolution of values that it quantizes in each run
+    # the runtime has no depthwise convolution of dynamically quantized values
     if groups > 1 and inputs == 1 and not is_rounded(bound["x"]):
         if is_large(b, node):
             convolve_in_parts(b, node)
@@ -82,7 +82,7 @@ def _convolution(b: QuantizedBuilder, node: Node) -> None:
 
 
 def _pixels(b: QuantizedBuilder, node: Node, x: Node, shape: tuple[int, int]) -> int:
-    """Emits a layer of pixels that are quantized in each run: in one scale, unless several sizes vary."""
+    """Emits a layer of dynamically quantized pixels: in one scale, unless several sizes are dynamic."""
     if sum(is_dynamic([size]) for size in b.shape_of(b.of(x))) <= 1:
         return column_layer(b, node, x)
     operands = quantized_operands(b, node, x, FilterForm("pixels", lambda levels: levels.flatten(1), shape))
@@ -91,7 +91,7 @@ def _pixels(b: QuantizedBuilder, node: Node, x: Node, shape: tuple[int, int]) ->
 
 
 def _is_float16(b: QuantizedBuilder, node: Node) -> bool:
-    """Whether a convolution multiplies numbers of float16."""
+    """Whether a convolution multiplies float16 values."""
     return dtype_of(node) == torch.float16 and b.scale_of(node) is None
 
 
@@ -119,8 +119,8 @@ class _Filter(NamedTuple):
 
     Attributes:
         form: names the arrangement.
-        arrange: moves the dimensions of the weight to the runtime's order.
-        kernel: its sizes; one of one row has a single size.
+        arrange: permutes the dimensions of the weight to the runtime's order.
+        kernel: its sizes; a kernel of one row has a single size.
         channels: inputs of a group, outputs of a group, and the number of groups.
     """
 
@@ -137,7 +137,7 @@ def _emit_convolution(b: QuantizedBuilder, node: Node, operation: int, filter: _
     kernel = (1, *filter.kernel)[-2:]
     depthwise = operation == Operation.DepthwiseConvolution
     shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
-    # The runtime refuses others, and rounds these to float16 when it packs them.
+    # The runtime refuses float16, and rounds float32 to float16 when it packs them.
     is_wide = dtype_of(node) == torch.float16
     levels = FilterForm(filter.form, filter.arrange, shape, 3 if depthwise else 0)
     operands = quantized_operands(b, node, bound["x"], levels)
@@ -192,7 +192,7 @@ def _pool(operation: int) -> Lower:
 
 
 def _average(b: QuantizedBuilder, node: Node) -> None:
-    """Emits a pool of numbers. The runtime has none of levels: they are convolved by equal weights."""
+    """Emits a pool of floats. The runtime has none of int8 values: they are convolved by equal weights."""
     if b.scale_of(node) is None:
         _pool(Operation.AveragePooling)(b, node)
         return

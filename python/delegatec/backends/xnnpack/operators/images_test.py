@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of images: their operations, and reasons for what is not delegated."""
+"""Functions of images: their operations, and reasons for calls that are not delegated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Depthwise convolutions by kernels that are too large for XNNPACK's, as sums of others."""
+"""Depthwise convolutions with kernels that are too large for XNNPACK's, as sums of smaller ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delegatec.edge.arguments import bind, shape_of
 
 
 def is_large(b: QuantizedBuilder, node: Node) -> bool:
-    """Whether a depthwise convolution of numbers, with a result for each channel, has a large kernel."""
+    """Whether a depthwise convolution of floats, with a result for each channel, has a large kernel."""
     outputs, _, *kernel = shape_of(bind(node)["weight"])
     is_plain = outputs == bind(node)["groups"] and b.scale_of(node) is None
     return is_plain and math.prod(kernel) > MOST_TAPS
@@ -33,7 +33,7 @@ def convolve_in_parts(b: QuantizedBuilder, node: Node) -> None:
     height, width = (1, *kernel)[-2:]
     top, bottom, left, right = bound["padding"]
     down, across = bound["dilation"]
-    # The runtime refuses others, and rounds these to float16 when it packs them.
+    # The runtime refuses float16, and rounds float32 to float16 when it packs them.
     is_wide = value.dtype == torch.float16
     if bound["bias"] is not None:
         bias = b.arranged(bound["bias"], "bias", torch.Tensor.detach, (channels,), is_wide)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, logic and selection, on truth values that are zeros and ones."""
+"""Comparisons, logic and selection, on bools that are zeros and ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMPARISONS: Final[dict[str, _Compare]] = {
     "le": lambda b, x, y: negated(b, is_greater(b, x, y)),
 }
 _INFINITE: Final[dict[str, tuple[bool, bool]]] = {
-    # whether plus infinity satisfies a comparison with plus infinity, and whether other numbers do
+    # whether plus infinity satisfies a comparison with plus infinity, and whether other values do
     "eq": (True, False),
     "ne": (False, True),
     "gt": (False, False),
@@ -51,7 +51,7 @@ _INFINITE: Final[dict[str, tuple[bool, bool]]] = {
 
 
 def _common(node: Node) -> torch.dtype:
-    """Returns the dtype in which a comparison is computed; bools count as numbers."""
+    """Returns the dtype in which a comparison is computed; bools count as floats."""
     bound = bind(node)
     dtype = promoted([bound["self"], bound["other"]])
     return dtype if dtype.is_floating_point else torch.float32
@@ -83,7 +83,7 @@ def _with_infinity(b: GraphBuilder, name: str, id: int, sign: int) -> int:
 
 
 def _everywhere(b: GraphBuilder, truth: int, value: bool) -> int:
-    """Emits one truth value with the sizes of others."""
+    """Broadcasts one bool to the sizes of others."""
     return binary(b, Operation.Add, binary(b, Operation.Multiply, truth, 0.0), float(value))
 
 

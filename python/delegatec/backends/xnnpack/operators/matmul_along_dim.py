@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of a dimension at constant places, and weighted sums of them with constant weights."""
+"""Elements of a dimension at constant indices, and weighted sums of them with constant weights."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _far_apart(node: Node, facts: Facts) -> str | None:
         or not isinstance(size, int)
         or matmul_along_dim.is_selected(places.reshape(-1).tolist(), size)
     ):
-        return None  # what is unknown is the subject of other constraints
+        return None  # unknown values are checked by other constraints
     return f"{places.numel()} places of {size}"
 
 

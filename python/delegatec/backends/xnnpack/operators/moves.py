@@ -101,7 +101,7 @@ def _unknown_sizes(node: Node, _: object) -> str | None:
 
 
 def _unknown_copies(node: Node, _: object) -> str | None:
-    """A number of copies that varies is a size of another value, of which ones are made."""
+    """A dynamic number of copies is a size of another value, from which ones are made."""
     bound = bind(node)
     old, new = bound["self"].meta["val"].shape, node.meta["val"].shape
     keys = sizes_key([*[1] * (len(new) - len(old)), *old])
@@ -143,7 +143,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _move("view", _view, _ONE_UNKNOWN),
     _move("unsqueeze", _view, _ONE_UNKNOWN, note="a reshape"),
     _move("squeeze.dims", _view, _ONE_UNKNOWN, note="a reshape"),
-    # The runtime's own kernels of these two compute an index for each element: 2 to 160 times as slow.
+    # The runtime's kernels of these two compute an index for each element: they are 2 to 160 times as slow.
     operator_row("permute", _permute, dtypes=FLOATS_OR_BOOLS, resizes=True),
     _move("select.int", _select, _FIXED_RANGE, _ONE_UNKNOWN, note="a slice and a reshape"),
     _move("slice.Tensor", _slice, _FIXED_RANGE, _STEP),

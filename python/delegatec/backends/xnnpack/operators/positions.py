@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions of the largest and the least elements, which only outputs of a delegate are: int64."""
+"""Indices of the largest and the smallest elements, int64, which can only be outputs of a delegate."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from delegatec.edge.legalize.rules.reductions import reduced_dims
 from delegatec.edge.symbols import is_dynamic
 
 _EXACT: Final = 2**24
-"""float32 has all whole numbers up to this one."""
+"""float32 represents all integers up to this one."""
 _MOST_PLACES: Final = 2**12
-"""Elements of a window, so that the row of one is exact."""
+"""The limit of elements of a window, below which the row of an index is exact."""
 _FEWEST_ROWS: Final = 8
-"""Rows that are channels, which the runtime compares at once."""
+"""The minimum number of rows that become channels, which the runtime compares in parallel."""
 _LONG: Final = 512
-"""Elements of fewer rows from which on pieces of a row are channels: measured."""
+"""With fewer rows, the minimum number of elements for which pieces of a row become channels: measured."""
 _SWAPPED: Final = (0, 3, 2, 1)
 """[N, C, H, W] as [N, W, H, C], and back."""
 
 
 def _found(b: QuantizedBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
-    """Returns extrema and positions along the reduced dimensions, [N, 1, 1, C]."""
+    """Returns extrema and their indices along the reduced dimensions, [N, 1, 1, C]."""
     x, dims = operand(b, bind(node)["self"], torch.float32), reduced_dims(node)
     shape = b.shape_of(x)
     start, end = (dims[0], dims[-1] + 1) if dims else (0, 0)
@@ -54,7 +54,7 @@ def _found(b: QuantizedBuilder, node: Node, is_largest: bool) -> tuple[int, int]
         x = reshaped(b, x, [before, along])
         values, places = largest_of_long_rows(b, x if is_largest else unary(b, Operation.Negate, x))
         return (values if is_largest else unary(b, Operation.Negate, values)), places
-    if is_row:  # rows become channels: the runtime looks at several of these at once
+    if is_row:  # rows become channels: the runtime compares several of these in parallel
         x = transposed(b, reshaped(b, x, [before, along]), [1, 0])
         before, behind = behind, before
     image = reshaped(b, x, [before, along, 1, behind])
@@ -72,7 +72,7 @@ def _position(is_largest: bool) -> Lower:
 
 
 def with_position(is_largest: bool, others: Lower) -> Lower:
-    """Returns the lowering of an extremum and its position; `others` is that of the extremum alone."""
+    """Returns the lowering of an extremum and its index; `others` is that of the extremum alone."""
 
     def lower(b: QuantizedBuilder, node: Node) -> None:
         if 1 not in read_results(node):
@@ -87,7 +87,7 @@ def with_position(is_largest: bool, others: Lower) -> Lower:
 
 
 def reads_position(node: Node) -> bool:
-    """Whether a call's result, or its second result that a program uses, is a position."""
+    """Whether a call's result, or its second result that a program uses, is an index."""
     return isinstance(node.meta["val"], torch.Tensor) or 1 in read_results(node)
 
 
@@ -110,10 +110,10 @@ def _other_length(node: Node, _: object) -> str | None:
 
 
 def _pool(b: QuantizedBuilder, node: Node) -> None:
-    """Emits a pool and its positions in the image, those of the first of equal elements.
+    """Emits a pool and its indices in the image; among equal elements, the first index.
 
     The runtime reads windows column by column, and ATen row by row: the image is transposed. It crashes if no
-    operation reads the positions, which a rewrite may have used in calls that are removed.
+    operation reads the indices, which a rewrite may have used in calls that are removed.
     """
     bound = bind(node)
     (rows, columns), width = bound["kernel_size"], bound["self"].meta["val"].shape[3]
@@ -138,7 +138,7 @@ def _pool(b: QuantizedBuilder, node: Node) -> None:
 
 def _other_windows(node: Node, _: object) -> str | None:
     if not reads_position(node):
-        return "positions are not used"  # the pool alone is another operation
+        return "positions are not used"  # the pool alone is a different operation
     bound = bind(node)
     sizes, kernel = bound["self"].meta["val"].shape, list(bound["kernel_size"])
     given = (list(bound["stride"]) or kernel, list(bound["padding"]), list(bound["dilation"]))

@@ -32,7 +32,7 @@ def _linear(b: QuantizedBuilder, node: Node) -> None:
         out = column_layer(b, node, x)
     else:
         out = fully_connected(b, *linear_operands(b, node))
-    # layers with quantized weights compute in float32 in float16 models, too
+    # layers with quantized weights compute in float32 also in float16 models
     b.alias(node, converted(b, out, dtype_of(node)))
 
 

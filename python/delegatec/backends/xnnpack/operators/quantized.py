@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that quantize and dequantize. Most emit nothing: what is between them computes with levels."""
+"""Calls that quantize and dequantize. Most emit nothing: the calls between them compute with int8 values."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def _dequantize(b: QuantizedBuilder, node: Node) -> None:
 
 
 def _constant(b: QuantizedBuilder, node: Node) -> None:
-    """Emits nothing: layers read the levels of a weight, and others the numbers that they stand for."""
+    """Emits nothing: layers read the quantized values of a weight, and other calls the dequantized ones."""
 
 
 def _rounded(b: QuantizedBuilder, node: Node) -> None:
-    """Emits nothing: the layers that read the call convert its operand."""
+    """Emits nothing: the layers that read the call quantize its operand."""
     b.alias(node, b.of(bind(node)["x"]))
 
 

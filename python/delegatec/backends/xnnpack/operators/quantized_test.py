@@ -59,7 +59,7 @@ def test_a_value_is_converted_once_for_all_readers() -> None:
 
 
 def test_scales_beyond_the_kernels_are_computed_with_numbers() -> None:
-    # a result of 2^-12 of the operands' steps, and products beyond 2^8
+    # a result scale of 2^-12 of the operands' scales, and products beyond 2^8
     check(Layer(lambda _, x: qdq(qdq(x) + qdq(x), 80.0)), (X,), "Convert Convert Add Convert Convert")
     check(
         Layer(lambda _, x: qdq(qdq(x, 8.0) * qdq(x, 8.0), 0.2)),
@@ -123,7 +123,7 @@ def test_clamps_are_limits_of_operations_of_one_scale() -> None:
 
     x = floats(5, 64)
     for step in (0.3, 0.1):
-        # the rounding before the clamp disappears, so that results differ by it
+        # the quantization before the clamp disappears, so that results differ by its rounding
         compiled = compile_module(Layer(functools.partial(layer, step=step), (20, 64)), (x,))
         assert operations(compiled.blobs()[0]) == ["Convert", "FullyConnected", "Convert"]
     module = Layer(lambda _, x: qdq(f.max_pool2d(qdq(x), 2).clamp(-0.5, 0.5), 0.01))
@@ -166,7 +166,7 @@ def test_operands_are_levels_in_both_precisions(name: str, precision: str) -> No
     function, expected = CHAINS[name]
     case = Case(Layer(lambda _, x: function(x)), (X,), half=0.1)
     (blob,) = run_case(case, precision=precision).blobs()
-    # float32 inputs and outputs are converted from and to levels
+    # float32 inputs and outputs are quantized and dequantized
     assert sorted(operations(blob)) == sorted(expected.split())
 
 

@@ -58,7 +58,7 @@ def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Low
 
 
 def _along(is_largest: bool, reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
-    """Returns the lowering of an extremum, and of its position where that is used."""
+    """Returns the lowering of an extremum, and of its index where that is used."""
 
     def alone(b: GraphBuilder, node: Node) -> None:
         result = reduce(b, b.of(bind(node)["self"]), reduced_dims(node))
@@ -72,7 +72,7 @@ def _least(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
 
 
 def _log_softmax(b: GraphBuilder, node: Node) -> None:
-    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the largest of x."""
+    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the maximum of x."""
     bound = bind(node)
     x = operand(b, bound["self"], torch.float32)
     dims = [positive(bound["dim"], len(b.shape_of(x)))]

@@ -39,8 +39,8 @@ def operator_row(
     Args:
         name: of the overload in ATen, or another overload.
         lower: its lowering.
-        *constraints: of this row, besides.
-        resizes: whether sizes may vary.
+        *constraints: additional ones of this row.
+        resizes: whether sizes may be dynamic.
         dtypes: of the operands; by default float32 and float16.
         computes: whether it does more than move data.
         preserved: whether it must not be decomposed before partitioning.

@@ -85,7 +85,7 @@ def _varying_terms(node: Node, _: object) -> str | None:
 
 
 def _is_of_rows(node: Node, rank: int, dims: list[int]) -> bool:
-    """Whether a call sums rows: a product with a row of ones, which needs no view before."""
+    """Whether a call sums rows: a product with a row of ones, which needs no view before it."""
     if node.target not in (aten.mean.dim, aten.sum.dim_IntList) or dims != [rank - 1]:
         return False
     return bool(bind(node)["keepdim"]) or rank < MOST_RANK

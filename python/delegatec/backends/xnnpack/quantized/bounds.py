@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels of fewer or more than 8 bits: int8 levels between bounds, and numbers between bounds."""
+"""Quantized values of fewer or more than 8 bits: int8 values between bounds, and floats between bounds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 _LESS: Final = 0.49
-"""How many levels beyond the bounds a number may be: it is rounded to them."""
+"""How many quantization steps a float may be beyond the bounds: it is rounded to them."""
 
 
 def limit_levels(program: EdgeProgram) -> bool:
-    """Makes bounds of levels those of numbers, which are limits of the operations that compute them.
+    """Turns bounds of quantized values into bounds of floats, which are limits of their producers.
 
-    int8 levels between other bounds than those of the dtype become levels of the full range. Numbers that are
-    only rounded to levels of more than 8 bits stay numbers: the runtime has no such levels, and float32 is
-    more precise.
+    int8 values between other bounds than those of the dtype become int8 values of the full range. Floats that
+    are only fake-quantized to more than 8 bits stay floats: the runtime has no such quantized values, and
+    float32 is more precise.
 
     Args:
         program: edited in place.
@@ -50,7 +50,7 @@ def _limit(b: Builder, node: Node) -> Node | None:
 
 
 def is_wide(node: Node) -> bool:
-    """Whether a call rounds to levels of more than 8 bits, or dequantizes the result of such a call."""
+    """Whether a call quantizes to more than 8 bits, or dequantizes the result of such a call."""
     if node.target is DEQUANTIZE:
         node = bind(node)["input"]
     if node.target is not QUANTIZE or bind(node)["dtype"] in WHOLE:
@@ -64,7 +64,7 @@ def _is_narrow(node: Node) -> bool:
 
 
 def _limited(builder: Builder, node: Node) -> Node:
-    """Returns the numbers that a call quantizes, between the bounds of its levels."""
+    """Returns the operand of a quantization, clamped to the bounds of the quantized values."""
     bound = bind(node)
     source: Node = bound["input"]
     least, most = ((bound[end] - bound["zero_point"]) * bound["scale"] for end in ("quant_min", "quant_max"))

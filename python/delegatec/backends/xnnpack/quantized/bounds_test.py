@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels between other bounds than those of int8, and levels of more bits, as bounds of numbers."""
+"""Quantized values between other bounds than those of int8, and of more bits, as bounds of floats."""
 
 from __future__ import annotations
 

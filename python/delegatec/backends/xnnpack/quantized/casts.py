@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts next to levels: these are converted to and from the dtype of each reader, without more rounding."""
+"""Folding of casts into quantization: values are converted to and from each consumer's dtype directly."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 def fold_casts(program: EdgeProgram) -> bool:
     """Removes casts of dequantized values, and those before a quantization.
 
-    A float16 program computes sums and means in float32. Between levels, the runtime computes them with
-    integers, if nothing is between them and the levels.
+    A float16 program computes sums and means in float32. Between quantized values, the runtime computes them
+    with integers, if no casts are in between.
 
     Args:
         program: edited in place.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts next to levels disappear."""
+"""Casts next to quantized values disappear."""
 
 from __future__ import annotations
 

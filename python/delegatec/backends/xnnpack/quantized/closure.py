@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of calls that are replaced together, whose inner values nothing else reads."""
+"""Groups of calls that are replaced together, whose inner values have no other consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Fused(Protocol):
 
     Attributes:
         calls: all calls.
-        inner: those whose values are replaced by none.
+        inner: those whose values have no replacement.
     """
 
     @property
@@ -27,7 +27,7 @@ FusedT = TypeVar("FusedT", bound=Fused)
 
 
 def closed(groups: Sequence[FusedT]) -> list[FusedT]:
-    """Returns the groups whose inner values are read by calls of returned groups alone.
+    """Returns the groups whose inner values are read only by calls of returned groups.
 
     Groups may share calls, such as the parameters of a value that several layers read.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations that are quantized at run time: the calls of it, as one call of an operator."""
+"""Dynamically quantized activations: replaces the calls that quantize them by one call of an operator."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _QUANTIZE: Final = DYNAMIC & QUANTIZING
 _DEQUANTIZE: Final = DYNAMIC & DEQUANTIZING
 _DTYPES: Final = (torch.int8, torch.uint8)
 _LEAST_RANGE: Final = 254
-"""The difference of the largest and the least quantized value of eight bits, without the least of int8."""
+"""The difference of the largest and the least 8-bit quantized value, without the least of int8."""
 _ROW: Final = 1
 IMAGE_DIMS: Final = 3
-"""Dimensions of an image in a batch, all with one scale."""
+"""Dimensions of an image in a batch, which have one scale."""
 _IMAGES_RANK: Final = IMAGE_DIMS + 1
 
 
 @dataclass(frozen=True)
 class DynamicQuantization:
-    """A value that is quantized at run time, and only read by layers with quantized weights.
+    """A dynamically quantized value that only layers with quantized weights read.
 
     Attributes:
         source: the value, float32 or float16.
         result: the call that dequantizes it.
-        dims: how many of its last dimensions have one scale in the runtime.
+        dims: how many of its last dimensions share a scale in the runtime.
         calls: all calls, the result included.
     """
 
@@ -63,7 +63,7 @@ class DynamicQuantization:
 
     @property
     def inner(self) -> Sequence[Node]:
-        """The calls but the result."""
+        """The calls except the result."""
         return self.calls[:-1]
 
 
@@ -79,7 +79,7 @@ def dynamic_quantizations(nodes: Sequence[Node], constant: Constant) -> list[Dyn
 
 
 def quantize_dynamically(program: EdgeProgram) -> bool:
-    """Replaces the calls that quantize values at run time, where only layers read them.
+    """Replaces the calls that quantize values dynamically, where only layers read them.
 
     Args:
         program: edited in place.
@@ -101,7 +101,7 @@ def quantize_dynamically(program: EdgeProgram) -> bool:
 
 
 def order_images(program: EdgeProgram) -> bool:
-    """Moves permutations of images that layers quantize at run time to before the quantization.
+    """Moves permutations of images before their dynamic quantization.
 
     Args:
         program: edited in place.
@@ -145,7 +145,7 @@ def _rounding(node: Node, constant: Constant) -> DynamicQuantization | None:
 
 
 def _with_chosen(targets: frozenset[Any], x: Pattern) -> Pattern:
-    """Matches calls with a scale, and maybe a zero point, that are computed from the value."""
+    """Matches calls with a scale, and possibly a zero point, that are computed from the value."""
     chosen = Call(CHOOSE, _X, ...).named("chosen")
     scale = Call(operator.getitem, chosen, ANY).named("scale")
     zero = (Call(operator.getitem, chosen, ANY) | NONE).named("zero")
@@ -166,10 +166,10 @@ def _is_of_rows(operands: Operands) -> bool:
 
 
 def _dims_of_scale(node: Node, constant: Constant) -> int:
-    """Returns how many dimensions of a linear layer's input have one scale: all, or the last.
+    """Returns how many dimensions of a linear layer's input share a scale: all, or the last.
 
-    Rows of layers with a scale for each group of weights are quantized alone, and so are those of inputs with
-    several sizes that vary, which the runtime cannot reshape.
+    Rows of layers with groupwise scales are quantized separately, and so are those of inputs with several
+    dynamic sizes, which the runtime cannot reshape.
     """
     shape = node.meta["val"].shape
     is_of_rows = sizes_key(operands_of(node).block) != sizes_key(shape)

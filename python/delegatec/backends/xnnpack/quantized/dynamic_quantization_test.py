@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers whose inputs are rounded when they run."""
+"""Layers whose inputs are dynamically quantized."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights with scales of groups of inputs, or with zero points, as weights with a scale per channel.
+"""Weights with groupwise scales, or with zero points, as weights with a scale per channel.
 
-The runtime multiplies numbers by levels with one scale per output channel, and without zero points. So a
+The runtime multiplies floats by int8 values with one scale per output channel, and without zero points. So a
 layer becomes the sum of one such layer per group, over the inputs of the group. Zero points subtract the sum
 of a group's inputs, times scale and zero point: one more layer of all groups' sums.
 """
@@ -21,7 +21,7 @@ from delegatec.edge.quantization.constant import SHIFT, Constant, QuantizedConst
 _LEAST_SHIFTED: Final = -8
 _VALUES_OF_INT4: Final = 16
 _BYTES_OF_GROUP: Final = 970
-"""What the operations, values and keys of a group take in a program, measured."""
+"""Bytes that the operations, values and keys of a group take in a program, measured."""
 _FLOAT_BYTES: Final = 4
 
 aten = torch.ops.aten
@@ -30,8 +30,9 @@ aten = torch.ops.aten
 def grouped_weight(node: Node, constant: Constant) -> QuantizedConstant | None:
     """Returns the weight that a node dequantizes, in int8 and by row.
 
-    None if it is none; if the runtime has a form for the whole, see `has_form`; if calls other than linear
-    layers read it; and if its float32 numbers take less than twice the bytes, as for layers with few outputs.
+    None if it dequantizes no weight; if the runtime has a form for the whole, see `has_form`; if calls other
+    than linear layers read it; and if its float32 values take less than twice the bytes, as for layers with
+    few outputs.
 
     Args:
         node: the weight of a linear layer.
@@ -52,7 +53,7 @@ def grouped_weight(node: Node, constant: Constant) -> QuantizedConstant | None:
 
 
 def _shift(weight: QuantizedConstant) -> int:
-    """Returns what is subtracted from quantized values, so that they are int8, of four bits if possible."""
+    """Returns the offset to subtract from quantized values to make them int8, of four bits if possible."""
     low, high = weight.range
     if not weight.is_int4 and high - low < _VALUES_OF_INT4:
         return low - _LEAST_SHIFTED

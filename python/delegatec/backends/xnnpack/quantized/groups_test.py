@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights with scales of groups, and with zero points: the parts that the runtime multiplies by."""
+"""Weights with groupwise scales, and with zero points: the parts that the runtime multiplies by."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(layer: nn.Module, inputs: int) -> QuantizedConstant | None:
 
 
 def weight_of_parts(weight: QuantizedConstant) -> Tensor:
-    """Returns the weight that the sum of the parts stands for."""
+    """Returns the weight that the sum of the parts represents."""
     parts = [part.values.double() * part.channel_scales()[:, None] for part in weight.columns()]
     if weight.zero_points is not None:
         corrections = -weight.zero_points.double() * weight.scales

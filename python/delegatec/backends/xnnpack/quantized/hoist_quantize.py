@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization before moves instead of after them, and once instead of before and after a clamp."""
+"""Hoisting of quantization above moves, and removal of the one before a clamp that is quantized again."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SEVERAL_RESULTS: Final = (aten.split_with_sizes.default, aten.max_pool2d_with_i
 
 
 def quantize_before_moves(program: EdgeProgram) -> bool:
-    """Quantizes the operands of moves whose results are quantized, which has the same results.
+    """Quantizes the operands of moves instead of their results; the results are the same.
 
-    So that padding is next to the layer into which it is folded, and moves are those of levels.
+    Then padding is next to the layer into which it is folded, and int8 values are moved.
 
     Args:
         program: edited in place.
@@ -65,7 +65,7 @@ def _operand(move: Node, scale: Quantization) -> Node | None:
 
 
 def snap_bounds(program: EdgeProgram) -> bool:
-    """Rounds the bounds of clamps from levels to levels of one scale, so that these need no quantization.
+    """Rounds the bounds of clamps between quantized values of one scale, so that these need no quantization.
 
     Args:
         program: edited in place.
@@ -89,7 +89,7 @@ def quantize_after_clamps(program: EdgeProgram) -> bool:
     """Removes the quantization of a value that is then clamped and quantized again.
 
     Quantizers observe a layer and the activation after it as two values. One operation computes both: the
-    first range becomes a part of the bounds, and the first rounding disappears.
+    first range becomes a part of the bounds, and the first quantization disappears.
 
     Args:
         program: edited in place.

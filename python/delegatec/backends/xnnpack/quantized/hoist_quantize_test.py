@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization moves to before moves, and disappears before clamps."""
+"""Quantization is hoisted above moves, and disappears before clamps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls that the runtime computes from int8 levels to int8 levels, and with which scales."""
+"""The calls that the runtime computes from int8 to int8, and with which scales."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_TAPS: Final = 81
 
 @dataclass(frozen=True)
 class LevelCall:
-    """A call whose operands are levels, and whose result is only quantized.
+    """A call whose operands are quantized, and whose result is only quantized.
 
     Attributes:
         node: the call.
@@ -53,11 +53,11 @@ class LevelCall:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The runtime's kernel of an operator for levels.
+    """The runtime's int8 kernel of an operator.
 
     Attributes:
-        operands: names of the arguments that are levels.
-        computes: whether it computes a call.
+        operands: names of the arguments that are quantized.
+        computes: whether it can compute a call.
     """
 
     operands: tuple[str, ...]
@@ -84,7 +84,7 @@ def _is_leaky(call: LevelCall) -> bool:
 def _is_mean(call: LevelCall) -> bool:
     rank = len(bind(call.node)["self"].meta["val"].shape)
     is_pooled = rank > 3 and sorted(reduced_dims(call.node)) == [rank - 3, rank - 2]
-    # sums of levels have a buffer that does not grow with the batch: see `reductions.mean_of`
+    # sums of int8 values have a buffer that does not grow with the batch: see `reductions.mean_of`
     is_static = not is_dynamic(call.node.meta["val"].shape)
     return is_pooled and is_static and fits_choice(call.scales, call.result)
 
@@ -109,7 +109,7 @@ def _is_layer(call: LevelCall) -> bool:
 _SUM: Final = Kernel(("self", "other"), _is_sum)
 _PRODUCT: Final = Kernel(("self", "other"), lambda call: fits_product(call.scales, call.result))
 _CHOICE: Final = Kernel(("self", "other"), lambda call: fits_choice(call.scales, call.result))
-_LOOKUP: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each level
+_LOOKUP: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each quantized value
 _CONVOLUTION: Final = Kernel(("x",), _is_layer)
 
 KERNELS: Final[dict[Any, Kernel]] = {
@@ -133,4 +133,4 @@ KERNELS: Final[dict[Any, Kernel]] = {
     NHWC.conv2d.default: _CONVOLUTION,
     NHWC.conv_transpose2d.default: _CONVOLUTION,
 }
-"""Operator -> its kernel for levels."""
+"""Operator -> its int8 kernel."""

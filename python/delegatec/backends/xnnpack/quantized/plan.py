@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which values of a private program the runtime keeps as int8.
 
-In the program, calls compute with numbers, between calls that quantize and dequantize. In the blob, a value
-is numbers, or int8 levels with a scale. The plan chooses: a call whose operands are levels, and whose result
-is only quantized, is one operation from levels to levels. All others compute with numbers, and conversions
-are where the two meet.
+In the program, calls compute with floats, between calls that quantize and dequantize. In the blob, a value is
+float, or int8 with a scale. The plan chooses: a call whose operands are quantized, and whose result is only
+quantized, is one operation from int8 to int8. All others compute with floats, and conversions are emitted
+where the two meet.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from delegatec.edge.quantization.scale import Quantization
 aten = torch.ops.aten
 
 Plan = dict[Node, Quantization]
-"""Value -> its scale, for each value that is kept as levels."""
+"""Value -> its scale, for each value that is kept quantized."""
 
 _VIEWS: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims, aten.select.int})
 
 
 def plan(nodes: Sequence[Node], constant: Constant) -> Plan:
-    """Chooses the values that are kept as levels.
+    """Chooses the values that are kept quantized.
 
     Args:
         nodes: the calls of a private program, in order.
@@ -59,7 +59,7 @@ def _scale_of_input(node: Node, constant: Constant) -> Quantization | None:
 
 
 def _wanted(nodes: Sequence[Node]) -> Plan:
-    """Returns the one scale to which all users of a value quantize it, maybe after calls that keep levels."""
+    """Returns the one scale in which all users of a value quantize it, possibly after calls that keep it."""
     wanted: Plan = {}
     for node in reversed(nodes):
         found = set()
@@ -96,8 +96,8 @@ def _chosen(node: Node, chosen: Plan, wanted: Quantization | None, constant: Con
 def _moved(
     node: Node, scales: Sequence[Quantization], chosen: Plan, wanted: Quantization | None
 ) -> Quantization | None:
-    """Returns the scale of elements of operands."""
-    # products with ones; so are views of several sizes that vary
+    """Returns the scale of a result that consists of its operands' elements."""
+    # products with ones; so are views of several dynamic sizes
     is_product = node.target is aten.expand.default or _varies_in_several(node)
     if is_product or (node.target not in MOVES and node.target not in CLAMPS):
         return None
@@ -112,7 +112,7 @@ def _moved(
 
 
 def _varies_in_several(node: Node) -> bool:
-    """Whether several sizes vary of a value of another rank or other sizes than the operand."""
+    """Whether a value has several dynamic sizes, and another rank or other sizes than the operand."""
     value = node.meta["val"]
     if node.target not in _VIEWS or not isinstance(value, torch.Tensor):
         return False
@@ -120,7 +120,7 @@ def _varies_in_several(node: Node) -> bool:
 
 
 def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quantization | None:
-    """Returns the scale of an operand that is kept as levels, or of a constant that can be."""
+    """Returns the scale of an operand that is kept quantized, or of a constant that can be."""
     if not isinstance(node, Node):
         return scale_of_number(float(node))
     if node in chosen:
@@ -139,6 +139,6 @@ def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quant
 
 
 def scale_of_number(number: float) -> Quantization | None:
-    """Returns a scale that has a level for a number."""
+    """Returns a scale that represents a scalar exactly."""
     size = abs(number)
     return int8(size / 64, 0) if 2.0**-50 < size < 2.0**50 else None

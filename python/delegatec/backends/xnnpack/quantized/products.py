@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers that torchao computes with products of integers, as calls of `aten.linear`.
+"""Linear layers that torchao computes as integer products, as calls of `aten.linear`.
 
-`Int8DynamicActivationInt8WeightConfig` multiplies levels, and the sums by the scales of row and channel;
-`Int8WeightOnlyConfig` multiplies by levels in floating point, and the product by the scales.
+`Int8DynamicActivationInt8WeightConfig` multiplies int8 values, and the sums by the scales of row and channel;
+`Int8WeightOnlyConfig` multiplies by int8 values in floating point, and the product by the scales.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Product:
 
     Attributes:
         source: the first factor, float32 or float16.
-        rounds: whether the model quantizes it at run time.
-        levels: the constant of the weight's levels, int8 [inputs, outputs].
+        rounds: whether the model quantizes it dynamically.
+        levels: the constant of the weight's quantized values, int8 [inputs, outputs].
         steps: the constant of its scales, [outputs].
         result: the call that yields the product.
         calls: all calls, the result included.
@@ -53,7 +53,7 @@ class Product:
 
     @property
     def inner(self) -> Sequence[Node]:
-        """The calls but the result."""
+        """The calls except the result."""
         return self.calls[:-1]
 
 
@@ -69,7 +69,7 @@ def products(nodes: Sequence[Node], constant: Constant) -> list[Product]:
 
 
 def recover_linear(program: EdgeProgram) -> bool:
-    """Replaces products of integers by linear layers.
+    """Replaces integer products by linear layers.
 
     Args:
         program: edited in place.
@@ -104,7 +104,7 @@ def recover_linear(program: EdgeProgram) -> bool:
 
 
 def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
-    """Returns the last call of a layer, after its result is viewed and a bias is added, and the bias."""
+    """Returns the last call of a layer, including a view and an added bias, and the bias."""
     node = found.result
     for target in (aten.view.default, aten.add.Tensor):
         users = list(node.users)
@@ -143,7 +143,7 @@ def _product(node: Node, constant: Constant) -> Product | None:
 
 
 def _are_numbers(*nodes: Node) -> bool:
-    """Whether values have one dtype that the runtime computes with."""
+    """Whether values have one dtype, in which the runtime computes."""
     return {dtype_of(node) for node in nodes} in ({torch.float32}, {torch.float16})
 
 

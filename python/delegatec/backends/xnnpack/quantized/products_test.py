@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of integers, as torchao computes them, become linear layers, and nothing else does."""
+"""Integer products, as torchao computes them, become linear layers, and nothing else does."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_products_become_linear_layers(function: Callable[[Layer, Tensor], Tenso
     targets = called(program)
     assert targets.count(aten.linear.default) == 1
     assert not {aten.mm.default, aten._int_mm.default, aten.add.Tensor, aten.view.default} & {*targets}
-    # rows are rounded with a zero point, which moves numbers by up to a level
+    # rows are quantized with a zero point, which shifts values by up to one quantization step
     tolerance = 0.3 if function in (dynamic, dynamic_half) else 1e-5 if function is weights_alone else 0.02
     assert_computes(program, layer(X), X, atol=tolerance, rtol=0)
 

@@ -16,19 +16,19 @@ from delegatec.edge.quantization.scale import Quantization
 LEAST: Final = -128
 MOST: Final = 127
 WHOLE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
-"""The least and the largest level of each dtype that the runtime has."""
+"""The least and the largest quantized value of each dtype that the runtime has."""
 _STEPS: Final = (2.0**-60, 2.0**60)
-"""Below and above all steps whose inverses and products float32 holds."""
+"""Below and above all scales whose inverses and products float32 represents."""
 
 
 def are_steps(scales: torch.Tensor) -> bool:
-    """Whether float32 holds the inverses and products of scales."""
+    """Whether float32 represents the inverses and products of scales."""
     least, most = _STEPS
     return bool(((scales > least) & (scales < most)).all())
 
 
 def is_step(scale: float) -> bool:
-    """Whether float32 holds the inverse and products of a scale."""
+    """Whether float32 represents the inverse and products of a scale."""
     least, most = _STEPS
     return least < scale < most
 
@@ -45,7 +45,7 @@ SHARES: Final = int8(1 / 256, LEAST)
 def scale_of(node: Node) -> Quantization | None:
     """Returns the scale of a call that quantizes or dequantizes; None for values that cannot be int8.
 
-    They may be between other bounds than those of the dtype, see `bounds.limit_levels`.
+    Quantized values may be between other bounds than those of the dtype, see `bounds.limit_levels`.
     """
     if node.target not in (QUANTIZE, DEQUANTIZE):
         return None

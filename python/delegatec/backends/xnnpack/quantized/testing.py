@@ -33,7 +33,7 @@ def qdq(x: Tensor, step: float = 0.0625, zero: int = 3) -> Tensor:
 
 
 def rows(x: Tensor) -> Tensor:
-    """Quantizes each row at run time, and dequantizes."""
+    """Quantizes each row dynamically, and dequantizes."""
     block = [1] * (x.dim() - 1) + [x.shape[-1]]
     parameters = AFFINE.choose_qparams_affine(x, "ASYMMETRIC", block, torch.int8, -128, 127)
     levels = AFFINE.quantize_affine(x, block, *parameters, torch.int8, -128, 127)
@@ -42,7 +42,7 @@ def rows(x: Tensor) -> Tensor:
 
 
 def whole(x: Tensor) -> Tensor:
-    """Quantizes a value at run time with one scale, and dequantizes."""
+    """Quantizes a value dynamically with one scale, and dequantizes."""
     parameters = quantized.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
     levels = quantized.quantize_per_tensor.tensor(x, *parameters, *INT8)
     result: Tensor = quantized.dequantize_per_tensor.tensor(levels, *parameters, *INT8, out_dtype=x.dtype)
@@ -50,7 +50,7 @@ def whole(x: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """A function of a layer and inputs; the layer has a weight of levels, scales and a bias.
+    """A function of a layer and inputs; the layer has a quantized weight, scales and a bias.
 
     Args:
         function: of the layer and the inputs.
@@ -82,7 +82,7 @@ class Layer(nn.Module):
         self.register_buffer("levels", found.to(torch.int8))
         sizes = (channels, shape[1] // group) if group else (channels,)
         steps = (torch.rand(sizes, generator=generator) + 0.5) / most
-        # bfloat16 holds the scales of groups
+        # groupwise scales are representable in bfloat16
         self.register_buffer("steps", steps.to(torch.bfloat16).float() if group else steps)
         self.register_buffer("zeros", torch.zeros(channels, dtype=torch.int64))
         self.register_buffer("bias", torch.randn(channels, generator=generator))
@@ -106,15 +106,15 @@ class Layer(nn.Module):
 
 
 class GroupedLinear(nn.Module):
-    """A linear layer whose weight has a scale, and maybe a zero point, for each group of inputs.
+    """A linear layer whose weight has a scale, and possibly a zero point, for each group of inputs.
 
     Args:
         shape: of the weight: outputs, inputs.
         width: inputs per group.
-        levels: the least and the largest level.
+        levels: the least and the largest quantized value.
         has_zeros: whether there are zero points.
         has_bias: whether there is a bias.
-        dtype: of the levels.
+        dtype: of the quantized values.
     """
 
     levels: Tensor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with transposed weights that are quantized, as calls of `aten.linear`.
+"""Products with transposed quantized weights, as calls of `aten.linear`.
 
 torchao traces layers with int8 weights in groups (`Int8WeightOnlyConfig`) as such products.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with transposed weights that are quantized become linear layers, others stay."""
+"""Products with transposed quantized weights become linear layers, others stay."""
 
 from __future__ import annotations
 

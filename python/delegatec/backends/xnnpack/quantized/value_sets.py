@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that all are among the levels of a scale, so that quantizing them again changes nothing."""
+"""Values that a scale represents exactly, so that quantizing them again changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from delegatec.edge.quantization.scale import Quantization
 aten = torch.ops.aten
 
 ValueSets = dict[Node, Quantization]
-"""The scale of each value that is dequantized, or chosen from values of one scale."""
+"""The scale of each value that is dequantized, or selected from values of one scale."""
 
 CLAMPS: Final[dict[Any, Callable[[dict[str, Any]], tuple[float, float]]]] = {
     aten.relu.default: lambda _: (0.0, math.inf),
@@ -54,11 +54,11 @@ MOVES: Final = frozenset(
         NHWC.max_pool2d.default,
     }
 )
-"""Calls whose results are elements of their operands, or the number that pads them."""
+"""Calls whose results are elements of their operands, or the padding value."""
 
 
 def value_set_of(node: Node, value_sets: ValueSets) -> Quantization | None:
-    """Returns the scale whose levels all elements of a value are, if one is known.
+    """Returns the scale that represents all elements of a value exactly, if one is known.
 
     Args:
         node: the value.
@@ -84,7 +84,7 @@ def value_set_of(node: Node, value_sets: ValueSets) -> Quantization | None:
 
 
 def read_scale(node: Node) -> Quantization | None:
-    """Returns the scale of the calls that dequantize levels, maybe after moves."""
+    """Returns the scale of the calls that dequantize quantized values, possibly after moves."""
     found = (scale_of(user) or (read_scale(user) if user.target in MOVES else None) for user in node.users)
     return next((scale for scale in found if scale is not None), None)
 
@@ -100,7 +100,7 @@ def value_sets_of(program: EdgeProgram) -> ValueSets:
 
 
 def remove_repeated(program: EdgeProgram) -> bool:
-    """Removes pairs of calls that quantize and dequantize levels of the same scale.
+    """Removes pairs of calls that quantize and dequantize values that are quantized in the same scale.
 
     Quantizers put such pairs around each call, also where it only moves values: without them, padding is next
     to the layer into which it is folded.

@@ -15,7 +15,7 @@ from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
 from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS
 
 _GROUP: Final = 32
-"""The runtime's kernels take groups of a multiple of this many inputs."""
+"""Group sizes of the runtime's kernels are multiples of this number of inputs."""
 
 CALLS: Final = frozenset(DEQUANTIZE_CONSTANTS)
 """Calls that dequantize weights."""
@@ -37,7 +37,7 @@ def has_form(weight: QuantizedConstant, axis: int = 0) -> bool:
     """
     if weight.dtype != torch.int8 or weight.zero_points is not None:
         return False
-    # a scale of zero, or below float32, has no bias in its unit
+    # a bias cannot be quantized with a scale of zero, or below float32
     if not weight.values.numel() or not are_steps(weight.scales):
         return False
     is_grouped = axis == 0 and weight.values.dim() == 2 and weight.block[1] % _GROUP == 0
@@ -45,18 +45,18 @@ def has_form(weight: QuantizedConstant, axis: int = 0) -> bool:
 
 
 def layer_of(node: Node, constant: Constant) -> QuantizedLayer | None:
-    """Returns a layer with a quantized weight; None if it has none that the runtime has a form for."""
+    """Returns a layer with a quantized weight; None if the runtime has no form for its weight."""
     found = quantized_layer(node, constant)
     return found if found is not None and has_form(found.weight, found.axis) else None
 
 
 def takes_rounded(layer: QuantizedLayer) -> bool:
-    """Whether the runtime multiplies rows that are quantized at run time by a layer's weight."""
+    """Whether the runtime multiplies dynamically quantized rows by a layer's weight."""
     return not layer.group_size or layer.weight.is_int4
 
 
 def quantized_bias(bias: Tensor, scales: Tensor) -> Tensor | None:
-    """Returns a bias in int32; None if int32 does not hold it.
+    """Returns a bias quantized to int32; None if it is out of int32's range.
 
     Args:
         bias: its values.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of two values, whose shapes are broadcast.
 
-Levels are added, multiplied and compared with slopes as integers (XNNPACK's kernels qs8-vadd, qs8-vmul and
-qs8-vprelu); the other functions dequantize them (reference/binary-elementwise.cc).
+Quantized values are added, multiplied and scaled by slopes as integers (XNNPACK's kernels qs8-vadd, qs8-vmul
+and qs8-vprelu); the other functions dequantize them (reference/binary-elementwise.cc).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _centered(tensor: Tensor) -> torch.Tensor:
 
 
 def _sum(sign: int) -> _LevelFunction:
-    """Both operands in the result's scale, by multipliers with one shift to the right."""
+    """Rescales both operands to the result's scale, by multipliers with one right shift."""
 
     def add(first: Tensor, second: Tensor, result: Tensor) -> torch.Tensor:
         ratios = [torch.tensor(each.one_scale) / result.one_scale for each in (first, second)]

@@ -33,7 +33,7 @@ class K:
 
     Attributes:
         content: its elements.
-        inline: whether it is behind the FlatBuffer, instead of named data.
+        inline: whether it is after the FlatBuffer, instead of named data.
     """
 
     content: Content
@@ -55,12 +55,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Out:
-    """A result. Its sizes are not declared, as the runtime computes them.
+    """A result. Its sizes are not declared, since the runtime computes them.
 
     Attributes:
         dtype: of its elements.
-        scale: of levels; 0 for other dtypes.
-        zero_point: of levels.
+        scale: of quantized values; 0 for other dtypes.
+        zero_point: of quantized values.
     """
 
     dtype: torch.dtype = torch.float32
@@ -77,9 +77,9 @@ class Case:
         operation: of the format.
         fields: of its table, in order; values are In, K, Rows and Out.
         limits: of its node.
-        tolerance: of the largest difference to the runtime, relative to the largest number of a result;
-            for levels, a number of levels.
-        optional: whether the runtime has a kernel for it on some CPUs only.
+        tolerance: of the largest difference from the runtime, relative to the largest value of a result; for
+            quantized values, in quantization steps.
+        optional: whether the runtime has a kernel for it only on some CPUs.
     """
 
     name: str
@@ -149,12 +149,12 @@ _GENERATOR: Final = torch.Generator().manual_seed(0)
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Returns numbers of a normal distribution."""
+    """Returns normally distributed floats."""
     return torch.randn(shape, generator=_GENERATOR).to(dtype)
 
 
 def levels(*shape: int, scale: float = 0.05, zero_point: int = 3, dtype: torch.dtype = torch.int8) -> Levels:
-    """Returns random levels; of uint8 the zero point is 128 higher."""
+    """Returns random quantized values; of uint8 the zero point is 128 higher."""
     found = torch.randint(-128, 128, shape, generator=_GENERATOR)
     if dtype == torch.uint8:
         return Levels((found + 128).to(dtype), scale, zero_point + 128)

@@ -45,7 +45,7 @@ _UNARY: Final[dict[str, tuple[float, float, float, int]]] = {
     "SquareRoot": (0.01, 8, 0.02, -120),
     "Tanh": (-6, 6, 1 / 128, 0),
 }
-# Functions that CPUs with arithmetic in float16 compute in it.
+# Functions that CPUs with float16 arithmetic compute in float16.
 _IN_FLOAT16: Final = frozenset({"Cos", "Exp", "ReciprocalSquareRoot", "Sigmoid", "Sin", "SquareRoot", "Tanh"})
 _FLOAT16_STEPS: Final = 2.0**-8
 _BFLOAT16_STEP: Final = 2.0**-7
@@ -53,7 +53,7 @@ _BINARY: Final = ("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract",
 
 
 def _input(dtype: torch.dtype, least: float, most: float, shape: tuple[int, ...] = (5, 67)) -> Any:
-    """Returns an input of a range: numbers, or all levels."""
+    """Returns an input of a range: floats, or all quantized values."""
     if dtype in LEVELS:
         zero = -128 if least >= 0 else 3
         scale = (most - least) / 256
@@ -110,7 +110,7 @@ def _unary() -> Iterator[Case]:
 
 
 def _small_if_one(source: Levels) -> Levels:
-    """Returns levels; a single one is little below the zero point, so that no result is always a limit."""
+    """Returns quantized values; a single one is below the zero point, so that not all results are limits."""
     if source.tensor.numel() > 1:
         return source
     return Levels(torch.full_like(source.tensor, source.zero_point - 20), source.scale, source.zero_point)

@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.reference.cases import (
 )
 from delegatec.backends.xnnpack.reference.testing import Channels, Groups, Levels
 
-# float32 sums in another order, and float16 results that are rounded from them.
+# float32 sums in another order, and float16 results that are rounded from those sums.
 SUMS: Final = 4e-6
 HALF: Final = 2.0**-10
 _TRANSPOSED: Final = 1
@@ -31,7 +31,7 @@ _LIMITS: Final = (-0.7, 1.3)
 
 
 def channel_filter(*shape: int, dim: int = 0, bits: int = 8) -> Channels:
-    """Returns random levels with a scale for each channel."""
+    """Returns random quantized values with a scale for each channel."""
     most = 127 if bits == 8 else 7
     tensor = integers(*shape, least=-most, most=most).to(torch.int8)
     return Channels(tensor, random(shape[dim]).abs() * (0.6 / most) + 0.01, dim, bits)

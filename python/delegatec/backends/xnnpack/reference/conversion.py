@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between types, and the quantization of rows at run time.
+"""Conversions between types, and the dynamic quantization of rows.
 
 Source: XNNPACK's subgraph/unary.c, its kernels vcvt, and xnnpack/quantization.h for rows.
 """
@@ -55,7 +55,7 @@ def _to_levels(run: Run, source: Tensor, result: Tensor) -> torch.Tensor:
 
 
 def _rows(run: Run, source: Tensor, result: Tensor) -> None:
-    """Quantizes each row to int8: its lowest and highest number, and 0, are in range."""
+    """Quantizes each row to int8, with its minimum, its maximum and 0 in range."""
     x = source.real()
     if not 0 <= result.row_dims <= x.dim():
         reject(f"rows of {result.row_dims} dimensions of value {source.id}, which has {x.dim()}")

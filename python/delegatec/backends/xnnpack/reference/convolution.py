@@ -58,7 +58,7 @@ class _Geometry:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each pixel is computed from one."""
+        """Whether each pixel is computed from one pixel."""
         return self.kernel == self.stride == (1, 1) and self.groups == 1
 
 
@@ -94,7 +94,7 @@ def padded_image(
         run: the run.
         image: the image.
         pads: left, right, top, bottom.
-        extent: of a kernel, which must fit in.
+        extent: of a kernel, which must fit into the padded image.
         mode: of `F.pad`.
     """
     height, width = image.shape[2] + pads[2] + pads[3], image.shape[3] + pads[0] + pads[1]
@@ -132,7 +132,7 @@ def _sums(
 
 
 def _one_row_each(run: Run, operation: Any) -> None:
-    """Rejects an input whose scales are not those of pixels."""
+    """Rejects an input that does not have a scale per pixel."""
     source = run.operand(int(operation.inputId))
     if source.data_type == DataType.DYNAMIC_INT8 and source.row_dims != _TAKES_ROWS:
         reject(f"a 1 x 1 convolution needs rows of one dimension, value {source.id} has {source.row_dims}")

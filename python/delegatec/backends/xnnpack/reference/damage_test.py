@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged blobs and wrong inputs: a result or a diagnostic; never another exception, or much memory."""
+"""Damaged blobs and wrong inputs end in a result or a diagnostic: never another exception, or much memory."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     **unary.SEMANTICS,
 }
 _STAND_INS: Final = frozenset({torch.uint8, torch.int32, torch.float16})
-"""The types, by width, of inputs of other types, of which only the sizes are used."""
+"""The types, by width, for inputs of other types, of which only the sizes are used."""
 _NIBBLES: Final = frozenset({DataType.CHANNEL_INT4, DataType.GROUP_INT4})
 
 
@@ -81,7 +81,7 @@ class XnnpackReferenceExecutor(ReferenceExecutor):
             inputs: the delegate's inputs, of any sizes: those of the other values follow from them.
 
         Returns:
-            Its outputs; levels of quantized ones.
+            Its outputs; quantized ones as integers.
 
         Raises:
             DelegatecError: DC408 if the runtime would refuse the blob or the inputs, or compute something
@@ -111,7 +111,7 @@ class XnnpackReferenceExecutor(ReferenceExecutor):
         return [run.elements(id).clone() for id in self._outputs]
 
     def _as_declared(self, id: int, given: torch.Tensor) -> torch.Tensor:
-        """Returns an input as the runtime reads it: bits of types that XNNPACK lacks are those of others."""
+        """Returns an input as the runtime reads it: types that XNNPACK lacks are reinterpreted as others."""
         assert self._tensors is not None
         declared = self._tensors[id].dtype
         if given.dtype == declared:

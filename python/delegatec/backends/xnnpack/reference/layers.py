@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fully connected layers, and what they share with convolutions: sums of products, by types of operands.
+"""Fully connected layers, and the parts shared with convolutions: sums of products, by types of operands.
 
-Source: XNNPACK's subgraph/fully-connected.c and its kernels gemm. Sums of levels are exact; sums of
-floating-point numbers are float32, in another order than there.
+Source: XNNPACK's subgraph/fully-connected.c and its kernels gemm. Sums of quantized values are exact; sums of
+floats are float32, in another order than there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_sums(
         run: the run.
         operation: a layer's table.
         node: its node.
-        filter: its elements, or levels without zero point.
+        filter: its elements, or quantized values minus the zero point.
         scales: of its channels, or one; float32.
         sums: of products.
     """
@@ -75,7 +75,7 @@ def rows_of(source: Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def centered(tensor: Tensor) -> torch.Tensor:
-    """Returns the levels of a filter without their zero point, or its numbers."""
+    """Returns the quantized values of a filter minus their zero point, or its floats."""
     assert tensor.value is not None
     if tensor.data_type in LEVELS:
         return tensor.value.to(torch.int32) - tensor.one_zero_point

@@ -58,7 +58,7 @@ def _slice(run: Run, operation: Any, node: NodeT) -> None:
 
 
 def _per_dim(numbers: Sequence[int], value: torch.Tensor, what: str) -> list[int]:
-    """Returns numbers, one for each dimension of a value."""
+    """Returns integers, one for each dimension of a value."""
     if len(numbers) != value.dim():
         reject(f"{len(numbers)} {what} for a value of {value.dim()} dimensions")
     return [int(number) for number in numbers]
@@ -83,7 +83,7 @@ def _pad(run: Run, operation: Any, node: NodeT) -> None:
 def _concatenate(run: Run, operation: Any, node: NodeT) -> None:
     values = [run.elements(id) for id in operand_ids(node)]
     axis = int(operation.axis)
-    # the runtime reads it as a signed number
+    # the runtime reads it as a signed integer
     axis = axis - 2**32 if axis >= 2**31 else axis
     rank = values[0].dim()
     axis = axis + rank if axis < 0 else axis

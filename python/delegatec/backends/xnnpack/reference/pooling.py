@@ -78,7 +78,7 @@ def _arg_max(run: Run, operation: Any, node: NodeT) -> None:
     check_rank(source, 4, "the input of a pooling")
     kernel = (int(operation.poolingHeight), int(operation.poolingWidth))
     found, _ = _windows(run, operation, source.real(), (1, 1), kernel, pad_mode="replicate")
-    # the runtime reads windows column by column, and the border in place of the padding
+    # the runtime reads windows column by column, and the border instead of the padding
     columns = found.reshape(*found.shape[:-1], *kernel).mT.flatten(-2)
     most = columns.max(-1)
     run.write(int(operation.outputValueId), most.values)

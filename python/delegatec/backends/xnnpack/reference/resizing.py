@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bilinear resizing of images [batch, height, width, channels].
 
-Source: XNNPACK's indirection.c for positions, and its kernels ibilinear: levels are weighed with 11 bits.
+Source: XNNPACK's indirection.c for sample positions, and its kernels ibilinear, which use 11-bit weights for
+int8.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a blob: its tensors by id, and what operations have in common."""
+"""One run of a blob: its tensors by id, and shared parts of operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delegatec_schemas.xnnpack_graph import DataType, NodeT
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, MOST_DIMS, Tensor, reject
 
 MAX_ELEMENTS: Final = 2**28
-"""Of a value; a damaged blob can ask for more memory than there is."""
+"""The maximum size of a value; a damaged blob can ask for more memory than there is."""
 
 
 class Run:
@@ -36,7 +36,7 @@ class Run:
         return tensor
 
     def elements(self, id: int) -> torch.Tensor:
-        """Returns the elements of a tensor: levels if it is quantized."""
+        """Returns the elements of a tensor: quantized values if it is quantized."""
         value = self.operand(id).value
         assert value is not None
         return value
@@ -62,7 +62,7 @@ class Run:
 
         Args:
             id: of the result.
-            value: its elements: floating-point numbers, which are rounded to the result's type, or levels.
+            value: its elements: floats, which are rounded to the result's type, or quantized values.
         """
         tensor = self.result(id)
         self.check_size(value.shape, f"value {id}")
@@ -72,7 +72,7 @@ class Run:
 
 
 def truncated(value: torch.Tensor) -> torch.Tensor:
-    """Returns float32 numbers with the digits of bfloat16; the runtime does not round to it."""
+    """Truncates float32 values to the precision of bfloat16; the runtime does not round to it."""
     return (value.float().view(torch.int32) & -65536).view(torch.float32)
 
 
@@ -88,41 +88,41 @@ def limits_of(node: NodeT) -> tuple[float, float]:
 
 
 def clamp(value: torch.Tensor, node: NodeT) -> torch.Tensor:
-    """Returns float32 numbers within a node's limits. A NaN stays one."""
+    """Clamps float32 values to a node's limits. NaN stays NaN."""
     least, most = limits_of(node)
     return value.clamp(least, most) if (least, most) != (-math.inf, math.inf) else value
 
 
 def write_real(run: Run, id: int, value: torch.Tensor) -> None:
-    """Writes float32 numbers: rounded to floats, or quantized with the result's scale."""
+    """Writes float32 values: rounded to the result's float type, or quantized with its scale."""
     tensor = run.result(id)
     run.write(id, quantize(value, tensor) if tensor.data_type in LEVELS else value)
 
 
 def quantize(value: torch.Tensor, tensor: Tensor) -> torch.Tensor:
-    """Returns the levels of float32 numbers: multiplied by the inverse scale, rounded to even, saturated."""
+    """Quantizes float32 values: multiplies by the inverse scale, rounds to even, saturates."""
     scaled = value * (1 / torch.tensor(tensor.one_scale)) + tensor.one_zero_point
     return scaled.nan_to_num(nan=0.0).round().clamp(tensor.least, tensor.most)
 
 
 def level_of(value: float, tensor: Tensor) -> int:
-    """Returns the level of a number of the blob, such as a limit: divided by the scale, rounded to even."""
+    """Quantizes a scalar of the blob, such as a limit: divides by the scale, rounds to even."""
     scaled = torch.tensor(value, dtype=torch.float32) / tensor.one_scale + tensor.one_zero_point
     return int(scaled.clamp(tensor.least, tensor.most).round())
 
 
 def level_limits(node: NodeT, tensor: Tensor) -> tuple[int, int]:
-    """Returns the limits of a node as levels of its result."""
+    """Returns the limits of a node as quantized values of its result."""
     least, most = limits_of(node)
     return level_of(least, tensor), level_of(most, tensor)
 
 
 def requantize(sums: torch.Tensor, scale: torch.Tensor, tensor: Tensor, node: NodeT) -> torch.Tensor:
-    """Returns the levels of sums of products of levels.
+    """Requantizes sums of products of quantized values.
 
     Args:
         sums: integers.
-        scale: float32, of a unit of the sums, divided by that of the result; broadcast.
+        scale: float32, the scale of the sums divided by that of the result; broadcast.
         tensor: the result.
         node: its node, whose limits apply.
     """

@@ -30,7 +30,7 @@ DTYPES: Final = {
     DataType.GROUP_INT4: torch.int8,
     DataType.DYNAMIC_INT8: torch.int8,
 }
-"""Type of the format -> dtype of elements here: levels of four bits are int8, in [-8, 8)."""
+"""Type of the format -> dtype of elements here: four-bit values are int8, in [-8, 8)."""
 
 
 def reject(message: str) -> NoReturn:
@@ -53,11 +53,11 @@ class Tensor:
         data_type: of the format.
         rank: the declared number of dimensions.
         scale: float32: of all elements, of channels, or [channels, groups]; of rows, once they are computed.
-        zero_point: the level of 0; int32 of rows, once they are computed.
+        zero_point: the quantized value of 0; int32 of rows, once they are computed.
         channel_dim: the dimension of channels.
         group_size: inputs in a group.
-        row_dims: the number of dimensions of a row that is quantized at run time.
-        value: the elements; levels of quantized types. None before they are computed.
+        row_dims: the number of dimensions of a dynamically quantized row.
+        value: the elements; quantized values of quantized types. None before they are computed.
         is_constant: whether its elements are in the blob or named data.
     """
 
@@ -79,7 +79,7 @@ class Tensor:
 
     @property
     def is_float(self) -> bool:
-        """Whether its elements are floating-point numbers."""
+        """Whether its elements are floats."""
         return self.data_type in FLOATS
 
     @property
@@ -90,22 +90,22 @@ class Tensor:
 
     @property
     def one_zero_point(self) -> int:
-        """The level of 0 of all elements."""
+        """The quantized value of 0 of all elements."""
         assert isinstance(self.zero_point, int)
         return self.zero_point
 
     @property
     def least(self) -> int:
-        """The lowest level."""
+        """The lowest quantized value."""
         return torch.iinfo(self.dtype).min
 
     @property
     def most(self) -> int:
-        """The highest level."""
+        """The highest quantized value."""
         return torch.iinfo(self.dtype).max
 
     def real(self) -> torch.Tensor:
-        """Returns the elements as float32 numbers; levels of one scale are dequantized."""
+        """Returns the elements as float32; quantized values of one scale are dequantized."""
         assert self.value is not None
         if self.data_type in LEVELS:
             return (self.value.float() - self.one_zero_point) * self.one_scale

@@ -29,12 +29,12 @@ LEVELS: Final = {torch.int8: DataType.INT8, torch.uint8: DataType.UINT8}
 
 @dataclass(frozen=True)
 class Levels:
-    """Levels with one scale and zero point: an input, a constant, or, if it is a result, what is expected.
+    """Quantized values with one scale and zero point: an input, a constant, or an expected result.
 
     Attributes:
         tensor: int8 or uint8; int32 for a bias.
-        scale: the distance of two levels.
-        zero_point: the level of 0.
+        scale: the quantization step.
+        zero_point: the quantized value of 0.
     """
 
     tensor: torch.Tensor
@@ -44,7 +44,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Channels:
-    """Levels with a scale for each channel.
+    """Quantized values with a scale for each channel.
 
     Attributes:
         tensor: int8, for a bias int32.
@@ -61,7 +61,7 @@ class Channels:
 
 @dataclass(frozen=True)
 class Groups:
-    """Levels of four bits with a scale for each channel and group of inputs.
+    """Four-bit values with a scale for each channel and group of inputs.
 
     Attributes:
         tensor: int8 in [-8, 8), [channels, inputs].
@@ -90,7 +90,7 @@ _CHANNEL_TYPES: Final = {8: DataType.CHANNEL_INT8, 4: DataType.CHANNEL_INT4, 32:
 
 
 def pack_nibbles(levels: torch.Tensor) -> bytes:
-    """Packs levels of [-8, 8) plus 8: two neighbors of a row in a byte, the first in its low half."""
+    """Packs values of [-8, 8) plus 8: two adjacent ones of a row in a byte, the first in its low nibble."""
     unsigned = (levels.to(torch.int16) + 8).to(torch.uint8)
     if unsigned.shape[-1] % 2:
         unsigned = torch.nn.functional.pad(unsigned, (0, 1))
@@ -162,12 +162,12 @@ class Blob:
     def levels(
         self, dtype: torch.dtype, shape: Sequence[int], scale: float, zero_point: int, flags: int = 0
     ) -> int:
-        """Adds a value of levels with one scale and zero point."""
+        """Adds a quantized value with one scale and zero point."""
         table = schema.ScaleOfTensorT(scale, zero_point)
         return self.value(LEVELS[dtype], shape, (Quantization.ScaleOfTensor, table), flags=flags)
 
     def rows(self, shape: Sequence[int], dims: int = 1) -> int:
-        """Adds a value whose rows are quantized at run time."""
+        """Adds a value whose rows are quantized dynamically."""
         table = schema.ScalesOfRowsT(dims)
         return self.value(DataType.DYNAMIC_INT8, shape, (Quantization.ScalesOfRows, table))
 
@@ -237,7 +237,7 @@ class Blob:
 
 
 def network() -> Blob:
-    """A blob with every kind of value: a convolution of levels, a dynamic and a plain layer, and moves."""
+    """A blob with every kind of value: an int8 convolution, a dynamic and a plain layer, and moves."""
     blob = Blob()
     image = blob.like(Levels(torch.zeros(1, 6, 6, 2, dtype=torch.int8), 0.1, 1), INPUT)  # 10
     rows = blob.like(torch.zeros(3, 64), INPUT)  # 11

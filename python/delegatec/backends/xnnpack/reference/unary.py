@@ -16,7 +16,7 @@ from delegatec.backends.xnnpack.reference.run import Run, Semantics, level_limit
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, Tensor
 
 _Function = Callable[[torch.Tensor], torch.Tensor]
-# Levels are scaled by a multiplier with this many bits behind the point.
+# Quantized values are scaled by a multiplier with this many fractional bits.
 _FRACTION: Final = 256
 
 
@@ -28,7 +28,7 @@ def _unary(function: _Function) -> Semantics:
 
 
 def run_function(run: Run, operation: Any, function: _Function) -> None:
-    """Writes a function of float32 numbers."""
+    """Writes a function of float32 values."""
     write_real(run, int(operation.outputId), function(run.operand(int(operation.inputId)).real()))
 
 
@@ -58,12 +58,12 @@ def _leaky_relu(run: Run, operation: Any, node: NodeT) -> None:
 
 
 def scaled(levels: torch.Tensor, ratio: torch.Tensor, result: Tensor) -> torch.Tensor:
-    """Returns levels, without their zero point, in another scale: the ratio is rounded to 1 / 256.
+    """Rescales quantized values minus their zero point; the ratio is rounded to 1 / 256.
 
     Args:
         levels: int32.
         ratio: of the two scales, float32.
-        result: with the zero point to add.
+        result: its zero point is added.
     """
     multiplier = int((ratio * _FRACTION).round())
     sums = (levels * multiplier + _FRACTION // 2) >> 8
@@ -80,7 +80,7 @@ def _hard_swish(run: Run, operation: Any, node: NodeT) -> None:
         return x / 6 * (x + 3).clamp(0, 6)
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
-        # each step is float16
+        # each operation is in float16
         sixth = torch.tensor(1 / 6).half().float()
         return (x * sixth).half().float() * (x + 3).half().float().clamp(0, 6)
 

@@ -126,7 +126,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
 }
 
 
-# Eager mode in float16 does not round numbers of the program to float16; the graph does.
+# Eager mode in float16 does not round scalars of the program to float16; the graph does.
 ONLY_FP32 = {"floor_divide by a tenth", "floor_divide by minus a tenth"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on two tensors, or a tensor and a number.
+"""Arithmetic on two tensors, or a tensor and a scalar.
 
 The runtime promotes float16 to float32 and aborts on every other promotion, so lowerings emit casts. MPSGraph
 does not have arithmetic on bools: a sum of bools is "or", a product "and".
@@ -41,7 +41,7 @@ def arithmetic(operation: int, dtype: Callable[[Node], torch.dtype] = dtype_of) 
 
 
 def _or_bitwise(operation: int, on_bools: int) -> Lower:
-    """Returns the lowering to one operation for numbers and another for bools."""
+    """Returns the lowering to one operation for numeric dtypes and another for bools."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         arithmetic(on_bools if dtype_of(node) == torch.bool else operation)(b, node)

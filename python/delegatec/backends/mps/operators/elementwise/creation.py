@@ -26,7 +26,7 @@ from delegatec.edge.legalize.rules.creation import is_narrower
 
 
 def _full(b: GraphBuilder, node: Node) -> None:
-    """Emits a number in a complete shape; of rank 0 it is a constant."""
+    """Emits a scalar broadcast to a shape; of rank 0 it is a constant."""
     number, *_ = (value for name, value in bind(node).items() if name in ("fill_value", "s"))
     if shape_of(node):
         b.alias(node, full(b, shape_of(node), number, dtype_of(node)))
@@ -59,7 +59,7 @@ def _no_bool(node: Node, _: object) -> str | None:
 
 
 def float32(number: Number) -> float:
-    """Rounds a number to float32."""
+    """Rounds a scalar to float32."""
     return torch.tensor(number, dtype=torch.float64).to(torch.float32).item()
 
 
@@ -80,7 +80,7 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
 
 
 _HELD: Final = (
-    # MPSGraph makes a bool of a number that is not 0 or 1: github.com/pytorch/pytorch/pull/78319
+    # MPSGraph makes a bool of a scalar that is not 0 or 1: github.com/pytorch/pytorch/pull/78319
     Constraint("dtype", "The result is a number, as the format holds it.", _no_bool),
     exact_number("fill_value"),
 )

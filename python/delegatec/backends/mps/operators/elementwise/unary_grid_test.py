@@ -116,7 +116,7 @@ def test_digits_near_zero_are_kept(function: Function) -> None:
     run_case(function, (TINY[:-4],), precision="fp16", rtol=2e-3, atol=0.0)
 
 
-# Rows of logits 200 and 17 apart, with nothing, and with one, that counts; all equal; without a number.
+# Rows of logits 200 and 17 apart, with no and one relevant element; all equal; without a finite one.
 LOGITS = torch.tensor(
     [
         [0.0, -200.0, -17.0, 3.0],

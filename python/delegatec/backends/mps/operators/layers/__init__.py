@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution, pooling, resizing, padding, products of matrices, normalization."""
+"""Convolution, pooling, resizing, padding, matrix products, normalization."""

@@ -88,7 +88,7 @@ def test_product(name: str, precision: str) -> None:
         expected if precision == "fp32" else "",
         precision,
         preserve=WHOLE,
-        # Eager has no distances in float16, and reads NaN there where it does not in float32.
+        # Eager mode has no distances in float16, and reads NaN in float16 where it does not in float32.
         reference=(lambda *a: function(*(t.float() for t in a)))
         if "dist" in name or ", no" in name
         else None,

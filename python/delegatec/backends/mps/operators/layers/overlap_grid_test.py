@@ -51,7 +51,7 @@ def test_patches_that_do_not_overlap_are_only_moved() -> None:
 
 
 def test_patches_that_overlap() -> None:
-    """One addition per row and column of a window, except the first ones, and no table of positions."""
+    """One addition per row and column of a window, except the first ones, and no table of indices."""
     windows = floats(1, 8 * 9, 256)
     compiled = run_case(lambda w: F.fold(w, (16, 16), 3, padding=1), (windows,), preserve=WHOLE)
     assert operations(compiled.blobs()[0]).count("Add") == 4

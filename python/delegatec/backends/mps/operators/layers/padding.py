@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding by a number."""
+"""Padding by a scalar."""
 
 from __future__ import annotations
 

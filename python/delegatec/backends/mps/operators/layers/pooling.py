@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of images.
+"""Pooling of images.
 
 MPSGraph's ceil mode, whose shapes differ from ATen's (pytorch#154882), is not used: windows beyond the border
 are padding. MPSGraph divides by the number of elements of a window, with or without padding. ATen counts
@@ -47,7 +47,7 @@ def _table(b: GraphBuilder, node: Node, source: int) -> Pool2dT:
 
 
 def _max_pool(b: GraphBuilder, node: Node) -> None:
-    """Also pools marks of NaN: ATen returns NaN, and the index of a window's last one."""
+    """Also pools a NaN mask: ATen returns NaN, and the index of a window's last NaN."""
     x = b.of(bind(node)["self"])
     dtype, shape = b.type_of(x)
     has_index = 1 in read_results(node)
@@ -63,7 +63,7 @@ def _max_pool(b: GraphBuilder, node: Node) -> None:
 
 
 def _places(b: GraphBuilder, shape: Sequence[int]) -> int:
-    """Adds the positions in an image, counted from 1, which float32 holds up to 2^24."""
+    """Adds the indices into an image, counted from 1, which float32 represents exactly up to 2^24."""
     height, width = shape[-2:]
     places = torch.arange(1.0, 1 + height * width).view(1, 1, height, width)
     return b.shared(("places", height, width), lambda: b.constant(places, lambda: "positions"))

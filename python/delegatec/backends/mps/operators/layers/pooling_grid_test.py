@@ -21,7 +21,7 @@ MAXIMA: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
 def _draw(seed: int, rank: int) -> tuple[random.Random, torch.Tensor, list[list[int]]]:
-    """Chance, an operand, and kernel, stride, padding and dilation that fit it."""
+    """Draws a generator, an operand, and kernel, stride, padding and dilation that fit it."""
     chance = random.Random(seed)
     kernel = [chance.randint(1, 4) for _ in range(rank)]
     stride = [chance.randint(1, 4) for _ in range(rank)]
@@ -55,7 +55,7 @@ def test_average(rank: int, seed: int) -> None:
 def test_maximum(rank: int, seed: int) -> None:
     chance, x, geometry = _draw(seed, rank)
     ceil, indices = chance.random() < 0.5, chance.random() < 0.5
-    # In float16 the largest of a window of three dimensions is often not alone.
+    # In float16 the largest element of a three-dimensional window is often not unique.
     precision = "fp32" if rank == 3 and indices else PRECISIONS[seed % 2]
     run_case(
         lambda x: MAXIMA[rank](x - 2, *geometry, ceil, indices),

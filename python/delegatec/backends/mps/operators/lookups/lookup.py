@@ -2,7 +2,7 @@
 """The format's gathers and scatters, by one index.
 
 MPSGraph converts indices to int32, does not count negative ones from the end, removes a dimension for an
-index of rank 0, and moves integers as float32: it rounds those beyond 2^24
+index of rank 0, and moves integers as float32, which rounds those beyond 2^24
 (github.com/pytorch/pytorch/pull/123024), and does not support bools (github.com/pytorch/pytorch/pull/82685).
 """
 
@@ -45,7 +45,7 @@ def _select(b: GraphBuilder, node: Node, dim: int, index: int) -> None:
 
 
 def _index(b: GraphBuilder, node: Node) -> None:
-    """Emits IndexSelect for int32 positions, which rewrites compute."""
+    """Emits IndexSelect for int32 indices, which rewrites compute."""
     dim, index = _place(node)
     if index.meta["val"].dtype == torch.int32:
         _select(b, node, dim, b.of(index))

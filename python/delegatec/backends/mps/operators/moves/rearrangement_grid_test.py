@@ -92,9 +92,9 @@ def test_grid_sample_in_half(mode: str) -> None:
         return F.grid_sample(x, grid, mode, align_corners=False)
 
     def in_float(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
-        return sample(x.float(), grid.float())  # Eager has none in float16.
+        return sample(x.float(), grid.float())  # Eager mode has none in float16.
 
-    # A grid that float16 holds: the rounding of others would move nearest elements.
+    # A grid that float16 represents: rounding others would change the nearest elements.
     run_case(sample, (IMAGE, GRID.half().float()), "", "fp16", reference=in_float)
 
 

@@ -38,7 +38,7 @@ def _view(b: GraphBuilder, node: Node) -> None:
 
 
 def _expand(b: GraphBuilder, node: Node) -> None:
-    """Makes the operand's rank that of the result first: the runtime reads as many sizes."""
+    """Extends the operand's rank to that of the result first: the runtime reads one size per dimension."""
     source = b.of(bind(node)["self"])
     shape = b.type_of(source)[1]
     source = reshaped(b, source, (1,) * (len(shape_of(node)) - len(shape)) + shape)
@@ -67,7 +67,7 @@ def _squeeze(b: GraphBuilder, node: Node) -> None:
     shape = shape_of(source)
     wanted = {positive(dim, len(shape)) for dim in bound["dim"]}
     dims = [dim for dim, size in enumerate(shape) if size == 1 and dim in wanted]
-    if not dims:  # The runtime reads no dimensions as the first.
+    if not dims:  # The runtime reads an empty list of dimensions as the first dimension.
         _alias(b, node)
         return
     b.emit(Operation.Squeeze, SqueezeT(input1Id=b.of(source), outputId=b.result(node), dims=dims))

@@ -96,7 +96,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_int8_weights_and_activations_are_one_delegate(name: str, precision: str) -> None:
-    """Found: the same numbers, and 2.4e-3 with fp16, where a level of an activation can be the next one."""
+    """Measured: the same values, and 2.4e-3 with fp16, where an activation can be off by 1 LSB."""
     module = Int8(ACTIVATIONS[name])
     compiled = one_delegate(
         module, floats(5, 64), {"fp32": 1e-4, "fp16": 1e-2}[precision], precision=precision

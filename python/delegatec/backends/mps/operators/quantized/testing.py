@@ -20,7 +20,7 @@ INT8: Final = (-128, 127, torch.int8)
 
 
 def levels(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
-    """Returns random int8 in a range."""
+    """Returns random int8 values in a range."""
     generator = torch.Generator().manual_seed(rows * columns)
     return torch.randint(low, high + 1, (rows, columns), generator=generator).to(torch.int8)
 
@@ -33,7 +33,7 @@ class Weight(nn.Module):
     """A linear layer whose weight is quantized in groups of columns.
 
     Args:
-        weight: levels.
+        weight: quantized values.
         scale: of groups.
         zeros: of groups.
         group: columns per group.

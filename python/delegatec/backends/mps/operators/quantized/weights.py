@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that are quantized by groups of columns.
+"""Weights that are quantized in groups of columns.
 
 All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`, `scaled.py`):
 int8 constants that are converted, shifted and scaled in the graph, and activations that are scaled, rounded
@@ -31,11 +31,11 @@ _COLUMNS: Final = 32
 
 
 def _dequantize(b: GraphBuilder, node: Node) -> None:
-    """Emits the runtime's operation, on weights with two numbers in a byte, the first in the low half.
+    """Emits the runtime's operation, on weights with two values in a byte, the first in the low nibble.
 
-    These are the bytes that ExecuTorch 1.4.1's compiler has packed on a Mac: it puts the first number into
-    the high half, and `torch._convert_weight_to_int4pack` on that device changes the halves of each byte over
-    and leaves the bytes where they are (`weight_to_int4pack` in PyTorch's
+    These are the bytes that ExecuTorch 1.4.1's compiler has packed on a Mac: it puts the first value into the
+    high nibble, and `torch._convert_weight_to_int4pack` on that device swaps the nibbles of each byte and
+    keeps the order of the bytes (`weight_to_int4pack` in PyTorch's
     aten/src/ATen/native/mps/kernels/Quantized.metal).
     """
     found, dtype = operands_of(node), dtype_of(node)
@@ -60,7 +60,7 @@ def _dequantize(b: GraphBuilder, node: Node) -> None:
 
 
 def _unpackable(node: Node, facts: Facts) -> str | None:
-    """What keeps a weight from the runtime's operation."""
+    """Returns why the runtime's operation does not support a weight."""
     found = quantized_constant(node, facts.constant)
     if found is None or found.dtype != torch.int8:
         return "no constant int8 weight"

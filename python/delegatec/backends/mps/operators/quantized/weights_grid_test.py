@@ -76,7 +76,7 @@ def test_float64_scales_are_float32() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_packed(precision: str) -> None:
-    """Two numbers in a byte, in the order that the peer's compiler gets from torch on a Mac."""
+    """Two values in a byte, in the order that the peer's compiler gets from torch on a Mac."""
     module = Weight(levels(16, 64), scales(16, 2), torch.zeros(16, 2, dtype=torch.int32), 32)
     compiled = one_delegate(
         module, floats(3, 64), {"fp32": 1e-3, "fp16": 2e-3}[precision], precision=precision, int4="packed"
@@ -99,7 +99,7 @@ def test_packed(precision: str) -> None:
 
 
 def as_the_peer_packs(weight: Tensor) -> bytes:
-    """Packs even elements into the high half, then swaps the halves of every byte."""
+    """Packs even elements into the high nibble, then swaps the nibbles of every byte."""
     wide = weight.to(torch.int32)
     first = ((wide[:, ::2] & 0x0F) << 4) | (wide[:, 1::2] & 0x0F)
     return bytes(((byte & 0x0F) << 4) | (byte >> 4) for byte in first.flatten().tolist())

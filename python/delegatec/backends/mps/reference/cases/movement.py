@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of shapes, lookups, constants and casts: node type -> tables, inputs, results."""
+"""Cases of shapes, gathers and scatters, constants and casts: node type -> tables, inputs, results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCALES: Final = torch.tensor([[0.5, 0.25], [2.0, 1.0]], dtype=torch.float16)
 
 
 def _shuffled(x: Tensor) -> Tensor:
-    """Written element by element: channel c * 4 + 2 * i + j goes to row 2 * r + i, column 2 * k + j."""
+    """Moves element by element: channel c * 4 + 2 * i + j goes to row 2 * r + i, column 2 * k + j."""
     count, channels, height, width = x.shape
     result = torch.zeros(count, channels // 4, 2 * height, 2 * width, dtype=x.dtype)
     for place in range(4):
@@ -80,7 +80,7 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "Expand": [
         Case(ViewT(0, 10, 3, [2, -1, 5]), (ROW[:, None],), lambda x: torch.stack([x[0], x[0]])),
-        # As many sizes count as the operand has dimensions.
+        # Only as many sizes are read as the operand has dimensions.
         Case(ViewT(0, 10, 3, [3, 5, 7]), (ROW,), lambda x: torch.cat([x, x, x])),
     ],
     "Cat": [
@@ -142,7 +142,7 @@ CASES: Final[dict[str, list[Case]]] = {
         ),
         Case(CastT(0, 10, DataType.BOOL), (ROW,), lambda x: torch.tensor([[True, True, True, False, True]])),
         Case(CastT(0, 10, DataType.FLOAT16), (PICKS,), lambda x: x, dtypes=(torch.float16,)),
-        # float64 is float32 to the runtime.
+        # The runtime treats float64 as float32.
         Case(
             CastT(0, 10, DataType.FLOAT64),
             (PICKS > 0,),
@@ -191,7 +191,7 @@ CASES: Final[dict[str, list[Case]]] = {
             lambda x: torch.tensor([5, 3, 1]),
             dtypes=(torch.int64,),
         ),
-        # Start and step are cast before anything is computed with them.
+        # Start and step are cast before any arithmetic.
         Case(
             ArangeT(10, 0.5, 3.0, 1.5, DataType.INT32),
             (ROW,),
@@ -229,7 +229,7 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "DequantizePerChannelGroup": [
         Case(
-            # Only the shapes say what a group is.
+            # Groups follow from the shapes alone.
             DequantizePerChannelGroupT(6, 10, 5, -1, groupSize=99),
             (ROW,),
             lambda x, s, q: torch.tensor([[-4.0, 3.5, 0.25, -0.25], [0.0, 10.0, -5.0, 2.0]]),

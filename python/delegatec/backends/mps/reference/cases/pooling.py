@@ -35,7 +35,7 @@ def _pool(**fields: Any) -> Pool2dT:
 
 
 def _windows(table: Pool2dT, x: Tensor, up: bool) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Yields row and column of each result, and the positions of its window, some of them outside."""
+    """Yields row and column of each result, and the indices of its window, some of them outside."""
     sizes = []
     for size, before, after, kernel, dilation, stride in (
         (

@@ -77,8 +77,8 @@ def make_blob(
 
     Args:
         nodes: names and tables of the operations.
-        inputs: what the inputs are like.
-        results: what the outputs are like, by id.
+        inputs: templates of the inputs.
+        results: templates of the outputs, by id.
         constants: by id.
         int4: constants of that type by id, as int8.
         bounds: `min_max` of all nodes.
@@ -135,7 +135,7 @@ def blob_of(name: str, case: Case) -> tuple[bytes, list[torch.Tensor]]:
 
 
 def halved(name: str, case: Case) -> tuple[bytes, list[torch.Tensor], list[torch.Tensor]]:
-    """The same in float16; and the inputs."""
+    """Returns the case in float16, and the inputs."""
     inputs = tuple(_half(tensor) for tensor in case.inputs)
     if any(tensor.dtype == torch.float16 for tensor in inputs):
         narrow = {torch.float32: torch.float16}

@@ -20,7 +20,7 @@ class Case:
         function: of tensors, or a module; returns a tensor or several.
         args: example inputs.
         operations: names of the blob's operations in fp32, in order; any if empty.
-        sizes: for each input, the dimensions that vary; none if empty.
+        sizes: for each input, the dynamic dimensions; none if empty.
         more: inputs of further runs.
         rtol: relative tolerance in fp32.
         half: absolute and relative tolerance in fp16; None if it does not run in fp16.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies along dimensions, of which the number may be a size that varies."""
+"""Broadcasts along dimensions, whose size may be dynamic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rows(x: Tensor, row: Tensor) -> Tensor:
 
 
 def _with_class(x: Tensor, token: Tensor) -> Tensor:
-    """Joins a row to each image, as vision transformers do."""
+    """Concatenates a row with each image, as vision transformers do."""
     return torch.cat([token[None].expand(x.shape[0], -1, -1), x.exp()], 1) * 2
 
 

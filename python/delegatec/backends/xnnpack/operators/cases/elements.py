@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of single elements, and activations."""
+"""Elementwise functions, and activations."""
 
 from __future__ import annotations
 

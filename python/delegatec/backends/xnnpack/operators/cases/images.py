@@ -20,7 +20,7 @@ LINE: Final = X[:, :, 0]
 
 
 def _set(module: nn.Module) -> nn.Module:
-    """Returns a module with other parameters of norms than those that do nothing."""
+    """Returns a module whose norms have parameters other than the identity."""
     for each in module.modules():
         if isinstance(each, nn.BatchNorm2d | nn.BatchNorm1d | nn.GroupNorm):
             if not each.affine:
@@ -163,7 +163,7 @@ _SIZES: Final = {
         30,
         x=LINE,
         mode="linear",
-        rtol=1e-4,  # the runtime computes positions in float32
+        rtol=1e-4,  # the runtime computes sample positions in float32
         expected="Transpose Reshape ResizeBilinear Reshape Transpose",
     ),
     "nearest": _repeated(scale_factor=2.0),

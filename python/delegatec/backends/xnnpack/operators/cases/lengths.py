@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention to sequences of lengths that vary."""
+"""Attention to sequences of dynamic lengths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _kept(rows: int, columns: int) -> torch.Tensor:
 
 
 def _attention(operands: Callable[[int, int], _Call], own: bool = True, **options: Any) -> Case:
-    """Varies the rows, and the columns if they are not the rows."""
+    """Makes the rows dynamic, and the columns if they are not the rows."""
     pairs = ((5, 5), (300, 300), (17, 17), (2, 2)) if own else ((5, 6), (3, 40), (300, 2), (2, 17))
     columns = _ROWS if own else _COLUMNS
     first, *more = (operands(*pair) for pair in pairs)

@@ -23,7 +23,7 @@ _OTHER: Final = _MASK.flip(1)
 
 
 def _compared(compare: Callable[[Any, Any], Any]) -> Case:
-    """Compares pairs, and with numbers, also infinite ones and NaN."""
+    """Compares pairs, and with scalars, also infinities and NaN."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         numbers = (1.0, math.inf, -math.inf, math.nan)

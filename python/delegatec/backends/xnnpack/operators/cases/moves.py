@@ -15,7 +15,7 @@ _MORE: Final = ((floats(64, 3, 4),), (floats(3, 3, 4),))
 
 
 def _moved(operations: str, move: Function, varies: bool = False) -> Case:
-    """Moves what an operation computed: most moves alone are not worth a delegate."""
+    """Moves the result of an operation: most moves alone are not worth a delegate."""
 
     def function(x: torch.Tensor) -> Any:
         return move(x.neg())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements at constant places of a dimension, and weighted sums of them."""
+"""Elements at constant indices of a dimension, and weighted sums of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MORE: Final = ((floats(8, 4, 7, 9),), (floats(3, 4, 7, 9),))
 
 
 def _chosen(operations: str, function: Function, *, varies: bool = False) -> Case:
-    """Chooses from what an operation computed: moves alone are not worth a delegate."""
+    """Selects from the result of an operation: moves alone are not worth a delegate."""
     sizes: Sequence[dict[int, Any]] = ({0: _BATCH},) if varies else ()
     return Case(lambda x: function(x.neg()), (_X,), operations, sizes, _MORE if varies else ())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions of extrema."""
+"""Indices of extrema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delegatec.backends.xnnpack.operators.cases.case import Case
 
 _X: Final = floats(2, 6, 8, 9)
 _EQUAL: Final = (floats(2, 6, 8, 9) * 2).round()
-"""Few different numbers, so that the largest one is often there more than once."""
+"""Few different values, so that the largest one often occurs more than once."""
 _ROWS: Final = floats(5, 300)
 
 
@@ -22,14 +22,14 @@ _LEAST: Final = torch.full((2, 1009), -torch.inf)
 
 
 def _infinities() -> torch.Tensor:
-    """Rows of which the largest elements are infinite, and there twice."""
+    """Rows whose largest elements are infinite and occur twice."""
     x = floats(2, 1009)
     x[:, 700], x[:, 650], x[1, 3] = torch.inf, torch.inf, -torch.inf
     return x
 
 
 def _varied(case_of: Function, dim: int, *sizes: int) -> Case:
-    """Returns a case in which one size varies, and grows beyond that of the first run."""
+    """Returns a case in which one size is dynamic and grows beyond that of the first run."""
     runs = [(floats(*sizes[:dim], size, *sizes[dim:]) * 4).round() for size in (3, 40, 1)]
     first, *more = ((x,) for x in runs)
     return Case(case_of, first, "", ({dim: torch.export.Dim("size", min=1, max=40)},), more)
@@ -37,7 +37,7 @@ def _varied(case_of: Function, dim: int, *sizes: int) -> Case:
 
 class _Classes(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Returns the channel of the largest number at each pixel."""
+        """Returns the channel of the largest value at each pixel."""
         return x.argmax(1)
 
 

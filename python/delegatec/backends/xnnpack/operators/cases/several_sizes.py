@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of values in which batch and length both vary."""
+"""Functions of values with dynamic batch and length."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _joined(x: Tensor) -> Tensor:
 
 
 def _attention(mask: Callable[[Tensor], Tensor] | None = None, keys: int = 4, **options: Any) -> Case:
-    """Attention of four heads to keys of fewer ones; the mask is a function of [batch, length]."""
+    """Attention of four query heads with fewer key heads; the mask is a function of [batch, length]."""
 
     def call(query: Tensor, key: Tensor, value: Tensor, kept: Tensor) -> Tensor:
         parts = _split(query, 4), _split(key, keys), _split(value, keys)
@@ -51,7 +51,7 @@ def _attention(mask: Callable[[Tensor], Tensor] | None = None, keys: int = 4, **
 
 
 def _explicit(keeps: bool, query: Tensor, key: Tensor, value: Tensor, shift: Tensor) -> Tensor:
-    """Attention as products and a softmax, which scores that are not kept leave out."""
+    """Attention as products and a softmax over the scores that are kept."""
     parts = [_split(each, 4) for each in (query, key, value)]
     scores = parts[0] @ parts[1].mT / 8**0.5
     if keeps:
@@ -69,20 +69,20 @@ def _summed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def _together(x: Tensor) -> Tensor:
-    """Computes the operands of attention at once."""
+    """Computes attention on one tensor with query, key and value."""
     query, key, value = x.view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4)
     return _joined(f.scaled_dot_product_attention(query, key, value))
 
 
 def _rotated(x: Tensor) -> Tensor:
-    """Computes with the heads of an operand."""
+    """Computes with each head of an operand."""
     heads = _split(x, 4)
     left, right = heads.chunk(2, -1)
     return _joined(heads * 0.5 + torch.cat([right.neg(), left], -1))
 
 
 def _levels(x: Tensor) -> Tensor:
-    """Splits and joins values that are quantized before and after."""
+    """Splits and merges dimensions of values that are quantized before and after."""
     heads = _quantized(_split(_quantized(x), 2))
     return _quantized(_joined(heads))
 
@@ -95,7 +95,7 @@ def _quantized(x: Tensor) -> Tensor:
 
 
 class _Rows(nn.Module):
-    """A layer of rows that are joined before and divided behind it, as in `nn.MultiheadAttention`."""
+    """A layer whose rows are flattened before it and unflattened after it, as in `nn.MultiheadAttention`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that XNNPACK lacks, by calls that it has.
+"""Rewrites of calls that XNNPACK lacks to calls that it has.
 
-Rules that any target can use are in `edge/legalize/rules`; those here know XNNPACK, and come first.
+Rules that any target can use are in `edge/legalize/rules`; the rewrites here are specific to XNNPACK and are
+tried first.
 """
 
 from __future__ import annotations

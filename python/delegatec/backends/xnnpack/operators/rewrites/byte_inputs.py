@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions of inputs of eight bits, such as the pixels of a camera: levels with a scale of one."""
+"""Conversions of 8-bit inputs, such as the pixels of a camera: quantized values with a scale of one."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def is_of_bytes(node: Node) -> bool:
 
 
 def reads_one_scale(node: Node) -> bool:
-    """Whether calls that dequantize the operand of such a call, if any, have a scale of one, too."""
+    """Whether all calls that dequantize the operand of such a call have a scale of one, too."""
     x = bind(node)["self"]
     return set(_scales(x)) <= {int8(1.0, 0 if dtype_of(x) == torch.int8 else -SHIFT)}
 
 
 def _scales(levels: Node) -> Iterator[Quantization | None]:
-    """Yields the scales of calls that dequantize levels, maybe after moves."""
+    """Yields the scales of calls that dequantize quantized values, possibly after moves."""
     for user in levels.users:
         if user.target is DEQUANTIZE:
             yield scale_of(user)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions as XNNPACK's, around which permutations move the channels."""
+"""Convolutions in XNNPACK's layout, between permutations that move the channels."""
 
 from __future__ import annotations
 

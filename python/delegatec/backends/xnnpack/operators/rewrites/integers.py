@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant integers in arithmetic with numbers, such as positions that probabilities weight, as numbers."""
+"""Constant integers in arithmetic with floats, such as indices weighted by probabilities, as floats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALLS: Final = (
 
 
 def is_mixed(node: Node) -> bool:
-    """Whether a call has numbers and integers, which may be constants that `REWRITES` convert."""
+    """Whether a call has float and integer operands; the latter may be constants that `REWRITES` convert."""
     if node.target not in _CALLS:
         return False
     integers = [each for each in operand_nodes(node) if dtype_of(each) not in TRUTHS]

@@ -24,11 +24,11 @@ _TARGETS: Final = (
     *(aten._upsample_bilinear2d_aa, aten._upsample_bicubic2d_aa),
 )
 _OTHERS: Final = 2
-"""Elements of dimensions that keep their size: with one, ATen's kernels of antialiasing are wrong."""
+"""Size of the dimensions that are not resized: with one, ATen's kernels of antialiasing are wrong."""
 
 
 def _interpolated(builder: Builder, node: Node) -> Node | None:
-    """Shrinks dimensions first: fewer elements remain for the others."""
+    """Starts with the dimensions that shrink, so that fewer elements remain for the others."""
     bound = bind(node)
     source: Node = next(iter(bound.values()))  # `self` of some overloads, `input` of others
     sizes, outputs = shape_of(source)[2:], shape_of(node)[2:]
@@ -44,7 +44,7 @@ def _interpolated(builder: Builder, node: Node) -> Node | None:
 
 
 def _weights(node: Node, size: int, place: int, count: int) -> torch.Tensor:
-    """Returns what the operator makes of each element of a dimension, [outputs, size]."""
+    """Returns the operator's matrix along a dimension, [outputs, size]."""
     arguments = dict(_of_dimension(bind(node), place, count, shape_of(node)[2 + place]))
     x = torch.eye(size).view(size, 1, *(size if each == place else 1 for each in range(count)))
     wide = x.repeat(1, 1, *(1 if each == place else _OTHERS for each in range(count)))
@@ -56,7 +56,7 @@ def _weights(node: Node, size: int, place: int, count: int) -> torch.Tensor:
 def _of_dimension(
     bound: Mapping[str, Any], place: int, count: int, outputs: int
 ) -> Iterator[tuple[str, Any]]:
-    """Yields the arguments behind the first one, for images with few elements in the other dimensions."""
+    """Yields the arguments after the first one, for images with few elements in the other dimensions."""
     for name, value in list(bound.items())[1:]:
         if name == "output_size" and value is not None:
             yield name, [outputs if each == place else _OTHERS for each in range(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms of images, with their statistics where the channels are the last dimension."""
+"""Norms of images, whose statistics are computed where the channels are the last dimension."""
 
 from __future__ import annotations
 

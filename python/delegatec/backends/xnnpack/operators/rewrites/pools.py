@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools by XNNPACK's, which have windows of more than one element, and no windows of volumes."""
+"""Pools as XNNPACK's, which have windows of more than one element, and no three-dimensional windows."""
 
 from __future__ import annotations
 

@@ -23,13 +23,14 @@ from delegatec.edge.symbols import is_dynamic, whole_ratio
 
 aten = torch.ops.aten
 
-# A position that is off by this fraction of an element changes the result by no more than rounding does.
+# A sample position that is off by this fraction of an element changes the result by no more than rounding
+# does.
 _TOLERANCE: Final = 1e-5
 _VARY: Final = Refusal("shape", "the runtime resizes images to sizes that do not vary")
 
 
 def _dims(node: Node, *, to_static: bool = False) -> list[Dim] | None:
-    """Returns the rows and columns; None if one of them, or of the result if it is to be static, varies."""
+    """Returns the rows and columns; None if one of them, or of a result that must be static, is dynamic."""
     found = dims_of(node)
     sizes = [] if to_static else [dim.size for dim in found]
     if is_dynamic([*sizes, *(dim.outputs for dim in found)]):
@@ -51,7 +52,7 @@ def _linear(builder: Builder, node: Node) -> Any:
     if dims is None:
         return _VARY
     for dim in dims if not corners else ():
-        # the runtime knows no factors: positions follow from the sizes
+        # the runtime has no scale factors: it computes sample positions from the sizes
         if dim.factor and is_dynamic([dim.size]):
             return _VARY
         if dim.factor and abs(1 / dim.factor - dim.size / dim.outputs) * dim.outputs > _TOLERANCE:
@@ -86,7 +87,7 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
 
 
 def _copied(builder: Builder, node: Node) -> Any:
-    """Repeats rows and columns of numbers that vary: a view has one such size, and a convolution several."""
+    """Repeats rows and columns of dynamic sizes: a view has one such size, and a convolution several."""
     x, dims = _image(builder, node), dims_of(node)
     times = [whole_ratio(dim.outputs, dim.size) for dim in dims]
     if all(dim.factor and dim.factor % 1 == 0 for dim in dims):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions in three dimensions as those of images: XNNPACK has no others.
+"""Convolutions in three dimensions as convolutions of images: XNNPACK has no others.
 
-A kernel of one plane is a convolution of all planes, and a kernel of one pixel one of images of depth x
-pixels. Otherwise, the planes that a window reads are channels of one image, or are convolved and added if
-there are groups.
+A kernel of one plane becomes a convolution of all planes, and a kernel of one pixel a convolution of images
+of depth x pixels. Otherwise, the planes that a window reads are channels of one image, or are convolved and
+added if there are groups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROWS_AND_COLUMNS: Final = slice(1, 3)
 
 
 def convolution_of_volumes(node: Node, x: Value) -> Any:
-    """Returns a convolution of [N, C, D, H, W]; a refusal if it has no form in two dimensions."""
+    """Returns a convolution of [N, C, D, H, W]; a rejection if it has no two-dimensional form."""
     call, (weight, filter) = Convolution.of(node), _weight(x.builder, bind(node)["weight"])
     if call.transposed:
         return _TRANSPOSED
@@ -49,7 +49,7 @@ def convolution_of_volumes(node: Node, x: Value) -> Any:
 
 
 def _weight(builder: Builder, node: Node) -> tuple[Tensor | None, Callable[[Tensor], Node]]:
-    """Returns a constant weight, or the levels of a quantized one, and what makes a filter of its elements.
+    """Returns a weight's values or quantized values, and a function that makes a filter of its elements.
 
     Filters have the weight's output channels as their first dimension, and so the same scales.
     """
@@ -76,8 +76,8 @@ class _Volumes:
     Args:
         node: its call.
         call: the arguments.
-        weight: its values or levels, [O, C / groups, kD, kH, kW].
-        filter: makes a filter of some of them.
+        weight: its values or quantized values, [O, C / groups, kD, kH, kW].
+        filter: makes a filter of a part of them.
         x: the input, [N, D, H, W, C].
     """
 
@@ -109,7 +109,7 @@ class _Volumes:
         return self._emitted(lines, self._weight.squeeze(4), self._bias, _DEPTH_AND_PIXELS, shape)
 
     def _of_joined_planes(self) -> Value:
-        """Convolves images whose channels are those of all planes that a window reads."""
+        """Convolves images whose channels are the concatenated channels of all planes that a window reads."""
         planes = self._planes()
         joined = planes[0] if len(planes) == 1 else cat(planes, 4)
         return self._of_images(joined, self._weight.transpose(1, 2).flatten(1, 2), self._bias)
