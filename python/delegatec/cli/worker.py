@@ -119,7 +119,7 @@ def _answer(
 
         standard = sys.stdout, sys.stderr
         for stream in standard:
-            stream.flush()  # A child would print a copy of what is buffered.
+            stream.flush()  # A child would print a copy of the buffered text.
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = run(request.arguments, lambda verb: supervised(wrap(verb), prepare))
         output.seek(0)

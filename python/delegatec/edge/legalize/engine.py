@@ -142,7 +142,7 @@ def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]
 
 
 def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> None:
-    """Replaces `node` by `results`: one node or number, or one node per element of a tuple.
+    """Replaces `node` by `results`: one node or scalar, or one node per element of a tuple.
 
     Asserts that tensors have the dtype and the sizes of those that they replace.
     """
@@ -150,7 +150,7 @@ def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> 
         _check(node, results)
         node.replace_all_uses_with(results)
     elif isinstance(results, (int, float)):
-        # torch.export has specialized a symbolic number after it was used
+        # torch.export has specialized a symbolic scalar after it was used
         for user in list(node.users):
             user.args, user.kwargs = map_arg(
                 (user.args, user.kwargs), lambda each: results if each is node else each

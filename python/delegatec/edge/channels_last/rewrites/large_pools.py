@@ -34,7 +34,7 @@ class _Line(NamedTuple):
 
 
 def _lines(node: Node) -> dict[int, _Line]:
-    """Returns the windows along each dimension that a pool does not leave as it is."""
+    """Returns the windows along each dimension that a pool changes."""
     bound = bind(node)
     padding = bound["padding"]
     lines = zip(bound["kernel"], bound["stride"], padding[::2], padding[1::2], strict=True)

@@ -109,7 +109,7 @@ def layer_norm_by_arithmetic(builder: Builder, node: Node) -> list[Node | None]:
 
 
 def _of_rows(*, filled: bool) -> Rule:
-    """Returns the rule that joins the normalized dimensions, and those before them.
+    """Returns the rule that flattens the normalized dimensions, and those before them.
 
     It is for more than four dimensions; `filled`, for more than one normalized dimension and absent
     parameters, which it makes ones and zeros.
