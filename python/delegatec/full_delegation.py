@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program leaves outside of delegates, as errors: all, nodes that no backend took, and copies."""
+"""The parts of a program outside of delegates, as errors: all, nodes that no backend took, and copies."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _is_same(operator: str, other: str) -> bool:
 def unquantized(reports: Iterable[DelegationReport], names: Mapping[str, str]) -> list[Diagnostic]:
     """Returns an error for each backend that delegates nothing because the model is not quantized.
 
-    A method of which another backend takes a part is as its user wrote it: the other one is for what is left.
+    A method of which another backend takes a part is as its user wrote it: the other one is for the rest.
 
     Args:
         reports: of all methods.

@@ -10,7 +10,7 @@ from delegatec.program.content import ContentIndex
 
 
 class ConstantPool:
-    """Numbers constants from 1 (0 means "no constant"); equal constants have the same number."""
+    """Assigns indices to constants, from 1 (0 means "no constant"); equal constants have the same index."""
 
     def __init__(self) -> None:
         self._data: list[Part] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a graph of PT2E: evaluated before observation, and stored as levels after conversion."""
+"""Constants of a graph of PT2E: evaluated before observation, and stored quantized after conversion."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def written_constants(model: GraphModule, state: Collection[str]) -> set[str]:
 
 
 def store_levels(model: GraphModule, state: Collection[str]) -> None:
-    """Replaces quantizations of constants with their levels, named after the constants, in place.
+    """Replaces quantizations of constants with their quantized values, named after the constants, in place.
 
     Args:
         model: a converted graph.

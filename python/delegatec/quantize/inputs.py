@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a method: what a sample of calibration data must contain."""
+"""Inputs of a method: the required contents of a sample of calibration data."""
 
 from __future__ import annotations
 

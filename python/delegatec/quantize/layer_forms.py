@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 class Form(enum.Enum):
-    """What a layer computes with its weight."""
+    """The operation of a layer on its weight."""
 
     LINEAR = "products with rows"
     CONVOLUTION = "products with parts of images"
@@ -33,7 +33,7 @@ class Operands:
     """Positions of a layer's operands, and the form of its weight.
 
     Attributes:
-        form: what it computes.
+        form: the operation.
         x: position of the activation, or of the indices of an embedding.
         weight: position of the weight.
         axis: the weight's dimension of output channels.
@@ -131,7 +131,7 @@ def _is_layer(graph: GraphModule, node: Node, operands: Operands) -> bool:
     if not isinstance(value, Tensor) or value.dtype is not torch.float32 or not value.numel():
         return False
     if value.dim() < 2 or value.numel() == value.shape[operands.axis]:
-        return False  # a scale for each number
+        return False  # a scale for each element
     shape = x.meta["val"].shape
     if any(isinstance(size, int) and not size for size in shape):
         return False  # no elements, so no range

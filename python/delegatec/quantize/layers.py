@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights of layers, with activations in float, or quantized at run time: there are no samples.
 
-Levels and scales are those of torchao's `quantize_` with symmetric weights
+Quantized values and scales are those of torchao's `quantize_` with symmetric weights
 (`Int8DynamicActivationIntxWeightConfig`, `IntxWeightOnlyConfig`), and of PT2E's dynamic quantization for the
 images of convolutions.
 """
@@ -196,7 +196,7 @@ class _Writer:
     # ---- activations ---------------------------------------------------------------------------------------
 
     def _round_rows(self, layer: Node, x: Node, width: int) -> Node:
-        """Returns the values of a tensor's levels, with a scale and a zero point per row of a width."""
+        """Quantizes and dequantizes a tensor, with a scale and a zero point per row of a width."""
         block = [*[1] * (x.meta["val"].dim() - 1), width]
         limits = RANGES["int8"]
         options = ("ASYMMETRIC", block, torch.int8, *limits, None, None, torch.int8)
@@ -208,7 +208,7 @@ class _Writer:
         return self._call(layer, torchao.dequantize_affine.default, levels, *arguments)
 
     def _round_image(self, layer: Node, x: Node) -> Node:
-        """Returns the values of a tensor's levels, with one scale and zero point."""
+        """Quantizes and dequantizes a tensor, with one scale and zero point."""
         limits = RANGES["int8"]
         options = (*limits, _EPS, torch.int8)
         scale, zero = self._parts(layer, self._call(layer, quantized.choose_qparams.tensor, x, *options))

@@ -41,9 +41,9 @@ class ObservedState:
 class SharedTensors:
     """Tensors of several methods, so that each is stored once, and that each name is one tensor.
 
-    A method has its own ranges, and so its own levels of a bias, which get another name than those of others.
-    Equal constants are one tensor, with any names. State is one tensor if it has one name: two caches
-    of zeros are not the same.
+    A method has separate ranges, and so separate quantized values of a bias, which get another name than
+    those of others. Equal constants are one tensor, with any names. State is one tensor if it has one name:
+    two caches of zeros are not the same.
 
     Args:
         state: names of all state of the model.

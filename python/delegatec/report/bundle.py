@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an app ships: programs, weights and licenses in one directory or zip file, with an index."""
+"""The files that an app ships: programs, weights and licenses in one directory or zip file, with an index."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _lines(change: Change, depth: int) -> list[str]:
 
 
 def _tree(mark: str, depth: int, name: str, value: Any) -> Iterator[str]:
-    """Yields the lines of what was added or removed."""
+    """Yields the lines of additions and removals."""
     if not isinstance(value, dict):
         yield _line(mark, depth, name, _text(value))
         return

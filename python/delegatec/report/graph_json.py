@@ -60,7 +60,7 @@ ADDED_KINDS: Final = frozenset(
         "parameter_mutation",
     }
 )
-# Numbers of dtypes that differ; up to BFLOAT16 = 13 they agree, and 5.4 lacks the others.
+# Codes of dtypes that differ; up to BFLOAT16 = 13 they agree, and 5.4 lacks the others.
 MOVED_DTYPES: Final = {"UINT16": 14, "FLOAT8E5M2": 15, "FLOAT8E4M3FN": 16}
 LAST_COMMON_DTYPE: Final = 13
 # Node metadata to keep. The rest refers to Python objects of the exporting process.

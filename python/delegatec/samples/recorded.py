@@ -17,7 +17,7 @@ class RecordedCall:
     Attributes:
         method: name of the program's method.
         name: how the inputs were made, such as "example" or "seed 1 (input 0: [4, 8])".
-        inputs: the arguments, flattened like the program's inputs: tensors, numbers, strings and None.
+        inputs: the arguments, flattened like the program's inputs: tensors, scalars, strings and None.
         outputs: the leaves of the result with their paths, such as "['logits']"; "" for a single tensor.
         written: position of an input that the module wrote to -> its value after the call.
     """

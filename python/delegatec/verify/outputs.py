@@ -133,7 +133,7 @@ class Outputs:
     Attributes:
         tolerances: by dtype.
         minimum_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
-        results: comparisons of tensors and numbers.
+        results: comparisons of tensors and scalars.
         diagnostics: DC502 for other values, DC503 for another dtype or shape.
     """
 
@@ -149,7 +149,7 @@ class Outputs:
             call: the call.
             index: its index.
             path: its path in the result.
-            actual: the program's result: a tensor, a number, a string or None.
+            actual: the program's result: a tensor, a scalar, a string or None.
             expected: the model's.
         """
         where, returns = f"{call}, output {index} {path}".rstrip(), _RETURNS[call.oracle]

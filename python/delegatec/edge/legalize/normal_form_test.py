@@ -259,7 +259,7 @@ def test_an_operator_without_fake_values_is_kept() -> None:
 
 
 def test_a_size_that_is_specialized_after_its_use_is_a_number() -> None:
-    """The number of groups is a constant, so that the number of channels is one, too; `x.shape[1]` was used before."""
+    """Groups are a constant, so that the number of channels is one, too; `x.shape[1]` was used before."""
 
     def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.conv1d(x, weight, groups=x.shape[1]) * x.numel()

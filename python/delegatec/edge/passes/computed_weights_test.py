@@ -106,7 +106,7 @@ def test_a_product_of_thick_factors_is_one_constant() -> None:
 
 
 def test_a_table_of_relative_positions_is_looked_up() -> None:
-    """As in TinyViT: 196 numbers for each head become 38416."""
+    """As in TinyViT: 196 values for each head become 38416."""
     line = torch.arange(14)
     offsets = (line[:, None] - line).abs()
     places = (offsets[:, None, :, None] * 14 + offsets[None, :, None, :]).reshape(196, 196)

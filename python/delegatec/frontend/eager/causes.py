@@ -79,8 +79,8 @@ def lost_state(model: Model, method: str, changed: Sequence[str], where: str) ->
     Args:
         model: the model.
         method: name of the method.
-        changed: names of what calls change.
-        where: what is different.
+        changed: names of the values that calls change.
+        where: the difference.
     """
     names = ", ".join(repr(name) for name in changed)
     what = f"changes {names}" if changed else "keeps state outside of buffers"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another course of what must not affect a program: random numbers, and the clock."""
+"""Changes of inputs that must not affect a program: random numbers, and the clock."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _built(_: object, session: Session, entry: str, seed: int) -> dict[str, obje
 
 
 def _content(model: Model) -> dict[str, object]:
-    """Returns names and digests of what an export depends on."""
+    """Returns names and digests of the values that an export depends on."""
     module = model.module
     named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     content: dict[str, object] = {name: digest(value) for name, value in named.items()}

@@ -14,7 +14,7 @@ _Stack = dict[str, tuple[str, str]]
 
 
 class Metadata:
-    """Reads the metadata that the compiler uses; the rest is ignored: torch imports what some of it names."""
+    """Reads the metadata that the compiler uses; the rest is ignored: torch imports modules that some of it names."""
 
     def __init__(self) -> None:
         self._stacks: dict[str, _Stack] = {}
@@ -36,7 +36,7 @@ class Metadata:
     def _stack(self, written: str) -> _Stack:
         if written not in self._stacks:
             modules = [_module(item) for item in written.split(SEPARATOR)]
-            # torch stores names with its separators as they are.
+            # torch stores names with its separators unchanged.
             self._stacks[written] = {each[0]: each[1:] for each in modules if each}
         return self._stacks[written]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a graph from their descriptions: fake tensors, and symbolic numbers of one shape environment."""
+"""Values of a graph from their descriptions: fake tensors, and symbolic scalars of one shape environment."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Ranges = dict[str, tuple[int | None, int | None]]
 
 
 def dtype_of(code: Any) -> torch.dtype:
-    """Returns the dtype of a stored number."""
+    """Returns the dtype of a stored scalar."""
     found = DTYPES.get(code) if type(code) is int else None
     return found if found is not None else fail("unknown dtype")
 

@@ -31,7 +31,7 @@ class _Rows:
         dim: the dimension of the rows.
         positions: where they are written.
         length: the size of the dimension.
-        values: what is written.
+        values: the values that are written.
         shape: of these values, without broadcasting.
     """
 
@@ -42,7 +42,7 @@ class _Rows:
     shape: tuple[Any, ...]
 
     def is_plain(self, facts: Facts) -> bool:
-        """Whether the kernel takes the operands as they are."""
+        """Whether the kernel supports the operands unchanged."""
         return facts.of(self.positions).low >= 0 and len(shape_of(self.values)) == len(self.shape)
 
 
@@ -122,7 +122,7 @@ def _writes(buffer: Node, value: Node) -> dict[Node, _Rows]:
 
 
 def _rows(node: Node) -> _Rows | None:
-    """Returns what a call writes to its first operand; None if it writes anything but rows."""
+    """Returns the rows that a call writes to its first operand; None if it writes anything else."""
     if node.target is not aten.index_put.default:
         return None
     bound = bind(node)

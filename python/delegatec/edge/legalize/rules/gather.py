@@ -116,7 +116,7 @@ _APART: Final = Refusal("argument", "the indexed dimensions are not adjacent")
 
 
 def _constant_index(builder: Builder, node: Node) -> Node | Refusal:
-    """Returns the call; adjacent dimensions are merged, and indices from the end are counted from the start."""
+    """Returns the call; adjacent dimensions are merged, and negative indices made nonnegative."""
     bound = bind(node)
     given = [(dim, index) for dim, index in enumerate(bound["indices"]) if index is not None]
     dims, tables = [dim for dim, _ in given], [builder.facts.constant(index) for _, index in given]

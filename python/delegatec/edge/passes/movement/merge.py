@@ -50,7 +50,7 @@ def merge_movements(program: EdgeProgram) -> bool:
 
 @dataclass(eq=False)
 class _Chain:
-    """What a chain of movements does to a tensor of some sizes.
+    """The effect of a chain of movements on a tensor of some sizes.
 
     Attributes:
         arrangement: of the elements of that tensor.
@@ -74,7 +74,7 @@ class _Merger:
         # node -> where its chain starts, and the chain, which equal ones share
         self._chains: dict[Node, tuple[Node, _Chain]] = {}
         self._known: dict[Any, _Chain | None] = {}
-        # symbolic numbers of the program so far: no movement may need others
+        # symbolic scalars of the program so far: no movement may need others
         self._numbers: dict[Size, Node] = {}
         self._replaced: dict[Node, Node] = {}
         self._is_changed = False
@@ -150,7 +150,7 @@ class _Merger:
             self._apply(users, own[-1])
 
     def _apply(self, nodes: Sequence[Node], first: Node) -> None:
-        """Makes calls the last steps of their plans, unless these need numbers that no call computes.
+        """Makes calls the last steps of their plans, unless these need scalars that no call computes.
 
         Args:
             nodes: the calls, of one source.
@@ -177,7 +177,7 @@ class _Merger:
             _erase_unused(unused)
 
     def _fill(self, step: Step) -> Step:
-        """Returns a step with nodes for the symbolic numbers that have one."""
+        """Returns a step with nodes for the symbolic scalars that have one."""
 
         def node_of(number: Any) -> Any:
             return self._numbers.get(number, number) if isinstance(number, sympy.Expr) else number
