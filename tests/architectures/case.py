@@ -28,12 +28,12 @@ def tokens(*shape: int, vocabulary: int = VOCABULARY) -> Input:
 
 
 def noise(*shape: int, scale: float = 1.0) -> Input:
-    """Normal numbers, float32: pixels, samples, spectra, features."""
+    """Normally distributed values, float32: pixels, samples, spectra, features."""
     return lambda generator, _: torch.randn(shape, generator=generator) * scale
 
 
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0) -> Input:
-    """Numbers of an interval, float32: boxes, points, times."""
+    """Values in an interval, float32: boxes, points, times."""
     return lambda generator, _: torch.rand(shape, generator=generator) * (high - low) + low
 
 
@@ -49,17 +49,17 @@ def ones(*shape: int, padding: int = 0, dtype: torch.dtype = torch.int64) -> Inp
 
 
 def integers(*shape: int, high: int) -> Input:
-    """Whole numbers from 0 to below `high`, int64."""
+    """Integers from 0 to below `high`, int64."""
     return lambda generator, _: torch.randint(0, high, shape, generator=generator)
 
 
 def value(number: int | float | bool | list[Any]) -> Input:
-    """That very number, or list of numbers."""
+    """That exact scalar, or list of scalars."""
     return lambda _, __: torch.tensor(number)
 
 
 def position() -> Input:
-    """The number of the run, int64 ``[1]``: where a step of generation writes into its cache."""
+    """The index of the run, int64 ``[1]``: where a decoding step writes into its cache."""
     return lambda _, run: torch.tensor([run])
 
 

@@ -73,7 +73,7 @@ def wrong(
         found: what `results_of` returns.
         calls: the calls.
         wanted: the results in eager mode.
-        compare: whether values are compared, rather than their number alone.
+        compare: whether values are compared, rather than their count alone.
         where: what has run the program, for the text.
     """
     for number, (call, results, values) in enumerate(zip(calls, found, wanted.calls, strict=True)):

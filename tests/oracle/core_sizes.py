@@ -109,7 +109,7 @@ _OPERATORS: dict[str, Callable[[Tensor], Any]] = {
 
 
 def _numbered(x: Tensor, count: Tensor) -> tuple[Any, ...]:
-    """A number that is in a tensor decides sizes."""
+    """A scalar in a tensor decides sizes."""
     n = count.item()
     torch._check(n >= 0)
     torch._check(n <= 7)

@@ -38,7 +38,8 @@ _ARBITRARY: Final = frozenset({"empty.memory_format", "rand.default", "randn.def
 # Eager mode computes in fixed point, and the last digit of a byte may differ.
 _BYTES: Final = frozenset({"_upsample_bilinear2d_aa.default", "upsample_bilinear2d.vec"})
 
-# Relative to the size of the numbers: two roundings of each dtype's own, with room for sums of a few terms.
+# Relative to the magnitude of the values: two roundings of each dtype's own, with room for sums of a few
+# terms.
 _TOLERANCES: Final = {
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (3e-2, 3e-2),

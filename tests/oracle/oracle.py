@@ -42,7 +42,7 @@ class OracleProgram:
         """Runs a method.
 
         Args:
-            inputs: tensors and numbers, flat. They are copied first: the runtime may keep pointers.
+            inputs: tensors and scalars, flat. They are copied first: the runtime may keep pointers.
             method: its name.
 
         Returns:

@@ -45,7 +45,7 @@ class Changed:
 
     Attributes:
         case: the case.
-        place: of the value among the operands and results of its last node.
+        place: index of the value among the operands and results of its last node.
         data_type: its type.
     """
 

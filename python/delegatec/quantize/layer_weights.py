@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the weight of a layer is stored if activations are not static: its dtype, its scales and its quantized values."""
+"""How the weight of a layer is stored if activations are not static: dtype, scales and quantized values."""
 
 from __future__ import annotations
 

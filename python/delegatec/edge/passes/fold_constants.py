@@ -72,7 +72,7 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
 
 
 def fold_quantized_constants(program: EdgeProgram) -> bool:
-    """Replaces quantization of constants, in graphs that simulate quantized weights, by their quantized values."""
+    """Replaces quantization of constants, in graphs that simulate quantized weights, by its results."""
     if not any(node.target in QUANTIZING for node in program.graph.nodes):
         return False
     return _fold(program, constant_calls(program, lambda node: node.target in QUANTIZING))

@@ -14,7 +14,7 @@ _Stack = dict[str, tuple[str, str]]
 
 
 class Metadata:
-    """Reads the metadata that the compiler uses; the rest is ignored: torch imports modules that some of it names."""
+    """Reads the metadata that the compiler uses; the rest is ignored: torch imports what some of it names."""
 
     def __init__(self) -> None:
         self._stacks: dict[str, _Stack] = {}

@@ -111,7 +111,7 @@ def _signed(user: Node) -> None:
 
 
 def _dim(tensor: Tensor, count: int, by_row: bool) -> int | None:
-    """Returns the dimension whose parts share bytes: the first one, with the longest parts, if it is divisible."""
+    """Returns the dimension whose parts share bytes: the first, with the longest parts, if divisible."""
     dims = (dim for dim, size in enumerate(tensor.shape) if size % count == 0 and (dim or not by_row))
     return next(dims, None)
 

@@ -190,7 +190,7 @@ class Assignment:
             self.read((node, index))
 
     def extend_lifetime(self, storage: Storage, position: int) -> None:
-        """Extends a storage's lifetime to an instruction, and to the end of the open loops that it predates."""
+        """Extends a storage's lifetime to an instruction, and to the end of open loops that it predates."""
         storage = self.root(storage)
         storage.last = max(storage.last, position)
         for loop in self._loops:
