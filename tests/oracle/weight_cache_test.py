@@ -206,7 +206,7 @@ def test_programs_compute_the_same(name: str, external: bool) -> None:
     def work() -> None:
         torch.manual_seed(0)
         found = differences(make(), shapes, external)
-        limit = 0.02 if make is Levels else 1e-4  # of levels of rows, rounded in another order
+        limit = 0.02 if make is Levels else 1e-4  # of quantized rows, rounded in another order
         assert max(found.values()) < limit, found
 
     with_weight_cache(work)

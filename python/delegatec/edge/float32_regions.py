@@ -101,7 +101,7 @@ def mark(nodes: Iterable[Node], handles: Collection[int]) -> None:
 
 
 def _starts(node: Node, starts: Mapping[Node, frozenset[Node]], failing: set[Node]) -> frozenset[Node]:
-    """Returns where the regions start that a call is in.
+    """Returns the starts of the regions that contain a call.
 
     Args:
         node: the call.

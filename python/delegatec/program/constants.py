@@ -21,7 +21,7 @@ class ConstantPool:
         self._owners: list[torch.Tensor] = []
 
     def add(self, tensor: torch.Tensor, name: str) -> int:
-        """Returns the number of a constant.
+        """Returns the index of a constant.
 
         Args:
             tensor: dense and row-major; its bytes are not copied.

@@ -24,7 +24,7 @@ Parts = Sequence[Part]
 
 
 class ContentIndex:
-    """An index of byte sequences, each a sequence of parts, by content and division into parts."""
+    """An index of byte sequences, each a sequence of parts, by content and split into parts."""
 
     def __init__(self) -> None:
         self._runs: dict[Hashable, list[tuple[Parts, int]]] = {}

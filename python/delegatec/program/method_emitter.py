@@ -180,7 +180,7 @@ class MethodEmitter:
             # a constant with its own memory is a buffer that some method writes to
             buffer, name = self._constants[slot[0]]
             if arena == STATE and not buffer.numel():
-                # the runtime looks for the arena, which nothing else may be in
+                # the runtime looks for the arena, which must contain nothing else
                 arena, offset = PLANNED, 0
             elif arena == STATE:
                 offset = self._state.offset(name, placement.storage.size)

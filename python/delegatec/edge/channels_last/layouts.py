@@ -3,8 +3,8 @@
 
 A layout lists fragments of dimensions from outermost to innermost. A fragment (dim, inner, size) is the
 factor `index // inner % size` of the index of a dimension: (1, 1, 64) is all of dimension 1 if it has 64
-elements, (1, 8, 8) its groups of eight. Dimensions of size 1 are in no layout. Fragments of a dimension that
-follow each other are one, so that equal orders are equal layouts.
+elements, (1, 8, 8) its groups of eight. Dimensions of size 1 are in no layout. Consecutive fragments of a
+dimension are merged, so that equal orders are equal layouts.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Storage:
         direct = _matched(source, wanted)
         if direct is not None:
             return self._permute(value.node, direct, axes)
-        # Dimensions that stay together: fragments that follow each other in both orders.
+        # Dimensions that stay together: fragments that are consecutive in both orders.
         now = [*itertools.chain(*source)]
         place = {fragment: index for index, fragment in enumerate(now)}
         runs: list[list[Fragment]] = []

@@ -182,7 +182,7 @@ def _check(node: Node, result: Any) -> None:
 
 
 def _has_dynamic_sizes(node: Node) -> bool:
-    """Whether a tensor or number of a call varies between runs."""
+    """Whether a tensor or scalar of a call varies between runs."""
     values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
     return any(map(is_number, node.all_input_nodes)) or any(
         is_dynamic(tensor.shape) for value in values for tensor in tensors(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on constants that must be computed before all else.
+"""Evaluates calls on constants that must be computed before all else.
 
 Sizes that depend on data, as of `torch.unique` or `repeat_interleave`, are symbols in the exported program,
 because torch.export has no values. The values of constants are known here: the call is computed, or its

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms whose result only a layer reads: its weights are multiplied, and its bias grows."""
+"""Folds batch norms into the only layer that reads them: scales its weights, and adds to its bias."""
 
 from __future__ import annotations
 

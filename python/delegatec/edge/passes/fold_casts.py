@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding of lossless conversions to a dtype and back.
+"""Folds lossless conversions to a dtype and back.
 
 Quantized activations contain them: they are rounded and clamped to an integer dtype, converted to it, and
 back to floating point. Delegates may not support that dtype, or round differently from ATen.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on more dimensions than a backend supports, as calls on fewer.
+"""Rewrites calls on more dimensions than a backend supports to calls on fewer.
 
 Windows of images and volumes are permutations of six to nine dimensions, between two views. Dimensions that
 stay adjacent are merged, those of size 1 are removed, and the rest of a permutation is split into several

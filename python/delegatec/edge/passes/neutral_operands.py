@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of neutral operands: `x & true`, `x * 1`, `-(-x)` and `where(true, x, y)` are x, broadcast.
+"""Removes neutral operands: `x & true`, `x * 1`, `-(-x)` and `where(true, x, y)` are x, broadcast.
 
-Masks that mask nothing are such constants: every attention layer tests, selects and multiplies by them.
+Masks without masked elements are such constants: every attention layer tests, selects and multiplies by them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement of selects at data-dependent positions by gathers."""
+"""Replaces selects at data-dependent positions by gathers."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _floor_divide(b: Builder, node: Node) -> Node | None:
 
 
 def _floored(b: Builder, node: Node) -> Node | None:
-    """The kernels return infinity for 0 / 0 and NaN / 0, and some quotients are not whole: -3.9999998."""
+    """The kernels return infinity for 0 / 0 and NaN / 0, and some quotients are not integers: -3.9999998."""
     x, y = node.args
     if not dtype_of(node).is_floating_point or _is_corrected(b, node):
         return None
@@ -135,7 +135,7 @@ def _rounded_number(b: Builder, node: Node) -> Node | None:
 
 
 def _exact_quotient(b: Builder, node: Node) -> Node | None:
-    """The kernel multiplies by the reciprocal of a scalar: the last bit of a quotient may be another one."""
+    """The kernel multiplies by the reciprocal of a scalar: the last bit of a quotient may differ."""
     x, y = bind(node).values()
     if isinstance(y, Node) or abs(math.frexp(y)[0]) in (0.5, 0.0):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maxima of windows that are larger or farther apart than a target supports, by smaller pools: all exact."""
+"""Max pools with larger windows or strides than a target supports, as smaller pools: all exact."""
 
 from __future__ import annotations
 

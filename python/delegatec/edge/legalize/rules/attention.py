@@ -8,7 +8,7 @@ lowest finite value of its dtype, whose weight is exactly 0 if the row has a sco
 mask may have fully masked rows, the result is multiplied by "this row is not fully masked", which depends on
 the mask alone and is shared by all layers with the same mask.
 
-A target with attention of equal heads, and masks that are added, has groups of heads as rows of one head.
+For a target with attention of equal heads and additive masks, groups of heads become rows of one head.
 """
 
 from __future__ import annotations

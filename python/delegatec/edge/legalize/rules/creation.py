@@ -41,7 +41,7 @@ def _linspace(b: Builder, node: Node) -> Node | None:
 
 
 def _item(b: Builder, node: Node) -> Node:
-    """Reads the number of a tensor; traced, it would be another symbol."""
+    """Reads the scalar of a tensor; traced, it would be another symbol."""
     return b.call(aten._local_scalar_dense.default, node.args[0], val=node.meta["val"])
 
 

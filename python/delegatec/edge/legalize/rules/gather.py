@@ -102,7 +102,7 @@ def _gather(builder: Builder, node: Node) -> Node:
 
 
 def _index_by_selection(builder: Builder, node: Node) -> Node:
-    """Selects along the indexed dimensions as one, by a row of positions."""
+    """Selects along the merged indexed dimensions, by a row of positions."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     place = TensorIndex(x, bound["indices"])
@@ -147,7 +147,7 @@ def _flip(builder: Builder, node: Node) -> Node:
 
 
 def _flip_of_middle(builder: Builder, node: Node) -> Node | None:
-    """Reverses the second of three dimensions: one, those before it as one, and those after it."""
+    """Reverses a dimension as the second of three: those before and those after it are merged."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     dims = sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank)

@@ -36,7 +36,7 @@ _ALONE: Final = frozenset({aten.expand.default, aten.permute.default, aten.view.
 
 
 def merge_movements(program: EdgeProgram) -> bool:
-    """Replaces movements that follow each other by fewer, or by ones that copy less.
+    """Replaces consecutive movements by fewer, or by ones that copy less.
 
     Each is composed with those before it to an arrangement of the elements of their source, for which the
     shortest plan is known. A movement with several users stays, unless all of them are movements that can
@@ -140,7 +140,7 @@ class _Merger:
         return _total(self._chains[node][1].last for node in nodes)
 
     def _bypass(self, node: Node) -> None:
-        """Lets all users of a movement start at its source, if they are movements and that costs less."""
+        """Moves all users of a movement to its source, if they are movements and that costs less."""
         (source, _), users = self._chains[node], list(node.users)
         if any(self._chains.get(user, (None,))[0] is not source for user in users):
             return
