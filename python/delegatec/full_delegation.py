@@ -37,9 +37,9 @@ _COPIES: Final = {
 }
 _OTHER: Final = ("it runs on the CPU", "choose another operator, or another backend")
 
-# Rules against nodes that are supported elsewhere: another node is the cause, if there is one.
+# Rules that reject nodes which are supported elsewhere: another node is the cause, if there is one.
 _CONSEQUENCES: Final = ("boundary", "trivial")
-# The rule of backends without floating-point arithmetic against values that are not quantized.
+# The rule of backends without floating-point arithmetic that rejects values that are not quantized.
 _UNQUANTIZED: Final = "quantized"
 
 
@@ -57,7 +57,7 @@ def locations_of(programs: Mapping[str, EdgeProgram]) -> dict[str, dict[int, Sou
 
 
 def rejected(report: DelegationReport, origins: Mapping[int, Origin]) -> list[Diagnostic]:
-    """Returns an error for each reason against operators of a line, as the user's code calls them.
+    """Returns an error for each reason that rejects operators of a line, as the user's code calls them.
 
     Args:
         report: of a method.

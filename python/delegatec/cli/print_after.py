@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--print-after` and `--verify-passes`: print or verify the programs that passes return."""
+"""`--print-after` and `--verify-passes`: print or verify programs after passes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 def exception_text(error: BaseException) -> str:
-    """Returns the type of an exception and the first line of its text, with the text after its colon."""
+    """Returns the type of an exception and the first line of its text, with the lines after a final colon."""
     kind, text = type(error).__name__, first_line(error)
     if is_out_of_memory(error):
         found = _ALLOCATOR.search(text)

@@ -128,7 +128,7 @@ def largest(size: int | torch.SymInt) -> int | None:
 
 
 def _divided(expression: Any) -> Any:
-    """Replaces quotients that are whole for all sizes: torch finds no bound of `s * s // s`."""
+    """Replaces quotients that are integers for all sizes: torch finds no bound of `s * s // s`."""
 
     def divide(dividend: Any, divisor: Any) -> Any:
         quotient = sympy.cancel(dividend / divisor)

@@ -2,7 +2,7 @@
 """The lines of the model that the nodes of an archive come from: a file next to it.
 
 The `.pt2` refers to them by number, so its bytes stay the same when only comments, blank lines or formatting
-of the model change, and what is built from it need not be built again.
+of the model change, and its dependents need not be built again.
 """
 
 from __future__ import annotations

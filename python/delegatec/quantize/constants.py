@@ -22,11 +22,11 @@ _MOST_ELEMENTS: Final = 1 << 20
 
 
 def fold_constants(model: GraphModule, state: Collection[str]) -> None:
-    """Evaluates the calls that depend on no input, such as tables of positions, in place.
+    """Evaluates the calls that do not depend on inputs, such as tables of positions, in place.
 
     Args:
         model: the graph of one method.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     values: dict[Node, Any] = {}
     written = written_constants(model, state)
@@ -79,7 +79,7 @@ def store_levels(model: GraphModule, state: Collection[str]) -> None:
 
     Args:
         model: a converted graph.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     written = written_constants(model, state)
     for node in list(model.graph.nodes):

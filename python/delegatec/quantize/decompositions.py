@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.quantize.operators import KINDS
 
-# Key of a node's "custom" metadata: the number of the composite that the node comes from.
+# Key of a node's "custom" metadata: the index of the composite that the node comes from.
 COMPOSITE: Final = "delegatec_composite"
 
 aten = torch.ops.aten

@@ -100,12 +100,12 @@ class Layer:
 def layers_of(graph: GraphModule, settings: Settings, state: Collection[str]) -> list[Layer]:
     """Returns the layers that are quantized, in order.
 
-    Convolutions are only those whose images are quantized, too: no kernel takes others.
+    Convolutions are only those whose images are quantized, too: no kernel supports others.
 
     Args:
         graph: calls of ATen, in any form of torch.export.
         settings: how to quantize, and which calls stay in float.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     written, selection = written_constants(graph, state), Selection(settings)
     found = []

@@ -44,7 +44,7 @@ def graphs_of(programs: Mapping[str, ExportedProgram], state: Collection[str]) -
 
     Args:
         programs: method -> its program; they are not changed.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     graphs = {}
     for method, program in programs.items():
@@ -70,7 +70,8 @@ def layer_problems(
 ) -> list[Diagnostic]:
     """Returns all problems of the layers.
 
-    DC134: no layers in a method, or one that `group_size` does not divide; DC406: a weight beyond float16.
+    DC134: no layers in a method, or one that `group_size` does not divide; DC406: a weight that overflows
+    float16.
     """
     problems: list[Diagnostic] = []
     for method, graph in graphs.items():
@@ -89,7 +90,7 @@ def quantize_layers(graph: GraphModule, settings: Settings, state: Collection[st
     Args:
         graph: one of `graphs_of`, without `layer_problems`.
         settings: how to quantize.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     with torch.no_grad():
         _Writer(graph, settings).write(layers_of(graph, settings, state))

@@ -15,7 +15,8 @@ from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver
 
 from delegatec.quantize.decompositions import MASKED
 
-# A value is masked if it is below half of a minimum as large as this, and all others are much smaller.
+# A value is masked if it is below half of a minimum of at least this magnitude, and all others are much
+# smaller.
 _LARGE: Final = 5e3
 _RATIO: Final = 100
 # exp(-16) is less than half a quantization step of int16.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
-# Smaller numbers are read as they are.
+# Smaller numbers are shown unchanged.
 _LEAST_FOR_PERCENT: Final = 100
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 

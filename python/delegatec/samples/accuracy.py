@@ -58,7 +58,7 @@ class ErrorSums:
         self._calls += 1
 
     def accuracy(self, method: str, output: str, samples: str) -> OutputAccuracy:
-        """Returns the figures, with the names of what they are of."""
+        """Returns the figures, with the names of their outputs."""
         return OutputAccuracy(
             method, output, round(self._decibels(), 2), float(f"{self._largest:.4g}"), self._calls, samples
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden samples: what the user's module itself returned for given inputs, before torch.export saw it."""
+"""Golden samples: the results of the user's module for given inputs, before torch.export saw it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a program in each executor, compared with what a model returns for the same inputs."""
+"""Calls of a program in each executor, compared with the results of a model for the same inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delegatec.verify.outputs import EXPORTED, Call, Outputs
 _Value = TypeVar("_Value")
 
 Expected = Callable[[], tuple[Sequence[tuple[str, Any]], Sequence[Any]]]
-"""Returns what the model returns, as leaves with their paths, and its inputs afterwards."""
+"""Returns the results of the model, as leaves with their paths, and its inputs afterwards."""
 
 
 class Calls:

@@ -41,7 +41,7 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it, with its version, such as "executorch 1.4.1"."""
+        """Its name in tables, with its version, such as "executorch 1.4.1"."""
         ...
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores 8-bit floating-point constants, which kernels lack, as float16, which represents all their values."""
+"""Stores float8 constants, which kernels lack, as float16, which represents all their values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an exported program differs from the user's module, as far as further calls of the module tell."""
+"""Why an exported program differs from the user's module, as far as further calls of the module show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delegatec.frontend.model import Model
 
 @dataclass(frozen=True)
 class Case:
-    """What is known of a model whose programs differ from it.
+    """The data about a model whose programs differ from it.
 
     Attributes:
         eager: the module, as the user's code left it.

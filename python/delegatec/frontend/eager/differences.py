@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of exported programs with what the user's module returned."""
+"""Comparison of exported programs with the results of the user's module."""
 
 from __future__ import annotations
 

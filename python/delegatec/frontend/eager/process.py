@@ -81,8 +81,8 @@ def pristine(subject: Any = None) -> Iterator[Pristine]:
     """Keeps a copy of this process until the end of the scope.
 
     Args:
-        subject: what the tasks are about, such as a module; the copy is not affected by what happens to it in
-            the scope.
+        subject: the subject of the tasks, such as a module; changes to it in the scope do not affect the
+            copy.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

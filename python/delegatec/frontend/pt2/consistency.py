@@ -45,7 +45,7 @@ _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class _UnknownError(Exception):
-    """A value that only a run determines."""
+    """A value that is known only at run time."""
 
 
 class Calls:

@@ -114,7 +114,7 @@ class Values:
     Attributes:
         mode: the fake mode of its tensors.
         symbols: name -> symbol, of all expressions so far.
-        unbacked: symbols whose value only a run determines, and that no node defines so far.
+        unbacked: symbols whose value is known only at run time, and that no node defines so far.
     """
 
     def __init__(self, ranges: Ranges) -> None:

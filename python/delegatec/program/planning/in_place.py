@@ -74,8 +74,8 @@ def writes_in_place(program: EdgeProgram) -> frozenset[Node]:
     """Returns the calls whose result is the new value of a buffer, and is written to the buffer itself.
 
     The functional kernel copies the whole buffer, and its result is copied back at the end. A buffer is
-    written in place if the new value is the old one with rows put at positions, and if all readers of the old
-    value come before.
+    written in place if the new value is the old one with rows written at positions, and if all readers of the
+    old value come before.
 
     Args:
         program: the method, after `prepare_writes`.
@@ -110,7 +110,7 @@ def _candidates(program: EdgeProgram) -> dict[Node, _Rows]:
 
 
 def _writes(buffer: Node, value: Node) -> dict[Node, _Rows]:
-    """Returns the writes that lead from a buffer to its new value, in order; none if there are others."""
+    """Returns the writes that update a buffer to its new value, in order; none if there are others."""
     found: list[tuple[Node, _Rows]] = []
     while value is not buffer:
         rows = _rows(value)

@@ -52,7 +52,7 @@ class MoveStep:
 
 @dataclass
 class JumpStep:
-    """Jumps to the step at `destination` unless `condition` holds."""
+    """Jumps to the instruction at `destination` unless `condition` holds."""
 
     node: Node
     condition: Source
