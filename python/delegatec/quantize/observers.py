@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers of activations that masks may be added to: -inf, or a large negative value, if ignored.
+"""Observers of activations with additive masks: -inf, or a large negative value, for ignored positions.
 
 With a range up to the mask, all other values would have the same quantized value. Masked values get the least
 quantized value of a range that is wide enough for a softmax to ignore them.

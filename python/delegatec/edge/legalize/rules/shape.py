@@ -97,7 +97,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
         return None
     value = a["value"] or 0.0
     if dtype_of(node) == torch.bool:
-        value = float(value != 0)  # delegates take bools for floats
+        value = float(value != 0)  # delegates treat bools as floats
     return b.call(aten.constant_pad_nd.default, a["self"], list(a["pad"]), value, val=node.meta["val"])
 
 
