@@ -74,7 +74,7 @@ class Case:
         config: name of its configuration; "" for a class.
         sizes: arguments of the configuration, or of the class: small in width, whole in structure.
         inputs: keyword argument of `forward` -> how it is made.
-        wrap: makes of the model the module that is exported; None for the model itself.
+        wrap: turns the model into the module that is exported; None for the model itself.
         runs: how often the program runs; each run has other inputs, and state lasts.
         tolerance: largest difference from eager mode, relative to the output's largest magnitude.
         mps_tolerance: the same for the MPS delegate, by its reference executor.
@@ -144,7 +144,7 @@ def stir(module: nn.Module) -> None:
     """Draws weights so that every part of a model matters to its result.
 
     Fresh models have biases of zero, scales of one, and running statistics that change nothing: a compiler
-    that lost one of these would not be found out.
+    that lost one of these would not be detected.
     """
     for parameter in module.parameters():
         if not parameter.is_floating_point():

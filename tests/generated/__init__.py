@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that nobody drew: a generator, a comparison with eager mode, and a minimizer.
+"""Random programs: a generator, a comparison with eager mode, and a minimizer.
 
 A seed determines a program of 3 to 30 rows over more than 300 functions of torch (`rows*.py`, a table of
 templates): dtypes, ranks from 0 to 5, sizes from 0 to 7, views, writes to temporaries, to inputs and to

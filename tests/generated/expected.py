@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a program in eager mode, and how far from them another right implementation may be.
+"""Results of a program in eager mode, and how far from them another correct implementation may be.
 
 The module is made from its source for each run: torch.export and the compiler have never seen it.
 

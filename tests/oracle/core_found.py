@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with sizes that depend on data: findings, filters or counts decide shapes."""
+"""Models with data-dependent sizes: the results of searches, filters or counts decide shapes."""
 
 from __future__ import annotations
 

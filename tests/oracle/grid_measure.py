@@ -50,7 +50,7 @@ _TOLERANCES: Final = {
 
 @dataclass
 class Cell:
-    """How the calls of one operator with one dtype went.
+    """The outcomes of the calls of one operator with one dtype.
 
     Attributes:
         passed: number of samples that agree with eager mode.

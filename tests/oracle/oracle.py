@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oracle: the stock ExecuTorch runtime, out of the peer's wheel. For tests only."""
+"""The oracle: the stock ExecuTorch runtime, from the peer's wheel. For tests only."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def as_it_should_be(kind: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case.
+    """The outcome of a case.
 
     Attributes:
         status: of `STATUSES`.

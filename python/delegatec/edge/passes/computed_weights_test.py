@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that a model computes of its parameters in each call: once, in lowering."""
+"""Weights that a model computes from its parameters in each call are computed once, in lowering."""
 
 from __future__ import annotations
 

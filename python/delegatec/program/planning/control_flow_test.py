@@ -38,7 +38,7 @@ def _emit(function: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None
 
 
 def _text(method: EmittedMethod) -> list[str]:
-    """One word an instruction: the kernel, or where a jump leads."""
+    """One word per instruction: the kernel, or where a jump leads."""
     lines = []
     calls = [call for call in method.instructions if isinstance(call, KernelCall)]
     computed = {call.args[-1] for call in calls}
