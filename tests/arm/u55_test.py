@@ -63,7 +63,7 @@ MODELS: Final[Mapping[str, tuple[Callable[..., torch.Tensor], int]]] = {
 }
 """Functions of two images of rows, and the allowed difference from eager mode in quantization steps.
 
-In int8; in int16, whose steps are finer, four times as many.
+In int8; in int16, whose quantization steps are finer, four times as many.
 """
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on [n, 8], where n is known only at run time: each at the least, the largest and a middle size."""
+"""Operators on [n, 8], where n is known only at run time: each at the least, largest and a middle size."""
 
 from __future__ import annotations
 

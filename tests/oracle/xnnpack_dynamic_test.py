@@ -93,7 +93,8 @@ def test_rows_quantized_at_run_time_in_float16(
 
 
 def rounded_half(x: Tensor, dims: int) -> Tensor:
-    """Returns what `rounded` does to float16, many values of which are halfway between two quantized values.
+    """Returns the result of `rounded` for float16, many values of which are halfway between two quantized
+    values.
 
     The kernel multiplies by the inverse of the scale, and adds the zero point after it rounds.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stock runtime refuses, crashes on, or does not notice: our reader refuses all of it.
+"""Blobs that the stock runtime refuses, crashes on, or does not check: our reader refuses all of them.
 
 docs/xnnpack.md has the tables.
 """

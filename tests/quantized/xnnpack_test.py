@@ -70,8 +70,8 @@ def _int4() -> AOBaseConfig:
     return Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32))
 
 
-# What quantizes, whether activations are quantized at run time, and the largest share of the weights in bytes
-# that the program has.
+# The quantization, whether activations are quantized at run time, and the largest share of the weights in
+# bytes that the program has.
 CONFIGS: Final[dict[str, tuple[Callable[[], AOBaseConfig], bool, float]]] = {
     "dynamic int8": (lambda: Int8DynamicActivationInt8WeightConfig(version=2), True, 0.3),
     "dynamic int8, intx": (

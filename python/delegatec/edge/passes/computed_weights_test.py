@@ -185,7 +185,7 @@ class _Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def test_intermediate_results_are_not_in_memory_at_the_same_time() -> None:
-    """All weights are normalized first, as PT2E dequantizes them; each in several steps."""
+    """All weights are normalized first, as PT2E dequantizes them; each in several calls."""
     count = 12
 
     def function(self: Any, x: Tensor) -> Tensor:

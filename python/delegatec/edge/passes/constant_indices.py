@@ -70,7 +70,7 @@ def _constant_index(
 
 
 def _step(values: torch.Tensor) -> int | None:
-    """Returns the step of evenly ascending one-dimensional indices."""
+    """Returns the stride of evenly ascending one-dimensional indices."""
     if values.ndim != 1:
         return None
     if len(values) == 1:
