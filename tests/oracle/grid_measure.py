@@ -131,7 +131,7 @@ def _compare(name: str, sample: Sample, results: Sequence[Any], expected: Sequen
         assert result.dtype == wanted.dtype
         if name in _ARBITRARY or _is_close(name, result, wanted):
             continue
-        # Eager mode may be inexact: by its rounding of halves, or by NaN for infinity.
+        # Eager mode may be inexact: by its rounding of ties, or by NaN for infinity.
         exact = _exact(name, sample)[i]
         assert wanted.is_floating_point() and _is_close(name, result, exact.to(wanted.dtype)), (
             f"{result.flatten()[:6].tolist()}, in eager mode {wanted.flatten()[:6].tolist()}"

@@ -72,7 +72,7 @@ def _recorded(path: str, help: str) -> dict[str, Any]:
     try:
         text = text_of(path)
         recorded = json.loads(text) if text.strip() else {}
-        json.dumps(recorded, ensure_ascii=False).encode()  # JSON may have halves of characters
+        json.dumps(recorded, ensure_ascii=False).encode()  # JSON may have lone surrogates
         if not isinstance(recorded, dict):
             raise ValueError(f"it is {type(recorded).__name__}, not an object")
         if not _is_tree(recorded):

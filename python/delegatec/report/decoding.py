@@ -111,7 +111,7 @@ def _at_least(limit: AtLeast, value: int, where: str) -> int:
 
 
 def _text(value: str, where: str) -> str:
-    """Returns a text that can be written to a file: JSON may have halves of characters."""
+    """Returns a text that can be written to a file: JSON may have lone surrogates."""
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError(f"{where or 'the document'} has a text that is not valid Unicode")
     return value
