@@ -99,7 +99,7 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
 
 
 def each(values: Sequence[Any] | Any, count: int, default: Sequence[Any] = ()) -> list[Any]:
-    """Returns an integer per dimension: a single one applies to all; `default` replaces None."""
+    """Returns an integer per dimension: a single one applies to all; `default` replaces an absent one."""
     chosen = list(values) if isinstance(values, (tuple, list)) else [] if values is None else [values]
     chosen = chosen or list(default)
     return chosen * count if len(chosen) == 1 else chosen
