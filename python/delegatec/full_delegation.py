@@ -16,7 +16,7 @@ from delegatec.program.emitted import EmittedMethod, EmittedProgram, KernelCall
 # Method -> debug handle -> the user's line.
 Locations = Mapping[str, Mapping[int, SourceLocation]]
 
-# Kernel -> what it does there, and what avoids it. All other kernels are nodes of the model.
+# Kernel -> its purpose there, and how to avoid it. All other kernels are nodes of the model.
 _COPIES: Final = {
     "aten::copy_": (
         "it writes to a buffer or an input what a delegate computed",

@@ -81,7 +81,7 @@ QUANTIZATIONS: Final = {
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantized program, and what its results are compared with.
+    """A quantized program, and the references of its results.
 
     Attributes:
         methods: the quantized programs.

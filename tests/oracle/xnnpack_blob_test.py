@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference executor computes what the stock runtime does: every operation, and combination of types."""
+"""The reference executor has the results of the stock runtime: every operation, and combination of types."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Builder:
         return self._sizes.node_of(value)
 
     def adopt(self, node: Node, val: Any) -> None:
-        """Sets the value of a new node, and what it inherits from the anchor."""
+        """Sets the value of a new node, and the metadata that it inherits from the anchor."""
         assert self._anchor is not None
         for key in _INHERITED:
             if key in self._anchor.meta:

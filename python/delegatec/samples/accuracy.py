@@ -25,7 +25,7 @@ class OutputAccuracy:
             they are equal, -`MOST_DB` if only one has NaN or an infinity, or only the error is not zero.
         max_error: largest absolute difference, in four digits; of finite values.
         calls: number of calls.
-        samples: what was passed: "module" for calls recorded from the module itself; "calibration" for
+        samples: the inputs: "module" for calls recorded from the module itself; "calibration" for
             calibration samples, and "example" for example inputs, of the exported program in float.
     """
 

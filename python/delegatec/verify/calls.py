@@ -25,7 +25,7 @@ class Calls:
     Args:
         executors: run the program; one that fails makes no further call.
         outputs: receives the results.
-        oracle: what the program is compared with.
+        oracle: the reference of the comparison.
     """
 
     def __init__(self, executors: Sequence[Executor], outputs: Outputs, oracle: str = EXPORTED) -> None:
@@ -41,7 +41,7 @@ class Calls:
             trial: name of the inputs.
             inputs: the arguments, flat.
             count: number of the program's inputs.
-            expected: computes what to expect, if a call succeeds.
+            expected: computes the expected results, if a call succeeds.
 
         Returns:
             Whether an executor can make another call.

@@ -177,6 +177,6 @@ def _text(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Hides what the peer's passes print."""
+    """Hides the output of the peer's passes."""
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tracer of decompositions on tensors of static shapes: what `make_fx` does, at a fraction of its cost."""
+"""A tracer of decompositions on tensors of static shapes: like `make_fx`, at a fraction of its cost."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Run:
     """Calls in a row.
 
     Attributes:
-        returned: what each returned; the first that raised an exception is the last.
+        returned: the result of each; the first that raised an exception is the last.
         touched: names of plain attributes of the module that the first call changed.
         changed: names of those that later calls changed.
     """

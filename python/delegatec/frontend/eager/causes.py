@@ -26,7 +26,7 @@ class Case:
         model: the model.
         programs: method -> its program.
         planned: the calls.
-        returned: what the module returned for each.
+        returned: the result of the module for each.
     """
 
     eager: Pristine

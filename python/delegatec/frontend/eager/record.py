@@ -68,7 +68,7 @@ def record(
 def _run(
     eager: Pristine, planned: Sequence[Planned], model: Model, rejected: dict[str, Diagnostic]
 ) -> tuple[list[Planned], Run]:
-    """Returns what the module returns for the calls that it accepts: variations of values may be invalid.
+    """Returns the results of the module for the calls that it accepts: variations of values may be invalid.
 
     Random numbers and the clock differ from torch.export's, so that a constant that comes from them is a
     difference.
