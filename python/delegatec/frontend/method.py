@@ -31,7 +31,7 @@ class Method:
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
 
     def of(self, module: torch.nn.Module) -> Callable[..., Any]:
-        """Returns the callable of users: the module itself, with its hooks, where the function is `forward`."""
+        """Returns what users call: the module itself, with its hooks, if the function is `forward`."""
         return module if self.function == "forward" else getattr(module, self.function)
 
     def with_own_inputs(self) -> Method:
