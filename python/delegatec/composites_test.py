@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are decomposed only if that helps: what is whole, and what is delegated."""
+"""Operators that are decomposed only if that helps: which stay whole, and which are delegated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program leaves outside of delegates, as errors: all, nodes that no backend took, and copies."""
+"""The parts of a program outside of delegates, as errors: all, nodes that no backend took, and copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delegatec.program.emitted import EmittedMethod, EmittedProgram, KernelCall
 # Method -> debug handle -> the user's line.
 Locations = Mapping[str, Mapping[int, SourceLocation]]
 
-# Kernel -> what it does there, and what avoids it. All other kernels are nodes of the model.
+# Kernel -> its purpose there, and how to avoid it. All other kernels are nodes of the model.
 _COPIES: Final = {
     "aten::copy_": (
         "it writes to a buffer or an input what a delegate computed",
@@ -37,9 +37,9 @@ _COPIES: Final = {
 }
 _OTHER: Final = ("it runs on the CPU", "choose another operator, or another backend")
 
-# Rules against nodes that are supported elsewhere: another node is the cause, if there is one.
+# Rules that reject nodes which are supported elsewhere: another node is the cause, if there is one.
 _CONSEQUENCES: Final = ("boundary", "trivial")
-# The rule of backends without floating-point arithmetic against values that are not quantized.
+# The rule of backends without floating-point arithmetic that rejects values that are not quantized.
 _UNQUANTIZED: Final = "quantized"
 
 
@@ -57,7 +57,7 @@ def locations_of(programs: Mapping[str, EdgeProgram]) -> dict[str, dict[int, Sou
 
 
 def rejected(report: DelegationReport, origins: Mapping[int, Origin]) -> list[Diagnostic]:
-    """Returns an error for each reason against operators of a line, as the user's code calls them.
+    """Returns an error for each reason that rejects operators of a line, as the user's code calls them.
 
     Args:
         report: of a method.
@@ -107,7 +107,7 @@ def _is_same(operator: str, other: str) -> bool:
 def unquantized(reports: Iterable[DelegationReport], names: Mapping[str, str]) -> list[Diagnostic]:
     """Returns an error for each backend that delegates nothing because the model is not quantized.
 
-    A method of which another backend takes a part is as its user wrote it: the other one is for what is left.
+    A method of which another backend takes a part is as its user wrote it: the other one is for the rest.
 
     Args:
         reports: of all methods.

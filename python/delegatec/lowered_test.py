@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lowering returns: lowered programs in models, bodies, folded weights, and blobs as files."""
+"""The results of a lowering: lowered programs in models, bodies, folded weights, and blobs as files."""
 
 from __future__ import annotations
 

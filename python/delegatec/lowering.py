@@ -113,8 +113,8 @@ def lower(
 
     Raises:
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
-            the problems of all methods at once. DC424 if a backend without floating-point arithmetic takes
-            nothing of a model that is not quantized.
+            the problems of all methods at once. DC424 if a backend without floating-point arithmetic does not
+            delegate any part of a model that is not quantized.
     """
     _check_methods(methods, constant_methods)
     check_types(

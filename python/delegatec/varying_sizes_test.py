@@ -73,7 +73,7 @@ def test_numbers_from_a_size_that_becomes_static(tmp_path: Path) -> None:
 
 
 class Solved(nn.Module):
-    """Calls a function whose decomposition in torch needs sizes as numbers."""
+    """Calls a function whose decomposition in torch needs sizes as integers."""
 
     def forward(self, x: Tensor) -> Tensor:
         solved: Tensor = torch.linalg.solve_triangular(torch.eye(x.shape[0]), x, upper=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend writes is what its own reader accepts: a blob that it refuses is an error of `lower`."""
+"""The reader of a backend accepts the blobs that it writes: a refused blob is an error of `lower`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIGMOIDS: dict[str, Callable[[Any], bool]] = {
 
 
 class Network(nn.Module):
-    """Two operators before the one that no reader accepts in these tests, and one behind it."""
+    """Two operators before the one that no reader accepts in these tests, and one after it."""
 
     def forward(self, x: Tensor) -> Tensor:
         return ((x.relu() + 1.5).sigmoid()).abs()

@@ -28,12 +28,12 @@ def tokens(*shape: int, vocabulary: int = VOCABULARY) -> Input:
 
 
 def noise(*shape: int, scale: float = 1.0) -> Input:
-    """Normal numbers, float32: pixels, samples, spectra, features."""
+    """Normally distributed values, float32: pixels, samples, spectra, features."""
     return lambda generator, _: torch.randn(shape, generator=generator) * scale
 
 
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0) -> Input:
-    """Numbers of an interval, float32: boxes, points, times."""
+    """Values in an interval, float32: boxes, points, times."""
     return lambda generator, _: torch.rand(shape, generator=generator) * (high - low) + low
 
 
@@ -49,17 +49,17 @@ def ones(*shape: int, padding: int = 0, dtype: torch.dtype = torch.int64) -> Inp
 
 
 def integers(*shape: int, high: int) -> Input:
-    """Whole numbers from 0 to below `high`, int64."""
+    """Integers from 0 to below `high`, int64."""
     return lambda generator, _: torch.randint(0, high, shape, generator=generator)
 
 
 def value(number: int | float | bool | list[Any]) -> Input:
-    """That very number, or list of numbers."""
+    """That exact scalar, or list of scalars."""
     return lambda _, __: torch.tensor(number)
 
 
 def position() -> Input:
-    """The number of the run, int64 ``[1]``: where a step of generation writes into its cache."""
+    """The index of the run, int64 ``[1]``: where a decoding step writes into its cache."""
     return lambda _, run: torch.tensor([run])
 
 
@@ -74,7 +74,7 @@ class Case:
         config: name of its configuration; "" for a class.
         sizes: arguments of the configuration, or of the class: small in width, whole in structure.
         inputs: keyword argument of `forward` -> how it is made.
-        wrap: makes of the model the module that is exported; None for the model itself.
+        wrap: turns the model into the module that is exported; None for the model itself.
         runs: how often the program runs; each run has other inputs, and state lasts.
         tolerance: largest difference from eager mode, relative to the output's largest magnitude.
         mps_tolerance: the same for the MPS delegate, by its reference executor.
@@ -144,7 +144,7 @@ def stir(module: nn.Module) -> None:
     """Draws weights so that every part of a model matters to its result.
 
     Fresh models have biases of zero, scales of one, and running statistics that change nothing: a compiler
-    that lost one of these would not be found out.
+    that lost one of these would not be detected.
     """
     for parameter in module.parameters():
         if not parameter.is_floating_point():

@@ -50,7 +50,7 @@ def _gpt(name: str, stem: str, model: str, **sizes: object) -> Case:
 
 
 def with_cache(model: nn.Module) -> nn.Module:
-    """One step of generation: the cache is a buffer of the module, as transformers exports it."""
+    """One decoding step: the cache is a buffer of the module, as transformers exports it."""
     model.generation_config = GenerationConfig(
         use_cache=True,
         cache_implementation="static",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/architectures.md: written of measurements, and read again by the test that compares."""
+"""docs/architectures.md: written from measurements, and read again by the test that compares."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that torchao quantizes: weights of linear layers and embeddings, and graphs with int8 activations.
 
-With quantized activations, tolerances are levels: one that is halfway between two may become either of them,
-because sums are computed in another order.
+With quantized activations, tolerances are quantization steps: a value halfway between two quantized values
+may become either of them, because sums are computed in another order.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tests.architectures.cases import CASES
 from tests.architectures.measure import Measurement, Whole, measure, measure_fp16, measure_xnnpack, refusal
 from tests.architectures.page import Cells, cells, fp16_cells, parse, render, xnnpack_cells
 
-# The cells that were measured, and what is wrong with them; "" for nothing.
+# The cells that were measured, and their error; "" for nothing.
 _Row = tuple[Cells, str]
 
 

@@ -26,7 +26,7 @@ def test_it_agrees_with_eager_mode(case: Case) -> None:
 
 @pytest.mark.parametrize("case", SUPPORTED, ids=lambda case: case.name)
 def test_fp16_is_about_as_right_as_eager_mode_in_float16(case: Case) -> None:
-    """Choices among close values, as of detectors, are other ones in eager mode, too."""
+    """Choices among close values, as in detectors, differ in eager mode, too."""
     found = measure_fp16(case)
     assert found.relative <= max(3 * (found.eager or 0), 6e-3)
     assert ("saturated" in PAGE[case.name]["XNNPACK fp16"]) == found.saturated, HELP

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of numbers in blocks with scales: in the reference model, bit for bit, and in the validator."""
+"""Block-scaled layers: in the reference model, bit for bit, and in the validator."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Case:
     sums: bool
 
     def __str__(self) -> str:
-        """Returns what a failure names."""
+        """Returns the name in a failure."""
         given = " ".join(f"{key}={each}" for key, each in self.attributes.items())
         types = " ".join(f"{key}={each}" for key, each in self.types.items())
         return f"{self.operator} {types} {' '.join(self.operands)} -> {self.result} {given}"

@@ -29,7 +29,7 @@ _SUMS: Final = (
 def _layers(
     operator: str, source: str, weight: str, channels: int, *forms: tuple[str, dict[str, Any]]
 ) -> tuple[Row, ...]:
-    """Returns rows of convolutions: small numbers have exact sums, so that their order does not matter."""
+    """Returns rows of convolutions: small values have exact sums, so that their order does not matter."""
     return tuple(
         Row(
             operator,

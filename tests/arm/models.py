@@ -64,7 +64,7 @@ class Branches(torch.nn.Module):
         self.layer = torch.nn.Conv2d(3, 3, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the number of steps, and the image after them."""
+        """Returns the number of iterations, and the image after them."""
 
         def halved(h: torch.Tensor) -> torch.Tensor:
             found: torch.Tensor = torch.cond(h.sum() > 0, lambda h: h * 0.5 + 0.1, lambda h: h.sin(), (h,))

@@ -80,7 +80,7 @@ def test_steps_of_a_decoder(write: str, backends: Callable[[], BackendRegistry],
         (found,) = run([x.clone() for x in args])
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
         results.append(found)
-    # a step depends on those before it
+    # a step depends on the previous ones
     model.keys.zero_()
     model.values.zero_()
     with torch.no_grad():

@@ -36,7 +36,7 @@ def _masked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def _chosen(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Depends on comparisons of two values, and of one with numbers."""
+    """Depends on comparisons of two values, and of one with scalars."""
     condition = ((x > y) & ~(y < -0.5)) | ((x >= 1) ^ (y != 0))
     return torch.where(condition, x, y * 0.5).masked_fill(x <= y - 1, 0.25)
 
@@ -61,14 +61,14 @@ MODELS: Final[Mapping[str, tuple[Callable[..., torch.Tensor], int]]] = {
     "reflection": (lambda x, y: f.pad(x, (3, 2, 1, 4), mode="reflect").flip(1) * y.mean(), 1),
     "rounded": (_rounded, 1),
 }
-"""Functions of two images of rows, and how many steps their results may be from those of eager mode.
+"""Functions of two images of rows, and the allowed difference from eager mode in quantization steps.
 
-In int8; in int16, whose steps are finer, four times as many.
+In int8; in int16, whose quantization steps are finer, four times as many.
 """
 
 
 def _case(name: str, activation: str) -> tuple[Any, tuple[torch.Tensor, ...], int]:
-    """Returns a quantized program, its inputs of integers, and the steps."""
+    """Returns a quantized program, its inputs of integers, and the quantization steps."""
     function, steps = MODELS[name]
     generator = torch.Generator().manual_seed(0)
     args = tuple(torch.randn(1, 2, 12, 16, generator=generator) for _ in range(2))

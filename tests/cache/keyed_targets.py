@@ -26,7 +26,8 @@ program_variants = program_variants_rule(settings = [Label("//config:mps_precisi
 """,
 }
 
-# What the targets depend on, and what shows their actions if they have none. It does not change.
+# The dependencies of the targets, and a target that shows their actions if they have none. It does not
+# change.
 _FIXED: Final = """\
 load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mps_program")
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")

@@ -76,7 +76,7 @@ class Server:
     """A running nginx.
 
     Attributes:
-        address: what `--remote_cache` takes.
+        address: the value for `--remote_cache`.
     """
 
     def __init__(self, path: str, folder: Path, page: str) -> None:

@@ -84,7 +84,7 @@ def run_traced(action: Action, root: Path, logs: Path, strace: str) -> subproces
 def opened_files(logs: Path, root: Path) -> set[Path]:
     """Returns the real paths of the regular files that processes opened or executed.
 
-    Temporary files, which no longer exist, are not among them, nor is what the kernel shows as files.
+    Temporary files, which no longer exist, are not among them, nor are pseudo-files of the kernel.
 
     Args:
         logs: the directory of strace's logs.

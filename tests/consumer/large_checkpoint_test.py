@@ -69,7 +69,7 @@ portable_program(
 
 
 def write_sparse_checkpoint(path: Path) -> None:
-    """Writes zeros that take no place on the disk."""
+    """Writes zeros that take no disk space."""
     size = ROWS * COLUMNS * 4
     tensor = {"dtype": "F32", "shape": [ROWS, COLUMNS], "data_offsets": [0, size]}
     header = json.dumps({"table.weight": tensor}).encode()

@@ -33,7 +33,7 @@ from tests.damage.mutations import (
     mutated_safetensors,
 )
 
-# In the place of the damaged file, in a command.
+# Instead of the damaged file, in a command.
 FILE: Final = "FILE"
 Reader = Callable[[str], object]
 X: Final = torch.linspace(-1, 2, 32).reshape(1, 2, 4, 4)

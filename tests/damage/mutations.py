@@ -21,7 +21,7 @@ _LENGTH: Final = struct.Struct("<Q")
 
 
 def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Changes bits, bytes, 32-bit or 64-bit words, or the place or length of a range."""
+    """Changes bits, bytes, 32-bit or 64-bit words, or the position or length of a range."""
     if not data:
         return bytes([rng.randrange(256)])
     changed = bytearray(data)

@@ -40,7 +40,7 @@ class Failure:
         kind: its kind.
         reader: index of the reader.
         edits: seeds of the edits of the good file, in order.
-        what: the exception and its place.
+        what: the exception and its location.
         trace: the traceback.
     """
 
@@ -64,8 +64,8 @@ class Search:
 
     Attributes:
         counts: outcome -> number of copies.
-        failures: exception and place -> the first failure, minimized.
-        failed: exception and place -> number of copies.
+        failures: exception and location -> the first failure, minimized.
+        failed: exception and location -> number of copies.
     """
 
     def __init__(self, kind: Kind, seed: str) -> None:
@@ -139,7 +139,7 @@ def outcome_of(reader: str | Reader, path: str, trace: Any = None) -> tuple[str,
     """Reads a file.
 
     Returns:
-        "read", "refused" or "failed"; for a failure, the exception and its place, and the traceback.
+        "read", "refused" or "failed"; for a failure, the exception and its location, and the traceback.
     """
     signal.signal(signal.SIGPROF, _hang)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)

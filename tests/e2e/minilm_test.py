@@ -107,7 +107,7 @@ def test_everything_is_one_delegate(name: str, backend: str, precision: str) -> 
 
 @pytest.mark.parametrize("precision", ["", "_fp16"])
 def test_only_tokens_stay_outside_of_the_xnnpack_delegate(precision: str) -> None:
-    """XNNPACK has no integers: embeddings, and the mask as floating-point numbers, are kernels."""
+    """XNNPACK has no integers: embeddings, and the mask in floating point, are kernels."""
     found = calls(f"examples/minilm/minilm_xnnpack{precision}.pte")
     assert found.delegates == ("XnnpackBackend",)
     assert found.kernels.count("aten::embedding.out") == 2 and len(found.kernels) <= 6, found.kernels

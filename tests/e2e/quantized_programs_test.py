@@ -41,7 +41,7 @@ def test_digits(kind: str) -> None:
 
 
 def test_keywords() -> None:
-    """Levels in, levels out: one delegate."""
+    """Quantized inputs and outputs: one delegate."""
     program = Simulated("examples/keywords/keywords_int8_tosa.pte")
     cepstra, words = clips(20, seed=1)
     (scale,) = _levels("examples/keywords/keywords_int8.signature.json")

@@ -42,8 +42,8 @@ def llama_8da4w() -> Model:
     return model
 
 
-# Model -> how it is built, tolerance, file of the float model, share of its size. Where an activation is
-# halfway between two levels, it may become either of them. Found: 0.02 of logits up to 1.3, and 0.16 of 5,
+# Model -> how it is built, tolerance, file of the float model, share of its size. An activation halfway
+# between two quantized values may become either of them. Found: 0.02 of logits up to 1.3, and 0.16 of 5,
 # where eager mode with and without oneDNN differs by 0.13.
 MODELS: dict[str, tuple[Callable[[], Model], float, str, float]] = {
     "llama_8da4w": (llama_8da4w, 0.06, f"{QUANTIZED}/llama_float_portable.pte", 0.2),

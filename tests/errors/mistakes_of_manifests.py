@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in what describes programs: manifests, records, budgets, bundles, and lists of operators."""
+"""Mistakes in files that describe programs: manifests, records, budgets, bundles, and lists of operators."""
 
 from __future__ import annotations
 

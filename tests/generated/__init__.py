@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that nobody drew: a generator, a comparison with eager mode, and a minimizer.
+"""Random programs: a generator, a comparison with eager mode, and a minimizer.
 
 A seed determines a program of 3 to 30 rows over more than 300 functions of torch (`rows*.py`, a table of
 templates): dtypes, ranks from 0 to 5, sizes from 0 to 7, views, writes to temporaries, to inputs and to
@@ -15,7 +15,7 @@ the calls: both bounds and the middle of dynamic sizes, several in a row for sta
 module that torch.export has not seen. `expected` decides how far from it a result may be: rounding is
 replaced by random rounding, so that an ill-conditioned program is not a false alarm. `quantizing` has ways
 to quantize, ours and the peer's: such a program is compared with the quantized graph and with the module in
-float, by the noise that levels of that size would leave there.
+float, by the noise of quantization steps of that size.
 
 `processes` runs programs in child processes, so that a crash or a hang is an outcome. `shrink` minimizes a
 failure, and `report` writes it as a Python file with the module and its inputs.

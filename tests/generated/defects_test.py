@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison finds what is lost between the user's module and the program: each row loses something."""
+"""The comparison finds losses between the user's module and the program: each row loses something."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Defect(NamedTuple):
 
     Attributes:
         user: the program.
-        compiled: what a compiler with a defect makes of it.
+        compiled: the output of a compiler with a defect.
         words: part of the difference.
     """
 

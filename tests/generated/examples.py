@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user passes to the compiler for a program, and the calls that its results are compared for."""
+"""The inputs of the compiler for a program, and the calls that its results are compared for."""
 
 from __future__ import annotations
 

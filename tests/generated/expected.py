@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a program in eager mode, and how far from them another right implementation may be.
+"""Results of a program in eager mode, and how far from them another correct implementation may be.
 
 The module is made from its source for each run: torch.export and the compiler have never seen it.
 
@@ -52,13 +52,13 @@ class Expected:
 
     Attributes:
         calls: for each call, its results, then its inputs as they are after it.
-        fits_float16: whether intermediate results, and their squares, are numbers of float16.
+        fits_float16: whether intermediate results, and their squares, fit in float16.
         is_finite: whether neither results nor intermediate ones contain NaN or an infinity.
-        fits_int32: whether all integers are numbers of int32.
+        fits_int32: whether all integers fit in int32.
         maxima_finite: whether no max pool is minus infinity, and no softmax NaN.
-        squares_fit: whether the sums of squares in standard deviations are numbers of float32.
+        squares_fit: whether the sums of squares in standard deviations fit in float32.
         groups_finite: whether the operands of convolutions with groups are finite.
-        sums_fit: whether sums of a hundred integers are numbers of int32.
+        sums_fit: whether sums of a hundred integers fit in int32.
     """
 
     calls: list[list[Value]]
@@ -160,7 +160,7 @@ def accepted(program: Program, buffers: Mapping[str, Tensor], calls: list[Call])
 
 
 def copied(leaf: Any) -> Any:
-    """Returns a copy of a tensor, or the number."""
+    """Returns a copy of a tensor, or the scalar."""
     return leaf.clone() if isinstance(leaf, Tensor) else leaf
 
 
@@ -196,7 +196,7 @@ def _value(value: Any, exact: Any, noisy: list[Any], least: float) -> Value:
     mean = float(spread.mean()) if spread.numel() else 0.0
     tolerance = 16 * spread + 4 * mean + 8 * error * size + 8 * finfo.smallest_normal + 1e-7 * error
     if least:
-        # such kernels lose the digits that the mean and the numbers have in common
+        # such kernels lose the digits that the mean and the values have in common
         tolerance = tolerance + (1e-4 if value.dtype is torch.float64 else 1e-6)
     return Value(value, exact, tolerance, free | (tolerance > 0.5 * size + 0.5))
 

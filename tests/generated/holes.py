@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holes of templates, and what fills them.
+"""Holes of templates, and their contents.
 
 A hole is written `{name}` or `{name:spec}`; digits at the end of a name tell holes of a kind apart, and
 a name that occurs again has the same contents. Operands are lower-case letters:
@@ -130,7 +130,7 @@ _NO_TENSOR: Final = Tensor()
 
 
 def _order(hole: str) -> int:
-    """Operands, then dimensions, then what depends on them."""
+    """Operands, then dimensions, then holes that depend on them."""
     kind = hole.rstrip("0123456789")
     return 0 if len(kind) == 1 and kind.islower() else 1 if kind == "dim" else 2
 

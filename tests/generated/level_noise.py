@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noise of the size of the levels of quantized values, in each value of a module."""
+"""Noise of the size of quantization steps, in each value of a module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.generated.program import Program, module
 from tests.generated.rounding import EXACT
 
 _RUNS: Final = 5
-# Noise is uniform, in levels of either sign: operators inside of others, such as of a norm, round, too.
+# Noise is uniform, in quantization steps of either sign: operators inside of others, as in a norm, quantize,
+# too.
 _LEVELS: Final = 2.0
 
 
@@ -27,7 +28,7 @@ class LevelNoise(TorchDispatchMode):
     """Adds noise to results of operators that are not copies.
 
     Args:
-        levels: of the range of a value.
+        levels: number of quantized values in the range of a value.
         widths: number of the value in a call -> the width of its range over all calls; filled without a seed.
         seed: of the noise; None to add none, and to fill `widths`.
     """
@@ -50,7 +51,7 @@ class LevelNoise(TorchDispatchMode):
         return pytree.tree_map(self.noisy, result)
 
     def noisy(self, value: Any) -> Any:
-        """Returns a value with noise, or as it is."""
+        """Returns a value with noise, or unchanged."""
         if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
             return value
         self.number += 1
@@ -109,8 +110,8 @@ def noisy_results(
         program: the program.
         buffers: its constants and initial state.
         calls: its calls.
-        activations: levels of activations.
-        weights: levels of constants.
+        activations: number of quantized values of activations.
+        weights: number of quantized values of constants.
     """
     widths: dict[int, float] = {}
     exact = plain_results(program, buffers, calls, mode=LevelNoise(activations, widths, None))

@@ -45,7 +45,7 @@ FAULTS: Final = (WRONG, TRACEBACK, CRASH, HANG)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program.
+    """The outcome of a program.
 
     Attributes:
         target: one of `TARGETS`.

@@ -33,7 +33,7 @@ def results(
     """Yields the outcomes of each job, in order.
 
     Args:
-        jobs: what the programs come from, such as seeds.
+        jobs: the sources of the programs, such as seeds.
         program: makes the program of a job, in the child process.
         targets: as in `outcomes`.
         seconds: how long a program may take.

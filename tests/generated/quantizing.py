@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantization of generated programs, and how far from the module in float the result may be.
 
-Quantization replaces values by the nearest of a few levels. So the module in float is run with noise of that
-size in each value: a quantized program is wrong if its ratio of signal to noise is far below that of these.
+Quantization replaces values by the nearest of a few quantized values. So the module in float is run with
+noise of that size in each value: a quantized program is wrong if its ratio of signal to noise is far below
+that of these.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class NotQuantizedError(Exception):
 
 
 class Quantization(NamedTuple):
-    """A way to quantize, which keeps values to a number of levels.
+    """A way to quantize, with a number of quantized values.
 
     Attributes:
         settings: those of `quantized_program`; arguments of the peer's configuration in a dict.
-        activations: levels of activations.
-        weights: levels of weights.
-        exact: levels, one of which two implementations of a quantized program may differ by: where
-            activations have levels, a rounding may end at the next one.
+        activations: number of quantized values of activations.
+        weights: number of quantized values of weights.
+        exact: number of quantized values; two implementations of a quantized program may differ by one
+            quantization step of these: where activations are quantized, a rounding may end at the next one.
     """
 
     settings: Settings | Mapping[str, bool]
@@ -80,7 +81,7 @@ QUANTIZATIONS: Final = {
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantized program, and what its results are compared with.
+    """A quantized program, and the references of its results.
 
     Attributes:
         methods: the quantized programs.
@@ -116,7 +117,7 @@ def quantized(
     Args:
         name: of the quantization.
         program: the program.
-        methods: what it was exported as.
+        methods: its exported programs.
         calls: its calls.
 
     Raises:

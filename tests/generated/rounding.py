@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random rounding of results, and notes of values that kernels of delegates do not have."""
+"""Random rounding of results, and notes of values that kernels of delegates do not support."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXACT_NAMES: Final = (
     " cummax cummin _reshape_copy _unsafe_view sgn fmax fmin take_along_dim logical_not put unbind rot90"
     " real imag"
 )
-# Sums of numbers with few digits are exact in any order.
+# Sums of values with few digits are exact in any order.
 _PLAIN_SUMS_NAMES: Final = (
     "sum prod nansum cumsum cumprod mm bmm addmm addmv addr addbmm baddbmm dot mv convolution"
     " linear vdot scatter_add index_add einsum index_put avg_pool2d avg_pool3d avg_pool1d col2im"
@@ -50,7 +50,7 @@ _SUMS_NAMES: Final = (
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
-# Eager mode sums their squares in float64: results are numbers of float32 where the squares are not.
+# Eager mode sums their squares in float64: results fit in float32 where the squares do not.
 _ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
 # Kernels multiply each term by alpha, or their sum: with an infinite one, NaN or an infinity.
 _SCALED_SUMS: Final = frozenset({"addmm", "addmv", "addr", "addbmm", "baddbmm"})
@@ -72,7 +72,7 @@ class RandomRounding(TorchDispatchMode):
     def __init__(self, seed: int, least: float) -> None:
         super().__init__()
         self._random = torch.Generator().manual_seed(seed)
-        # The first two runs round everything up, or down: a comparison of equal numbers has both results.
+        # The first two runs round everything up, or down: a comparison of equal values has both results.
         self._direction = {0: 1.0, 1: -1.0}.get(seed)
         self._scales_sums = seed % 2 == 1
         self._least = least
@@ -83,8 +83,8 @@ class RandomRounding(TorchDispatchMode):
         self.fits_int32 = True  # likewise
         self.maxima_finite = True  # whether no max pool is minus infinity, and no softmax NaN
         self.groups_finite = True  # whether the operands of convolutions with groups are finite
-        self.sums_fit = True  # whether sums of a hundred integers are numbers of int32
-        self.squares_fit = True  # whether the squares in deviations are numbers of float32
+        self.sums_fit = True  # whether sums of a hundred integers fit in int32
+        self.squares_fit = True  # whether the squares in deviations fit in float32
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -142,7 +142,7 @@ class RandomRounding(TorchDispatchMode):
         return power.copy_(torch.where(is_far, other, power))
 
     def rounded(self, value: Any, least: float, keeps_exact: bool = True) -> Any:
-        """Returns a tensor with a random relative error, of `least` or its dtype; exact numbers may stay."""
+        """Returns a tensor with a random relative error, of `least` or its dtype; exact values may stay."""
         if not isinstance(value, Tensor) or value.numel() == 0:
             return value
         if value.is_complex():
@@ -177,7 +177,7 @@ def is_finite(values: Any) -> bool:
 
 
 def fits_int32(values: Any) -> bool:
-    """Returns whether the integers in a tree of tensors are numbers of int32."""
+    """Returns whether the integers in a tree of tensors fit in int32."""
     return fits(values, torch.iinfo(torch.int32).max)
 
 

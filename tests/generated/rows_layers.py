@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of networks that are quantized: layers, and what is between them."""
+"""Rows of networks that are quantized: layers, and the operators between them."""
 
 from __future__ import annotations
 

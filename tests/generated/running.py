@@ -70,11 +70,11 @@ def wrong(
     """Returns the first difference from eager mode; "" if there is none.
 
     Args:
-        found: what `results_of` returns.
+        found: the result of `results_of`.
         calls: the calls.
         wanted: the results in eager mode.
-        compare: whether values are compared, rather than their number alone.
-        where: what has run the program, for the text.
+        compare: whether values are compared, rather than their count alone.
+        where: the executor of the program, for the text.
     """
     for number, (call, results, values) in enumerate(zip(calls, found, wanted.calls, strict=True)):
         outputs = len(values) - len(call.inputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python is as ruff would have it, and Starlark as buildifier would."""
+"""Python conforms to ruff, and Starlark to buildifier."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 """A separate Bazel for a test that builds a workspace, with the repositories of the outer one.
 
 A test that uses it has the tags `exclusive`, as two Bazels at a time are too much for a small machine,
-`local`, as a Bazel does not run in a sandbox, and `external`, as what it reads is not among its inputs.
+`local`, as a Bazel does not run in a sandbox, and `external`, as it reads files that are not among its
+inputs.
 """
 
 from __future__ import annotations

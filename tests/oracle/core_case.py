@@ -40,7 +40,7 @@ class Case:
 
 
 def noise(*sizes: int, seed: int = 0) -> Tensor:
-    """Normal numbers, the same at each run."""
+    """Normally distributed values, the same at each run."""
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with sizes that depend on data: what is found, filtered or counted decides shapes."""
+"""Models with data-dependent sizes: the results of searches, filters or counts decide shapes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _overlaps(boxes: Tensor) -> Tensor:
 
 
 class _Head(nn.Module):
-    """A detector without anchors: scores, boxes, centerness; each level keeps what is above a threshold."""
+    """A detector without anchors: scores, boxes, centerness; each level keeps the boxes above a threshold."""
 
     def __init__(self, filters: bool = True) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on [n, 8], where n is known only at run time: each at the least, the most and between."""
+"""Operators on [n, 8], where n is known only at run time: each at the least, largest and a middle size."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ _OPERATORS: dict[str, Callable[[Tensor], Any]] = {
 
 
 def _numbered(x: Tensor, count: Tensor) -> tuple[Any, ...]:
-    """A number that is in a tensor decides sizes."""
+    """A scalar in a tensor decides sizes."""
     n = count.item()
     torch._check(n >= 0)
     torch._check(n <= 7)

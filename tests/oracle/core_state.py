@@ -11,7 +11,7 @@ from tests.oracle.core_case import noise, of_calls
 
 
 class Average(nn.Module):
-    """An average over calls, and their number."""
+    """An average over calls, and their count."""
 
     def __init__(self) -> None:
         super().__init__()

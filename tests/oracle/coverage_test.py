@@ -35,7 +35,7 @@ KNOWN: Final[dict[str, str]] = {
     "tensor_split": "torch's decomposition reads the numbers of a constant tensor, which has none in a trace",
 }
 
-# Operators that torch.export does not trace: they answer with a bool of Python, read numbers out of tensors,
+# Operators that torch.export does not trace: they answer with a bool of Python, read scalars out of tensors,
 # or have code that it does not support.
 NOT_EXPORTED: Final = frozenset(
     ("allclose", "corrcoef", "cov", "equal", "linalg.lstsq", "linalg.lstsq.grad_oriented")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the code of a model converts to float32 stays in float32 where a backend computes in float16."""
+"""Values that the code of a model converts to float32 stay in float32 where a backend computes in float16."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_regions(function: Callable[[Tensor], Any], expected: str) -> None:
 
 
 class _LinearAttention(torch.nn.Module):
-    """Attention of an EfficientViT: its sums over all places are beyond float16."""
+    """Attention of an EfficientViT: its sums over all positions overflow float16."""
 
     def __init__(self) -> None:
         super().__init__()

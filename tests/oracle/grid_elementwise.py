@@ -52,7 +52,7 @@ def binary(
 
 
 def with_number(numbers: tuple[float, ...], low: float = -4, high: float = 4, **options: object) -> Samples:
-    """A tensor and a number of each kind."""
+    """A tensor and a scalar of each kind."""
 
     def samples(make: Maker) -> Iterator[Sample]:
         for number in numbers:

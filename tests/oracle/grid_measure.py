@@ -38,7 +38,8 @@ _ARBITRARY: Final = frozenset({"empty.memory_format", "rand.default", "randn.def
 # Eager mode computes in fixed point, and the last digit of a byte may differ.
 _BYTES: Final = frozenset({"_upsample_bilinear2d_aa.default", "upsample_bilinear2d.vec"})
 
-# Relative to the size of the numbers: two roundings of each dtype's own, with room for sums of a few terms.
+# Relative to the magnitude of the values: two roundings of each dtype's own, with room for sums of a few
+# terms.
 _TOLERANCES: Final = {
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (3e-2, 3e-2),
@@ -49,7 +50,7 @@ _TOLERANCES: Final = {
 
 @dataclass
 class Cell:
-    """How the calls of one operator with one dtype went.
+    """The outcomes of the calls of one operator with one dtype.
 
     Attributes:
         passed: number of samples that agree with eager mode.
@@ -130,7 +131,7 @@ def _compare(name: str, sample: Sample, results: Sequence[Any], expected: Sequen
         assert result.dtype == wanted.dtype
         if name in _ARBITRARY or _is_close(name, result, wanted):
             continue
-        # Eager mode may be inexact: by its rounding of halves, or by NaN for infinity.
+        # Eager mode may be inexact: by its rounding of ties, or by NaN for infinity.
         exact = _exact(name, sample)[i]
         assert wanted.is_floating_point() and _is_close(name, result, exact.to(wanted.dtype)), (
             f"{result.flatten()[:6].tolist()}, in eager mode {wanted.flatten()[:6].tolist()}"

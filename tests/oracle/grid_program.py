@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of an operator as an edge program, without the way through torch.export: that is fast."""
+"""One call of an operator as an edge program, without torch.export, which is faster."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.oracle.grid_sample import Maker, Sample, Samples, call, turned
 
 
 def whole(**options: Any) -> Samples:
-    """A tensor of every rank, an empty one, a transposed one; reduced to one number."""
+    """A tensor of every rank, an empty one, a transposed one; reduced to one element."""
 
     def samples(make: Maker) -> Iterator[Sample]:
         for sizes in (*RANKS, (0, 3)):

@@ -38,7 +38,7 @@ class Maker:
     def __call__(
         self, *sizes: int, low: float = -4, high: float = 4, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """Numbers between two bounds: fractions, integers (not below zero if unsigned), or truth values."""
+        """Values between two bounds: fractions, integers (not below zero if unsigned), or bools."""
         dtype = dtype or self.dtype
         if dtype is torch.bool:
             return torch.rand(sizes, generator=self._random) > 0.5
@@ -49,7 +49,7 @@ class Maker:
         return (low + (high - low + 1) * uniform).floor().clamp(low, high).to(dtype)
 
     def distinct(self, *sizes: int) -> Tensor:
-        """Returns distinct numbers, for operators that return positions."""
+        """Returns distinct values, for operators that return indices."""
         count = torch.Size(sizes).numel()
         order = torch.randperm(count, generator=self._random)
         return (

@@ -89,7 +89,7 @@ def _gather(make: Maker) -> Iterator[Sample]:
 
 
 def scatter(value: bool) -> Samples:
-    """Scatter of a tensor or of a number."""
+    """Scatter of a tensor or of a scalar."""
 
     def samples(make: Maker) -> Iterator[Sample]:
         for sizes, dim, index in (

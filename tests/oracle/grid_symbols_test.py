@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of sizes, and data-dependent numbers and sizes: in the stock runtime and in eager mode."""
+"""Arithmetic of sizes, and data-dependent scalars and sizes: in the stock runtime and in eager mode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop, made by hand: jumps back, numbers that change, a tensor that is rewritten."""
+"""A loop, made by hand: jumps back, scalars that change, a tensor that is rewritten."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ torch.export.register_dataclass(Result, serialized_type_name="tests.Result")
 
 
 class Net(torch.nn.Module):
-    """Takes and returns containers in containers, numbers and None among them."""
+    """Takes and returns nested containers, scalars and None among them."""
 
     def forward(
         self, batch: dict[str, Any], scale: float, *, mask: torch.Tensor, rest: Any = None

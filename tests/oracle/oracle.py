@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oracle: the stock ExecuTorch runtime, out of the peer's wheel. For tests only."""
+"""The oracle: the stock ExecuTorch runtime, from the peer's wheel. For tests only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OracleProgram:
         """Runs a method.
 
         Args:
-            inputs: tensors and numbers, flat. They are copied first: the runtime may keep pointers.
+            inputs: tensors and scalars, flat. They are copied first: the runtime may keep pointers.
             method: its name.
 
         Returns:

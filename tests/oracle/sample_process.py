@@ -56,7 +56,7 @@ class SampleProcess:
         return [*found, Outcome("wrong", f"the process ended with status {status}")] if status else found
 
     def _answer(self, name: str, dtype: torch.dtype, most: int) -> tuple[list[Outcome], int]:
-        """Returns what a process has answered, and its status if it ended before the last outcome."""
+        """Returns the answers of a process, and its status if it ended before the last outcome."""
         if not self._child:
             self._start()
         self._requests.write(json.dumps([name, str(dtype).removeprefix("torch."), most]) + "\n")

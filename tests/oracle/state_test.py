@@ -262,7 +262,7 @@ def test_verification_compares_inputs_that_are_written_to(tmp_path: Path) -> Non
 
 
 class Shapes(torch.nn.Module):
-    """Outputs of every kind: computed, a view of it, twice the same, an input, a constant, and a number."""
+    """Outputs of every kind: computed, a view of it, twice the same, an input, a constant, and a scalar."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,5 +33,5 @@ def without_cpp_extensions() -> Iterator[None]:
 def _no_compiler(name: str) -> NoReturn:
     if name.startswith("__"):
         raise AttributeError(name)
-    # What torch expects from a host without a C++ compiler.
+    # The error that torch expects from a host without a C++ compiler.
     raise OSError("no compiler of C++ extensions")

@@ -36,7 +36,7 @@ _ALIGNMENT: Final = 64
 
 
 def all_blobs() -> Iterator[tuple[Case, Place]]:
-    """Yields the cases with each place where they run."""
+    """Yields the cases with each configuration in which they run."""
     for case in CASES:
         for place in case.places:
             yield case, place

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor computes what the ExecuTorch runtime computed for the same blobs."""
+"""The executor has the results of the ExecuTorch runtime for the same blobs."""
 
 from __future__ import annotations
 

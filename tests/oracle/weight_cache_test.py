@@ -67,7 +67,7 @@ class Strides(nn.Module):
 
 
 class Levels(nn.Module):
-    """Two layers with the same levels, of other scales."""
+    """Two layers with the same quantized values and different scales."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def layer() -> nn.Module:
 
 def groups() -> nn.Module:
     network = GroupedLinear((256, 256), 32, has_zeros=True)
-    network.levels[:, 32:64] = network.levels[:, :32]  # two groups with equal levels
+    network.levels[:, 32:64] = network.levels[:, :32]  # two groups with equal quantized values
     return network
 
 
@@ -152,7 +152,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], dict[str, tuple[int, ...]]]] = {
 class Program:
     """A network with its program, loaded from memory and from files.
 
-    In memory, equal places in a file are equal addresses, by which the runtime knows data.
+    In memory, equal offsets in a file are equal addresses, by which the runtime identifies data.
     """
 
     def __init__(self, network: nn.Module, shapes: Mapping[str, Sequence[int]], external: bool) -> None:
@@ -206,7 +206,7 @@ def test_programs_compute_the_same(name: str, external: bool) -> None:
     def work() -> None:
         torch.manual_seed(0)
         found = differences(make(), shapes, external)
-        limit = 0.02 if make is Levels else 1e-4  # of levels of rows, rounded in another order
+        limit = 0.02 if make is Levels else 1e-4  # of quantized rows, rounded in another order
         assert max(found.values()) < limit, found
 
     with_weight_cache(work)

@@ -82,12 +82,12 @@ def lowered_exported(
 
 
 def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Returns float32 numbers of a normal distribution with a deviation of 2."""
+    """Returns float32 values of a normal distribution with a deviation of 2."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2
 
 
 def assert_levels(found: torch.Tensor, wanted: torch.Tensor, step: float, share: float) -> None:
-    """Checks that results differ by at most one level, and in at most a share of the elements."""
+    """Checks that results differ by at most one quantization step, and in at most a share of the elements."""
     off = ((found - wanted) / step).abs().round()
     assert off.max() <= 1, f"{off.max()} levels"
     assert (off > 0).float().mean() <= share

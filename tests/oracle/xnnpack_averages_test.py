@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of levels that the runtime lacks, and that others compute, in the stock runtime."""
+"""Operations on quantized values that the runtime lacks, and that others compute, in the stock runtime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference executor computes what the stock runtime does: every operation, and combination of types."""
+"""The reference executor has the results of the stock runtime: every operation, and combination of types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_results_of_the_runtime(operation: str) -> None:
 
 
 def difference(case: Case) -> str:
-    """Returns what is different in the runtime, or nothing."""
+    """Returns the difference in the runtime, or nothing."""
     wanted = case.run()
     blob = case.blob()
     try:
@@ -39,7 +39,7 @@ def difference(case: Case) -> str:
 
 
 def assert_close(result: torch.Tensor, value: torch.Tensor, tolerance: float) -> None:
-    """Checks dtype, shape and numbers; a tolerance of floats is relative to the largest number."""
+    """Checks dtype, shape and values; a tolerance of floats is relative to the largest value."""
     assert (result.dtype, result.shape) == (value.dtype, value.shape)
     exact, ours = result.double(), value.double()
     allowed = tolerance * exact.abs().max() if result.is_floating_point() else tolerance

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights of the XNNPACK backend in the stock runtime, and values that are quantized at run time.
 
-These are compared with the same rounding in float32.
+These are compared with the same quantization in float32.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_weights_alone_in_float16(form: str, dtype: torch.dtype) -> None:
     options = {"precision": "fp16"} if dtype == torch.float32 else {}
     report, program = lowered_program(layer, (x,), None, options)
     assert (len(report.delegates), report.rejections) == (1, [])
-    # levels in four bits, and computed in float32
+    # quantized values of four bits, and computed in float32
     found = graph_of(report.delegates[0].module.blob_bytes())
     wanted = layer.levels.numel() * bits // 8 + 4 * (layer.steps.numel() + shape[0])
     assert wanted <= sum(each.size for each in found.constants) < wanted + shape[0]
@@ -93,9 +93,9 @@ def test_rows_quantized_at_run_time_in_float16(
 
 
 def rounded_half(x: Tensor, dims: int) -> Tensor:
-    """Returns what `rounded` does to float16, many values of which are halfway between two levels.
+    """Returns the result of `rounded` for float16, with many values halfway between two quantized values.
 
-    The kernel multiplies by the inverse of the step, and adds the zero point after it rounds.
+    The kernel multiplies by the inverse of the scale, and adds the zero point after it rounds.
     """
     x = x.half().float()
     inside = list(range(x.dim() - dims, x.dim()))

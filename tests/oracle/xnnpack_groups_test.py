@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights with scales of groups of inputs, and float32 activations: numbers, and the size of programs.
+"""Weights with scales of groups of inputs, and float32 activations: values, and the size of programs.
 
 Results are those of eager mode but for the order of sums, in the stock runtime and the reference executor.
 """

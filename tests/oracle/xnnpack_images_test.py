@@ -114,12 +114,12 @@ class _Means(nn.Module):
 
 @pytest.mark.parametrize("is_quantized", [True, False])
 def test_means_of_a_batch_that_grows(is_quantized: bool) -> None:
-    """The runtime does not enlarge the buffer in which it sums levels, or float16."""
+    """The runtime does not enlarge the buffer in which it sums quantized values, or float16."""
     torch.manual_seed(0)
     dtype = torch.float32 if is_quantized else torch.float16
     calls = [(torch.randn(batch, 3, 10, 10, dtype=dtype),) for batch in (2, 1, 64)]
     model = _Means(is_quantized).to(dtype)
-    tolerance = 0.051 if is_quantized else 4e-3  # one level
+    tolerance = 0.051 if is_quantized else 4e-3  # one quantization step
     report = run_in_runtime(model, calls, ({0: Dim("batch", max=64)},), rtol=4e-3, atol=tolerance)
     (delegate,) = report.delegates
     found = operations(delegate.module.blob_bytes())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 activations of the XNNPACK backend in the stock runtime.
 
-Layers compute the levels of eager mode, and other operations levels that differ by at most one.
+Layers compute the quantized values of eager mode; those of other operations differ by at most one step.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_constants_are_joined_in_the_scale_of_the_result() -> None:
 def test_layers_may_read_one_constant_with_several_scales() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         other = dequantize_channels(layer.levels, layer.steps * 3, layer.zeros, 0, -127, 127, torch.int8)
-        # the last two multiply numbers
+        # the last two are matrix products, not layers
         product = x[:, :4] @ layer.weight()[:4, :4] @ other[:4, :4]
         return torch.cat([f.linear(x, layer.weight()), f.linear(x, other), product], 1)
 
@@ -121,7 +121,7 @@ def test_linear_layers_compute_the_levels_of_eager_mode(shape: tuple[int, ...], 
 
     found, results, wanted = run(Layer(function, (20, 48), bits), numbers(*shape))
     assert found == ["Convert", "FullyConnected", "Convert"]
-    # the bias is rounded to units of the products
+    # the bias is quantized with the scale of the products
     assert_levels(results, wanted, 0.3, 0.01)
 
 
@@ -180,10 +180,10 @@ def test_levels_of_16_bits_are_numbers() -> None:
         return wide(f.linear(wide(x), layer.weight(), layer.bias))
 
     found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48) * 4)
-    # bounds that numbers reach
+    # bounds that values reach
     assert found == ["Clamp", "FullyConnected"]
     assert wanted.max() == 32767 / 4096
-    # 48 products of numbers that differ by half a level
+    # 48 products of values that differ by half a quantization step
     torch.testing.assert_close(results, wanted, rtol=0, atol=24 * 2.0**-12)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs whose types differ from those of kernels, and what the stock runtime does with them."""
+"""Blobs whose types differ from those of kernels, and the behavior of the stock runtime on them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Changed:
 
     Attributes:
         case: the case.
-        place: of the value among the operands and results of its last node.
+        place: index of the value among the operands and results of its last node.
         data_type: its type.
     """
 
@@ -146,7 +146,7 @@ def changed(cases: Sequence[Case]) -> Iterator[Changed]:
 
 
 def outcomes(runs: Sequence[Callable[[], object]]) -> list[str]:
-    """Returns what the runtime does in each of some runs: in another process, since it may crash.
+    """Returns the behavior of the runtime in each of some runs: in another process, since it may crash.
 
     Args:
         runs: each raises RuntimeError if the runtime refuses it, AssertionError if results are wrong.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stock runtime refuses, crashes on, or does not notice: our reader refuses all of it.
+"""Blobs that the stock runtime refuses, crashes on, or does not check: our reader refuses all of them.
 
 docs/xnnpack.md has the tables.
 """
@@ -30,7 +30,7 @@ from tests.oracle.xnnpack_refusals import CRASHED, RAN, REFUSED, WRONG, changed,
 _UNCHECKED_RESULTS: Final = frozenset(
     {"Softmax", "AveragePooling", "GlobalAveragePooling", "ResizeBilinear", "ArgMaxPooling"}
 )
-# Others that run, with wrong numbers: biases are read as float16, rows of odd lengths from the wrong place.
+# Others that run, with wrong values: biases are read as float16, rows of odd lengths from the wrong address.
 _WRONG: Final = frozenset(
     {
         "Convolution: FLOAT32, FLOAT16, FLOAT32, FLOAT32",
@@ -42,7 +42,7 @@ _WRONG: Final = frozenset(
 
 
 def test_types() -> None:
-    """Each combination of types that differs in one place from one that the runtime computes."""
+    """Each combination of types that differs in one position from one that the runtime computes."""
     found = list(changed(CASES))
     accepted, unchecked, wrong = set(), set(), set()
     for each, outcome in zip(found, outcomes([each.run for each in found]), strict=True):

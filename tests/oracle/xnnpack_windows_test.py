@@ -171,7 +171,7 @@ def test_levels_of_many_dimensions(kind: type[nn.Module]) -> None:
     report, program = lowered_exported(exported)
     assert len(report.delegates) == 1 and report.nodes_left == 0
     (found,) = program.run([x])
-    # a level of the last layer is 1 / 256 of its range
+    # a quantization step of the last layer is 1 / 256 of its range
     step = (wanted.max() - wanted.min()) / 255
     assert (found - wanted).abs().max() <= 2.5 * step
     assert wanted.abs().max() > 20 * step

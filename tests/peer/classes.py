@@ -121,7 +121,7 @@ EXCHANGES: Final = (
 _WIDE: Final = frozenset(("Mean", "LayerNorm", "BatchNorm"))
 _IN_FLOAT32: Final = "means of float16 are computed in float32"
 _CAST: Final = "operands of one operation are cast to one dtype"
-# Operators of the peer's graphs that create a number, which is a constant in ours.
+# Operators of the peer's graphs that create a scalar, which is a constant in ours.
 _NUMBERS: Final = frozenset(("scalar_tensor.default",))
 
 

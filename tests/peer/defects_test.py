@@ -34,7 +34,7 @@ def test_the_record_has_no_other_defects() -> None:
 
 
 class Scaled(nn.Module):
-    """A layer, and a number."""
+    """A layer, and a scalar."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -121,7 +121,7 @@ class _Judge:
 
 
 def same_values(values: Sequence[Any], reference: Sequence[Any], tolerance: float) -> bool:
-    """Whether two lists of tensors and numbers have one shape, dtype, and the same values.
+    """Whether two lists of tensors and scalars have one shape, dtype, and the same values.
 
     Args:
         values: the one.

@@ -70,7 +70,7 @@ def run_forked(
         seconds: limit of each.
 
     Yields:
-        A line for each task: what it returned, or how it ended.
+        A line for each task: its result, or how it ended.
     """
     while True:
         child = _fork(make, skip)

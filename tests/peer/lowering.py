@@ -58,7 +58,7 @@ class PeerProgram:
         fp16: its setting `use_fp16`.
         forget: empties its table of value ids first. That is an attribute of a class and outlives a program;
             without this, blobs depend on what was lowered before. Within one program, the peer is left as it
-            is: what one partition says of a number's id holds for the next.
+            is: a scalar's id in one partition holds for the next.
 
     Attributes:
         blobs: of its delegates.

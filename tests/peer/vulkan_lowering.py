@@ -43,7 +43,7 @@ with quiet():
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
     from executorch.exir.delegate import executorch_call_delegate
 
-# What the runtime on most drivers does: the peer's blobs rely on it.
+# The behavior of the runtime on most drivers: the peer's blobs rely on it.
 USUAL: Final = Unspecified(barriers="ignored", texels="zero")
 _CONSTANTS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 

@@ -74,7 +74,7 @@ class Layers(nn.Module):
         self.last = nn.Linear(96, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Takes rows of 64 numbers."""
+        """Takes rows of 64 values."""
         return self.last(torch.tanh(self.first(x)))
 
 

@@ -44,7 +44,7 @@ _SETTINGS: Final[dict[str, tuple[dict[str, Any], float]]] = {
 
 
 def _step_of_llama() -> nn.Module:
-    """One step of generation; the cache of keys and values, of zeros, is a buffer of the module."""
+    """One decoding step; the cache of keys and values, of zeros, is a buffer of the module."""
     torch.manual_seed(0)
     config = llama_config(128, layers=2, tokens=16)
     config.use_cache = True
@@ -89,7 +89,7 @@ def test_a_step_with_a_cache(name: str, step: Path, tmp_path: Path) -> None:
         assert signal_to_noise(exact, wanted) > least
         for backend, runtime in backends.items():
             (found,) = runtime.run([*keywords.values()])
-            # a value halfway between two levels may become either
+            # a value halfway between two quantized values may become either
             assert signal_to_noise(wanted, found) > (25 if backend == "xnnpack" else 35), backend
 
 

@@ -99,7 +99,7 @@ def _xnnpack(training: bool = False, **options: Any) -> Any:
 @pytest.mark.parametrize("maker", [SmallQuantizer, None])
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_static(maker: Any, per_channel: bool, tmp_path: Path) -> None:
-    """Found: equal, except for means halfway between two levels; a level is 0.9% of the largest result."""
+    """Found: equal but for means halfway between quantized values; a step is 0.9% of the largest result."""
     quantizer = maker(per_channel) if maker else _xnnpack(is_per_channel=per_channel)
     module = _converted(Pictures(), IMAGE, quantizer)
     check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})

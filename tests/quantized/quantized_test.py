@@ -24,7 +24,7 @@ Layer = Callable[[nn.Linear], nn.Module]
 
 LAYERS: Final[dict[str, Layer]] = {"int8": Int8Linear, "int4": Int4Linear, "8da4w": DynamicInt4Linear}
 # Of values up to 1.5. Found: 5e-7; 2e-3 in float16, 7e-4 with weights in it; and where activations are
-# quantized, 1e-2, as a level can be the next one.
+# quantized, 1e-2, as a quantized value can be the next one.
 FLOAT32, FLOAT16, LEVELS = 5e-6, 1e-2, 5e-2
 
 # Weights, options, bytes for each parameter, tolerance. Scales of groups of 32 are an eighth of a byte in

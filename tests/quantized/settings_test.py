@@ -48,8 +48,8 @@ def _halves(module: nn.Module) -> None:
             layer.weight.data = layer.weight.data.half().float()
 
 
-# Settings, what torchao does, the largest share of the weights in bytes, and the ratio of signal and error
-# that was found in the runtime, in dB.
+# Settings, the equivalent in torchao, the largest share of the weights in bytes, and the ratio of signal and
+# error that was found in the runtime, in dB.
 CONFIGS: Final[dict[str, tuple[dict[str, Any], Callable[[nn.Module], None], float, float]]] = {
     "8da8w": (
         {"activation": "dynamic_int8"},

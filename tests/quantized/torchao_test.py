@@ -126,7 +126,7 @@ def test_dynamic_shapes(name: str, tmp_path: Path) -> None:
     "name", ["int8", "int3 rows, zero points", "int4 groups", "float8", "8da4w", "int8, int8"]
 )
 def test_half_precision(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    """Found: equal in the runtime. MPS lacks bfloat16, and rounds float16 at other places."""
+    """Found: equal in the runtime. MPS lacks bfloat16, and rounds float16 at other points."""
     module = _quantized(Layers().to(dtype), CONFIGS[name]())
     tolerance = {"portable": 1e-2}
     if dtype is torch.float16:

@@ -70,8 +70,8 @@ def _int4() -> AOBaseConfig:
     return Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32))
 
 
-# What quantizes, whether activations are quantized at run time, and the largest share of the weights in bytes
-# that the program has.
+# The quantization, whether activations are quantized at run time, and the largest share of the weights in
+# bytes that the program has.
 CONFIGS: Final[dict[str, tuple[Callable[[], AOBaseConfig], bool, float]]] = {
     "dynamic int8": (lambda: Int8DynamicActivationInt8WeightConfig(version=2), True, 0.3),
     "dynamic int8, intx": (
@@ -119,7 +119,7 @@ def test_a_transformer_is_one_delegate(
     error = (result - wanted).abs().max()
     if not is_dynamic:
         assert error < 1e-5
-    # the runtime rounds with a zero point for each row
+    # the runtime quantizes with a zero point for each row
     assert error <= 1.1 * (wanted - exact).abs().max() + 1e-5
 
 
@@ -140,7 +140,7 @@ def test_layers_of_a_model_in_float16_are_one_delegate(name: str) -> None:
     write_program(lowered.emitted, file)
     (result,) = OracleProgram(file.getvalue()).run((x,))
     error = (result - wanted).abs().max()
-    # rows are rounded with a zero point, and numbers to float16
+    # rows are quantized with a zero point, and values rounded to float16
     assert error <= (1.5 * (wanted - exact).abs().max() if is_dynamic else 2e-3)
 
 

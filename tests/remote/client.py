@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the server: a Bazel with a workspace and an output base, and what its builds did."""
+"""A client of the server: a Bazel with a workspace and an output base, and the actions of its builds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Built:
         processes: how it ran the actions -> their number, without those that it performs itself.
         seconds: duration of the command.
         phases: event of its profile -> the sum of their durations in seconds.
-        log: what it printed.
+        log: its output.
     """
 
     returncode: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster does with one and two workers, and when a worker is killed while it runs an action."""
+"""Behavior of a cluster with one and two workers, and when a worker is killed while it runs an action."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def mounts_below(folder: Path) -> list[str]:
 
 
 def prepare_sandbox(folder: Path, libraries: Iterable[str] = ()) -> list[str]:
-    """Writes what a server or worker needs to run actions.
+    """Writes the files that a server or worker needs to run actions.
 
     Args:
         folder: an existing directory for the worker's image and the runner.
@@ -96,7 +96,7 @@ def can_mount() -> bool:
 
 
 def unmount_below(folder: Path) -> None:
-    """Unmounts what killed servers have left mounted; the processes behind it end."""
+    """Unmounts the mounts that killed servers have left; the processes that serve them end."""
     for mount in mounts_below(folder):
         subprocess.run(["umount", "--lazy", mount], check=False)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build does when the server, or the process of an action, is killed while an action runs."""
+"""Behavior of a build when the server, or the process of an action, is killed while an action runs."""
 
 from __future__ import annotations
 

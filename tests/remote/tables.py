@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in Markdown, of what campaigns measure."""
+"""Tables in Markdown, of the measurements of campaigns."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Final
 
 FOLDERS: Final = ("bin", "lib", "lib64")
 
-# What wheels of the platform manylinux_2_28 may expect from a host.
+# Libraries that wheels of the platform manylinux_2_28 may expect from a host.
 PLATFORM_LIBRARIES: Final = (
     "libc.so.6",
     "libdl.so.2",
@@ -27,10 +27,10 @@ PLATFORM_LIBRARIES: Final = (
     "libz.so.1",
 )
 
-# What the modules of CPython's standard library need that torch and its dependencies import.
+# Libraries of the modules of CPython's standard library that torch and its dependencies import.
 PYTHON_LIBRARIES: Final = ("libbz2.so.1.0", "libffi.so.8", "liblzma.so.5")
 
-# What Python's `ssl` needs, which libraries of models may import, such as transformers.
+# Libraries of Python's `ssl`, which libraries of models may import, such as transformers.
 NETWORK_LIBRARIES: Final = ("libcrypto.so.3", "libssl.so.3")
 
 _LOADER: Final = "ld-linux-x86-64.so.2"

@@ -42,7 +42,7 @@ class Run:
 
     Attributes:
         name: of the run.
-        shows: what differs from the others.
+        shows: the difference from the others.
         generation: returns the Bazel.
         strategy: how it runs actions: "worker", or "sandboxed", in new processes.
         on_demand: whether to build all outputs, also those on demand, which are most of the actions.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of the campaign: what can be said of them without building."""
+"""The runs of the campaign: the properties that need no build."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`program_bundle`: the directory has what its index lists, and its `selected_operators`."""
+"""`program_bundle`: the directory has the files that its index lists, and its `selected_operators`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _POLICY = 'case "$1" in policy) echo "  Candidate: {version}" ;; esac'
 
 
 def run(folder: Path, programs: Mapping[str, str], *command: str | Path) -> str:
-    """Runs Python next to the scripts, with other programs on the PATH; returns what it prints."""
+    """Runs Python next to the scripts, with other programs on the PATH; returns its output."""
     runfiles = Runfiles.Create()
     assert runfiles is not None
     script = runfiles.Rlocation("rules_delegate/third_party/bazel7/install.py")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models may use of the compiler's wheels is there, although `sites.bzl` removes files from them."""
+"""Files of the compiler's wheels that models may use are there, although `sites.bzl` removes others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a team's wheels from being used together with the compiler's, and the locks that name them."""
+"""Conflicts between a team's wheels and the compiler's, which prevent their use, and locks that name them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Final, TextIO
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
 
 Rules = Sequence[tuple[re.Pattern[str], str]]
-"""Patterns, applied to each line in order, and the color of what they match: their first group, if any."""
+"""Patterns, applied to each line in order, and the color of the match: its first group, if any."""
 
 INSPECTION: Final[Rules] = (
     (re.compile(r"^(?:program|data file|exported program|method|lines of|delegate) .*"), _BOLD),

@@ -24,7 +24,7 @@ def shown(path: str) -> str:
 
 
 def text_of(path: str) -> str:
-    """Returns the text of a file; raises ValueError, with what the file is, if it is none."""
+    """Returns the text of a file; raises ValueError, with the kind of the file, if it is not text."""
     content = Path(path).read_bytes()
     try:
         return content.decode("utf-8")

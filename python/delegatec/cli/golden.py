@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec golden`: compares a program with what was recorded of it, or records it."""
+"""`delegatec golden`: compares a program with its recorded facts, or records them."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _recorded(path: str, help: str) -> dict[str, Any]:
-    """Returns what was recorded; nothing for an empty file, such as before the first update."""
+    """Returns the recorded facts; nothing for an empty file, such as before the first update."""
     from delegatec.diagnostics import DelegatecError, Diagnostic
 
     try:
         text = text_of(path)
         recorded = json.loads(text) if text.strip() else {}
-        json.dumps(recorded, ensure_ascii=False).encode()  # JSON may have halves of characters
+        json.dumps(recorded, ensure_ascii=False).encode()  # JSON may have lone surrogates
         if not isinstance(recorded, dict):
             raise ValueError(f"it is {type(recorded).__name__}, not an object")
         if not _is_tree(recorded):
@@ -89,7 +89,7 @@ def _recorded(path: str, help: str) -> dict[str, Any]:
 
 
 def _is_tree(value: Any) -> bool:
-    """Whether a value is of dicts, whose leaves are numbers and texts."""
+    """Whether a value is a tree of dicts whose leaves are integers and strings."""
     return all(map(_is_tree, value.values())) if isinstance(value, dict) else isinstance(value, (int, str))
 
 

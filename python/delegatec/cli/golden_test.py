@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded of a program, and what differs from it."""
+"""The recorded facts of a program, and differences from them."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ class Case:
     """A test case.
 
     Attributes:
-        name: what was tested, such as "forward, output 0 ['logits']".
-        figures: name -> what was measured, as properties.
+        name: the subject of the test, such as "forward, output 0 ['logits']".
+        figures: name -> the measurement, as properties.
         failure: the reason of its failure; empty if it passed.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec locate`: adds the lines of the model to what a lowering wrote.
+"""`delegatec locate`: adds the source lines of the model to the outputs of a lowering.
 
 A lowering with `--unused-inputs` does not read the lines, so that a build need not repeat it when only lines
 change: its outputs refer to nodes.

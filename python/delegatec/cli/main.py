@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_verb(argv: Sequence[str], execute: Execute = lambda run: run()) -> int:
-    """Runs one verb; reports failures on stderr, and moves outputs to their places on success.
+    """Runs one verb; reports failures on stderr, and moves outputs to their final paths on success.
 
     Args:
         argv: as in `main`.

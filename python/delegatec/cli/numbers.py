@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers on the command line."""
+"""Integer arguments of the command line."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Outputs:
                 self._given[absolute] = path
 
     def given(self, path: object) -> str:
-        """Returns a path of the arguments as the user wrote it; other paths as they are."""
+        """Returns a path of the arguments as the user wrote it; other paths unchanged."""
         text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else str(path)
         return self._given.get(text, text)
 

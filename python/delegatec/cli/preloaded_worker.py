@@ -3,8 +3,8 @@
 
 A library such as transformers takes longer to import than a model to export, and a backend longer than a
 small model to lower. The second request with the same libraries starts the copy, which later ones are forked
-from. It imports what the first one has imported, in the same order, and is used only if that changes nothing
-but the modules that are loaded.
+from. It imports the modules that the first one has imported, in the same order, and is used only if that
+changes nothing but the modules that are loaded.
 """
 
 from __future__ import annotations

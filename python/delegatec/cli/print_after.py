@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--print-after` and `--verify-passes`: what is done with the programs that passes leave behind."""
+"""`--print-after` and `--verify-passes`: print or verify programs after passes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import sys
 def open_standard_streams() -> None:
     """Opens the closed ones of the file descriptors 0, 1 and 2, so that no file gets their numbers.
 
-    Otherwise, what a library prints would be written to an output file. Writing to what was closed fails.
+    Otherwise, output of a library would be written to an output file. Writing to a descriptor that was closed
+    fails.
     """
     for number, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         try:

@@ -176,7 +176,7 @@ def _departures(
     settings: dict[str, Any],
     is_late: Callable[[], bool],
 ) -> dict[str, Diagnostic]:
-    """Returns what departs first, for the first wrong output of each method."""
+    """Returns the first departure, for the first wrong output of each method."""
     from delegatec.frontend import archive
     from delegatec.lowering import lower
     from delegatec.report.manifest import from_json

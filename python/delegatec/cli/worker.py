@@ -41,7 +41,7 @@ def serve(run: Run, warm_up: Callable[[], None]) -> int:
     Args:
         run: runs one command line; may print, and returns an exit code. Takes the function that runs its user
             code: in a child process.
-        warm_up: imports what every request needs; called once, before the first fork.
+        warm_up: imports the modules that every request needs; called once, before the first fork.
 
     Returns:
         Exit code: 0 at the end of the requests, 1 for invalid input.
@@ -119,7 +119,7 @@ def _answer(
 
         standard = sys.stdout, sys.stderr
         for stream in standard:
-            stream.flush()  # A child would print a copy of what is buffered.
+            stream.flush()  # A child would print a copy of the buffered text.
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = run(request.arguments, lambda verb: supervised(wrap(verb), prepare))
         output.seek(0)

@@ -23,7 +23,7 @@ Wrap = Callable[[Callable[[], int]], Callable[[], int]]
 class Answer(Protocol):
     """Answers a request in a child process.
 
-    Takes the streams that user code must not see, and what wraps the function that runs in the child.
+    Takes the streams that user code must not see, and the wrapper of the function that runs in the child.
     """
 
     def __call__(

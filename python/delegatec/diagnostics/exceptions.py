@@ -12,14 +12,14 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ALLOCATOR: Final = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
 # The file of a module, in the text of an ImportError.
 _MODULE_FILE: Final = re.compile(r" \((?:/[^()]*|unknown location)\)")
-# What torch's C++ code prints before the error.
+# The prefix that torch's C++ code prints before the error.
 _ENFORCE: Final = re.compile(r"^\[enforce fail at [^\]]*\]\s*(?:\.\s*)?")
 _LONGEST: Final = 250
 _LONGEST_MESSAGE: Final = 1000
 
 
 def exception_text(error: BaseException) -> str:
-    """Returns the type of an exception and the first line of its text, with what a colon announces."""
+    """Returns the type of an exception and the first line of its text, with the lines after a final colon."""
     kind, text = type(error).__name__, first_line(error)
     if is_out_of_memory(error):
         found = _ALLOCATOR.search(text)
@@ -57,11 +57,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Returns a question for the closest of the known words; empty if none is close.
+    """Returns a question about the closest of the known words; empty if none is close.
 
     Args:
-        word: what was written.
-        known: what could have been meant.
+        word: the word as written.
+        known: the candidates.
         cutoff: the least similarity, between 0 and 1.
     """
     near = nearest(word, known, cutoff)

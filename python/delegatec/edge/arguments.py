@@ -93,13 +93,13 @@ def positive(dim: int, rank: int) -> int:
 
 
 def promoted(operands: Sequence[Any]) -> torch.dtype:
-    """Returns the dtype that torch promotes operands to, nodes and numbers."""
+    """Returns the dtype that torch promotes operands to, nodes and scalars."""
     values = [o.meta["val"] if isinstance(o, Node) else o for o in operands]
     return torch.result_type(values[0], values[-1])
 
 
 def each(values: Sequence[Any] | Any, count: int, default: Sequence[Any] = ()) -> list[Any]:
-    """Returns a number per dimension: a single one applies to all; `default` replaces none."""
+    """Returns an integer per dimension: a single one applies to all; `default` replaces an absent one."""
     chosen = list(values) if isinstance(values, (tuple, list)) else [] if values is None else [values]
     chosen = chosen or list(default)
     return chosen * count if len(chosen) == 1 else chosen

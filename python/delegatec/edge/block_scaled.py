@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers whose operands are numbers of four to eight bits, with one scale for a block: the MX formats.
+"""Layers whose operands have elements of four to eight bits, with one scale per block: the MX formats.
 
 Each block of 32 elements of the last dimension has a scale, a power of two. The formats are those of the OCP
 Microscaling specification 1.0, and the choice of scales is that of TOSA's reference model: the smallest with
-which no element is rounded to a number beyond the largest.
+which no element rounds to a value beyond the largest.
 
-Levels are stored as torchao does: types of eight bits as themselves, of six bits one in a byte, of four bits
-two in a byte, the first one in the low bits. Scales are bytes: the exponent plus 127; 255 is NaN.
+Quantized values are stored as in torchao: 8-bit types as themselves, 6-bit types one per byte, 4-bit types
+two per byte, the first one in the low bits. Scales are bytes: the exponent plus 127; 255 is NaN.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Format:
     Attributes:
         exponent: bits of the exponent.
         mantissa: bits of the mantissa.
-        largest: the largest number.
-        dtype: of stored levels.
+        largest: the largest value.
+        dtype: of the stored values.
     """
 
     exponent: int
@@ -50,17 +50,17 @@ class Format:
 
     @property
     def limit(self) -> float:
-        """The middle between the largest number and the next one, if the exponent had more bits."""
+        """The midpoint of the largest value and the next one, if the exponent had more bits."""
         return self.largest + math.ldexp(0.25, math.frexp(self.largest)[1] - self.mantissa)
 
     @property
     def is_even(self) -> bool:
-        """Whether the limit is rounded to the largest number."""
+        """Whether the limit is rounded to the largest value."""
         return math.ldexp(self.largest, self.mantissa - math.frexp(self.largest)[1] + 1) % 2 == 0
 
     @property
     def in_a_byte(self) -> int:
-        """Elements in a stored level."""
+        """Elements per stored value."""
         return 2 if self.bits == 4 else 1
 
 
@@ -76,7 +76,7 @@ FORMATS: Final = {
 
 @cache
 def _magnitudes(format: str) -> tuple[float, ...]:
-    """Returns the numbers of a small format that are not negative, by their codes."""
+    """Returns the nonnegative values of a small format, indexed by their codes."""
     found = FORMATS[format]
     bias, unit = (1 << found.exponent - 1) - 1, 1 << found.mantissa
     numbers = []
@@ -112,7 +112,7 @@ def encode(x: Tensor, format: str) -> tuple[Tensor, Tensor]:
 
 
 def _codes(x: Tensor, format: str) -> Tensor:
-    """Returns the codes of the nearest numbers, even ones for ties."""
+    """Returns the codes of the nearest values; ties to even."""
     numbers = torch.tensor(_magnitudes(format), device=x.device)
     size, middles = x.abs().nan_to_num(0.0), (numbers[1:] + numbers[:-1]) / 2
     low = torch.bucketize(size.contiguous(), middles)
@@ -122,7 +122,7 @@ def _codes(x: Tensor, format: str) -> Tensor:
 
 
 def decode(codes: Tensor, scales: Tensor, format: str) -> Tensor:
-    """Returns the numbers of codes and scales as float32, see `encode`."""
+    """Returns the values of codes and scales as float32, see `encode`."""
     numbers = codes
     if FORMATS[format].dtype == torch.uint8:
         sizes = torch.tensor(_magnitudes(format), device=codes.device)
@@ -134,23 +134,23 @@ def decode(codes: Tensor, scales: Tensor, format: str) -> Tensor:
 
 
 def unpack(levels: Tensor) -> Tensor:
-    """Returns codes from levels with two in a byte."""
+    """Unpacks codes that are stored two per byte."""
     return torch.stack([levels & 15, levels >> 4], -1).flatten(-2)
 
 
 def to_blocks(x: Tensor, format: str) -> tuple[Tensor, Tensor]:
-    """Returns the levels of a tensor, as they are stored, and the scales of its blocks; see `encode`."""
+    """Returns the stored quantized values of a tensor, and the scales of its blocks; see `encode`."""
     codes, scales = encode(x, format)
     return codes[..., ::2] | codes[..., 1::2] << 4 if FORMATS[format].in_a_byte == 2 else codes, scales
 
 
 def from_blocks(levels: Tensor, scales: Tensor, format: str) -> Tensor:
-    """Returns the numbers of levels and scales as float32."""
+    """Dequantizes stored quantized values to float32."""
     return decode(unpack(levels) if FORMATS[format].in_a_byte == 2 else levels, scales, format)
 
 
 def rounded(x: Tensor, format: str) -> Tensor:
-    """Returns the numbers of a format next to those of a tensor."""
+    """Returns the values of a format nearest to those of a tensor."""
     return decode(*encode(x, format), format)
 
 
@@ -159,7 +159,7 @@ def _wide(bias: Tensor | None) -> Tensor | None:
 
 
 def linear(x: Tensor, levels: Tensor, scales: Tensor, bias: Tensor | None, format: str) -> Tensor:
-    """Multiplies by a matrix in blocks; `x` is rounded to the same format.
+    """Multiplies by a matrix in blocks; `x` is quantized to the same format.
 
     Args:
         x: [..., C], floating point.
@@ -206,7 +206,7 @@ _SCHEMAS: Final = (
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, (linear, conv2d), strict=True):
     _LIBRARY.define(_schema)
-    # Not decomposed: no kernel rounds to these numbers.
+    # Not decomposed: no kernel quantizes to these formats.
     _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeExplicitAutograd")
 
 LINEAR: Final = torch.ops.delegatec.block_scaled_linear.default

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers in blocks with scales."""
+"""Block-scaled elements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_numbers_of_a_format_are_themselves(name: str) -> None:
     assert numbers.abs().max() == format.largest
     assert numbers[numbers > 0].min() == SMALLEST[name]
     largest = torch.full_like(numbers, format.largest)
-    # Each block needs the largest number for the scale of 1.
+    # Each block needs the largest value for the scale of 1.
     pairs = torch.stack([numbers, largest], 1).flatten()
     assert torch.equal(rounded(pairs, name), pairs)
 
@@ -55,7 +55,7 @@ def test_the_scale_is_the_least_without_overflow(name: str) -> None:
             _, scales = encode(_block(number * factor), name)
             assert scales.tolist() == [127 + expected + int(math.log2(factor))]
     tie = encode(_block(limit), name)[1].item()
-    assert tie == (127 if name == "fp8e4m3" else 128)  # To the even number.
+    assert tie == (127 if name == "fp8e4m3" else 128)  # Ties to even.
 
 
 @pytest.mark.parametrize(

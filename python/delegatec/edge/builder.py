@@ -76,7 +76,7 @@ class Builder:
         graph = self.program.graph
         with graph.inserting_before(self._anchor):
             node = graph.create_node("call_function", target, name=_name(target))
-        # fx would search the arguments of a new node for symbolic numbers, which are nodes here
+        # fx would search the arguments of a new node for symbolic scalars, which are nodes here
         node.args = args
         if kwargs:
             node.kwargs = kwargs
@@ -84,7 +84,7 @@ class Builder:
         return node
 
     def _materialize(self, value: Any) -> Any:
-        """Replaces symbolic numbers in arguments by nodes."""
+        """Replaces symbolic scalars in arguments by nodes."""
         if isinstance(value, _SYMBOLIC):
             return self.number(value)
         if isinstance(value, (tuple, list)):
@@ -92,7 +92,7 @@ class Builder:
         return value
 
     def number(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
-        """Returns the node that computes a symbolic number, or a constant number itself.
+        """Returns the node that computes a symbolic scalar, or a constant scalar itself.
 
         Raises:
             UnknownSizeError: if it cannot be computed from values of the program.
@@ -100,7 +100,7 @@ class Builder:
         return self._sizes.node_of(value)
 
     def adopt(self, node: Node, val: Any) -> None:
-        """Sets the value of a new node, and what it inherits from the anchor."""
+        """Sets the value of a new node, and the metadata that it inherits from the anchor."""
         assert self._anchor is not None
         for key in _INHERITED:
             if key in self._anchor.meta:
@@ -171,7 +171,7 @@ class Builder:
 
 @cache
 def _name(target: Callable[..., Any]) -> str:
-    """Returns what fx names the calls of a function."""
+    """Returns the name that fx gives to calls of a function."""
     return str(Graph()._target_to_str(target)).replace(".", "_")
 
 

@@ -83,7 +83,7 @@ def body_nodes(program: EdgeProgram, call: Node) -> Iterator[Node]:
 
 
 def nesting(program: EdgeProgram, call: Node) -> int:
-    """Returns how many calls of control flow are inside each other at a call, itself included."""
+    """Returns the nesting depth of control flow at a call, itself included."""
     inner = (nesting(body, each) for body in bodies_of(program, call) for each in calls(body))
     return 1 + max(inner, default=0)
 

@@ -143,8 +143,8 @@ def to_edge(
     Raises:
         DelegatecError: DC205 for unsupported inputs, outputs, sizes and strides; DC206 for unsupported
             control flow, DC208 for bodies that write to values outside of them; DC118 and DC125 for calls
-            that only training makes sense of, or eager mode rejects; DC415 for an argument that is not an
-            exported program, or was converted before.
+            that are only meaningful in training, or that eager mode rejects; DC415 for an argument that is
+            not an exported program, or was converted before.
     """
     if not isinstance(exported, ExportedProgram):
         help = "pass one of its methods" if isinstance(exported, Mapping) else "export it first"

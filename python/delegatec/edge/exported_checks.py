@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of exported programs for calls that eager mode rejects, or that only training makes sense of."""
+"""Checks of exported programs for calls that eager mode rejects, or that are only meaningful in training."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that eager mode rejects, or that only training makes sense of, are not lowered."""
+"""Calls that eager mode rejects, or that are only meaningful in training, are not lowered."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _joint_shape(operands: Sequence[FakeTensor]) -> tuple[int, ...] | None:
 
 
 def _kind(value: Any) -> Any:
-    """Returns what the dtype of an elementwise result depends on."""
+    """Returns the properties that determine the dtype of an elementwise result."""
     if isinstance(value, torch.Tensor):
         return value.dtype, value.ndim == 0
     return type(value) if isinstance(value, (bool, int, float)) else value
@@ -194,7 +194,7 @@ def _is_direct(target: OpOverload) -> bool:
 
 
 def _are_static(values: Sequence[Any], operands: bool = True) -> bool:
-    """Whether values are tensors on the CPU with static shapes and unknown contents, and numbers.
+    """Whether values are tensors on the CPU with static shapes and unknown contents, and scalars.
 
     Args:
         values: arguments of a call.

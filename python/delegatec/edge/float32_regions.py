@@ -65,8 +65,8 @@ def float32_calls(graph: Graph) -> set[Node]:
     """Returns the calls of a float32 program that its author computes in float32.
 
     A region starts with a conversion to float32 by name, or a softmax or another operator with the argument
-    `dtype=torch.float32`. It contains what depends on these, as far as types are promoted, and ends with the
-    next conversion: to the dtype of another value, which is float32, too, unless the model has half
+    `dtype=torch.float32`. It contains the calls that depend on these, as far as types are promoted, and ends
+    with the next conversion: to the dtype of another value, which is float32, too, unless the model has half
     precision. One that ends with a layer would fail in a model of half precision, whose weights have another
     dtype: its start says nothing about half precision.
 
@@ -101,7 +101,7 @@ def mark(nodes: Iterable[Node], handles: Collection[int]) -> None:
 
 
 def _starts(node: Node, starts: Mapping[Node, frozenset[Node]], failing: set[Node]) -> frozenset[Node]:
-    """Returns where the regions start that a call is in.
+    """Returns the starts of the regions that contain a call.
 
     Args:
         node: the call.

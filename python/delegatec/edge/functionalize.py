@@ -80,9 +80,9 @@ def functionalize(program: EdgeProgram) -> bool:
 
 
 def convert_copied_values(program: EdgeProgram) -> None:
-    """Converts what is copied to a tensor to its dtype and sizes.
+    """Converts the source of a copy to the dtype and sizes of the destination.
 
-    torch's functionalization returns a value that is copied to a complete buffer as it is.
+    torch's functionalization returns a value that is copied to a complete buffer unchanged.
     """
     aten = torch.ops.aten
     for node in program.graph.find_nodes(op="call_function", target=aten.copy_.default):

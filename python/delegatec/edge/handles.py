@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug handles: numbers for the nodes of the exported program, inherited by all nodes derived from them.
+"""Debug handles: integers for the nodes of the exported program, inherited by all nodes derived from them.
 
 Handles start at 1: operators first, in graph order, with bodies of control flow after the graph that calls
 them; then all other nodes. So handles depend only on the exported program, not on the backend, its settings,

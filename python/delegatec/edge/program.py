@@ -25,7 +25,7 @@ _MUTATION_KINDS = frozenset(
 class EdgeProgram:
     """A method of a model in normal form.
 
-    Code that edits a node updates its metadata: `meta["val"]` (a FakeTensor, a SymInt, a Python number, or a
+    Code that edits a node updates its metadata: `meta["val"]` (a FakeTensor, a SymInt, a Python scalar, or a
     tuple of these), `meta["source"]` (SourceLocation or None), `meta["debug_handle"]` (int >= 1, shared by
     all nodes that come from one node of the exported program).
 

@@ -16,7 +16,7 @@ aten = torch.ops.aten
 def renorm_embeddings(exported: ExportedProgram, kept: Collection[str]) -> None:
     """Scales all rows of such weights at build time, and removes the operators that would do it at run time.
 
-    A row is scaled once: looked up again, it is as long as allowed. Weights with other readers, which see
+    A row is scaled once: at the next lookup, its norm is at the limit. Weights with other readers, which see
     rows that were never looked up, keep the operator.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights multiplied by a number per channel while they are written."""
+"""Weights multiplied by a scalar per channel while they are written."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ aten = torch.ops.aten
 
 
 class ScaledTensor(Tensor):
-    """A tensor times a number per index of the first dimension, computed in float64 and rounded once.
+    """A tensor times a scalar per index of the first dimension, computed in float64 and rounded once.
 
     It has no memory: views of it are of the same kind, a slice of one in one dimension computes its elements,
     and any other operator computes all of them.
 
     Args:
-        source: row-major; of any shape that divides into channels.
-        scale: float64, one number per channel.
+        source: row-major; of any shape that splits into channels.
+        scale: float64, one value per channel.
     """
 
     source: Tensor

@@ -116,7 +116,7 @@ def force_channels_last(program: EdgeProgram, *, inputs: bool, outputs: bool) ->
 
 
 def _has_orders(val: Any) -> bool:
-    """Whether a value is stored in another way if it is channels-last."""
+    """Whether a value is stored differently if it is channels-last."""
     if not isinstance(val, torch.Tensor) or val.dim() != 4 or val.dtype in _NOT_CONVERTED:
         return False
     _, channels, height, width = (statically_known_true(size == 1) for size in val.shape)

@@ -14,11 +14,11 @@ from delegatec.edge.program import EdgeProgram
 
 
 def substitute(program: EdgeProgram, known: Mapping[Any, Any]) -> None:
-    """Replaces symbols by numbers or by other symbols, in shapes and in arguments.
+    """Replaces symbols by constants or by other symbols, in shapes and in arguments.
 
     Args:
         program: edited in place.
-        known: symbol -> number or symbol, of sympy.
+        known: symbol -> constant or symbol, of sympy.
     """
 
     def number(value: Any) -> Any:

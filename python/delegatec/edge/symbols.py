@@ -20,7 +20,7 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# Functions on numbers that the runtime supports; `program/symbolic.py` has their primitives.
+# Functions on scalars that the runtime supports; `program/symbolic.py` has their primitives.
 COMPUTED: Final = frozenset(
     {
         *(operator.add, operator.sub, operator.mul, operator.neg, operator.truediv),
@@ -73,7 +73,7 @@ def sizes_key(value: Any) -> tuple[int | str, ...]:
 
 
 def whole_ratio(size: int | torch.SymInt, other: int | torch.SymInt) -> int | None:
-    """Returns the quotient of two sizes, for all their values; None if it varies or is not a whole number."""
+    """Returns the quotient of two sizes, for all their values; None if it varies or is not an integer."""
     first, second = (
         each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (size, other)
     )
@@ -128,7 +128,7 @@ def largest(size: int | torch.SymInt) -> int | None:
 
 
 def _divided(expression: Any) -> Any:
-    """Replaces quotients that are whole for all sizes: torch finds no bound of `s * s // s`."""
+    """Replaces quotients that are integers for all sizes: torch finds no bound of `s * s // s`."""
 
     def divide(dividend: Any, divisor: Any) -> Any:
         quotient = sympy.cancel(dividend / divisor)
@@ -146,7 +146,7 @@ def smallest(size: int | torch.SymInt) -> int:
 
 
 def is_never_negative(number: Any) -> bool:
-    """Whether a number is at least 0 for any values of its symbols."""
+    """Whether a scalar is at least 0 for any values of its symbols."""
     return bool(number.node.expr.is_nonnegative if isinstance(number, torch.SymInt) else number >= 0)
 
 
@@ -156,19 +156,19 @@ def is_dynamic(sizes: Iterable[Any]) -> bool:
 
 
 def is_multiple(size: int | torch.SymInt, factor: int) -> bool:
-    """Whether a size is a multiple of a number for any values of its symbols."""
+    """Whether a size is a multiple of another for any values of its symbols."""
     remainder = size % factor if isinstance(size, int) else sympy.Mod(size.node.expr, factor)
     return bool(remainder == 0)
 
 
 def is_number(node: Node) -> bool:
-    """Whether a node computes a number, such as a size, and not tensors."""
+    """Whether a node computes a scalar, such as a size, and not tensors."""
     value = node.meta.get("val")
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float))
 
 
 def size_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Returns the nodes that compute the numbers among operands from sizes of tensors, in graph order."""
+    """Returns the nodes that compute the scalars among operands from sizes of tensors, in graph order."""
     found: set[Node] = set()
     pending = list(nodes)
     while pending:
@@ -184,7 +184,7 @@ def _is_size(node: Node) -> bool:
 
 
 class SizeNodes:
-    """Creates nodes that compute symbolic numbers, without duplicates, as early as possible."""
+    """Creates nodes that compute symbolic scalars, without duplicates, as early as possible."""
 
     def __init__(self, program: EdgeProgram) -> None:
         self._program = program
@@ -195,7 +195,7 @@ class SizeNodes:
         return self._program.placeholders()[-1]
 
     def node_of(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
-        """Returns the node that computes a symbolic number, or a constant number itself.
+        """Returns the node that computes a symbolic scalar, or a constant scalar itself.
 
         Raises:
             UnknownSizeError: if it cannot be computed from values of the program.
@@ -254,7 +254,7 @@ class SizeNodes:
         raise UnknownSizeError(str(expression))
 
     def _create_symbol(self, symbol: Any) -> Node:
-        """Creates a node for a symbol from a number equal to it, or from a size that is linear in it.
+        """Creates a node for a symbol from a scalar equal to it, or from a size that is linear in it.
 
         Inputs come first; a data-dependent symbol comes from another node.
         """
@@ -277,7 +277,7 @@ class SizeNodes:
         raise UnknownSizeError(str(symbol))
 
     def _create_multiple(self, expression: Any) -> Node:
-        """Creates a node from an input's size of which the number is a multiple, without its symbols."""
+        """Creates a node from an input's size of which the scalar is a multiple, without its symbols."""
         for source in self._program.user_inputs():
             val = source.meta.get("val")
             for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):

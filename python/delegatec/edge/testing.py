@@ -78,7 +78,7 @@ def assert_rewrites(
     *,
     refuses: bool = False,
 ) -> None:
-    """Checks that each rewrite of an operator applies to one of its calls, and computes what it computes.
+    """Checks that each rewrite of an operator applies to one of its calls, and has its results.
 
     Args:
         rewrites: those of the operator.

@@ -62,7 +62,7 @@ def _writes(node: Node) -> bool:
 
 
 def is_callable(target: Any) -> bool:
-    """Whether a program may call `target`: an operator, `getitem`, or a function on symbolic numbers."""
+    """Whether a program may call `target`: an operator, `getitem`, or a function on symbolic scalars."""
     return (
         isinstance(target, (OpOverload, HigherOrderOperator))
         or target in (operator.getitem, round)

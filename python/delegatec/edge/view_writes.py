@@ -78,7 +78,7 @@ def functionalize_views(program: EdgeProgram) -> bool:
 
     Returns:
         False if one has no local functional form: it writes to an input, or by an operator that is not in the
-        table, or it is not known which values see it. The program is then unchanged.
+        table, or it is not known which values observe it. The program is then unchanged.
     """
     found = mutations(program)
     if not found:
@@ -99,7 +99,7 @@ def functionalize_views(program: EdgeProgram) -> bool:
 
 
 def _is_known(node: Node, place: int, roots: Mapping[Node, Node], last: Mapping[Node, int]) -> bool:
-    """Whether it is known which writes the results of `node` see, given the last write to each tensor."""
+    """Whether it is known which writes the results of `node` observe, given the last write to each tensor."""
     if may_view_several(node):
         tensors = node.all_input_nodes
         return node not in last and all(last.get(roots[each], -1) < place for each in tensors)

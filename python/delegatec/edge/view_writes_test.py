@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes through views become functional without a new trace, and compute what eager mode does."""
+"""Writes through views become functional without a new trace, and have the results of eager mode."""
 
 from __future__ import annotations
 

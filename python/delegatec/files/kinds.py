@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognition of files that are not what a user takes them for."""
+"""Recognition of files of another kind than the user expects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS: Final = (
 
 
 def kind_of_file(head: bytes) -> str:
-    """Returns what a file is, such as "it is a .pte program".
+    """Returns the kind of a file, such as "it is a .pte program".
 
     Args:
         head: its first `HEAD_BYTES` bytes.

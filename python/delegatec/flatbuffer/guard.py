@@ -85,7 +85,7 @@ def _checked(buffer: memoryview, sharing: int) -> _Bytes:
 def unpack(generated: Any, buffer: memoryview) -> Any:
     """Unpacks a FlatBuffer to objects of the generated classes.
 
-    Vectors become lists of Python numbers, except those of bytes, which are views; absent fields are None.
+    Vectors become lists of Python scalars, except those of bytes, which are views; absent fields are None.
 
     Args:
         generated: the class of the root, such as `GraphT`.
@@ -181,7 +181,7 @@ class Table:
         return self._guarded(lambda: raw.decode("utf-8"), self._at(field))
 
     def array(self, field: str) -> tuple[Any, ...]:
-        """Reads a vector of numbers; empty if it is absent."""
+        """Reads a vector of scalars; empty if it is absent."""
         length = self._length(field)
         if length == 0:
             return ()

@@ -3,7 +3,7 @@
 
 Each run of weight memory is one stored, 64-byte aligned member that a reader can map, shared by all its names
 and methods. torch's format has pickled example inputs, which `load` ignores: they are stored as plain tensors
-and numbers, too.
+and scalars, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CONTAINER_VERSION: Final = b"6\n"
 
 # torch.export.load returns the contents of this directory without reading them.
 _CONSTANT_METHODS: Final = f"{layout.EXTRA_DIR}constant_methods.json"
-# In the place of a method's name; not a valid one.
+# Instead of a method's name; not a valid one.
 _CONSTANT_METHOD_TENSORS: Final = "constant-methods"
 # Example inputs without pickle: torch reads its own copies.
 _EXAMPLE_INPUTS: Final = f"{layout.EXTRA_DIR}example_inputs.json"
@@ -59,7 +59,7 @@ _ACCURACY: Final = f"{layout.EXTRA_DIR}accuracy.json"
 _LONGEST_MESSAGE: Final = 200
 # Messages about files that are not a .pt2 of any version.
 _ANOTHER_KIND: Final = ("not a ", f"{layout.ARCHIVE_FORMAT_PATH} is missing")
-# What torch raises for a file that it cannot read.
+# The exceptions that torch raises for a file that it cannot read.
 _TRUSTED_ERRORS: Final = (ValueError, TypeError, RuntimeError, LookupError, AttributeError, AssertionError)
 
 

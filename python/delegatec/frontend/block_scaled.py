@@ -38,7 +38,7 @@ _COLUMNS: Final = 4
 
 
 def adopt_block_scaled(program: ExportedProgram) -> None:
-    """Replaces layers in MX formats that round their inputs, too. Others stay.
+    """Replaces layers in MX formats that quantize their inputs, too. Others stay.
 
     Args:
         program: before its weights are unwrapped.

@@ -87,7 +87,7 @@ def _is_state_dict(content: object) -> bool:
 
 
 def _other_kind(path: str) -> str:
-    """Returns what a file is that is not a checkpoint; empty for one."""
+    """Returns the kind of a file that is not a checkpoint; empty for a checkpoint."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if path.endswith(".safetensors"):
@@ -161,7 +161,7 @@ def _misfits(
 
 
 def _prefix(longer: Mapping[str, object], shorter: Mapping[str, object]) -> str:
-    """Returns what precedes all names of `shorter` in those of `longer`; empty if they differ otherwise."""
+    """Returns the prefix of all names of `shorter` in those of `longer`; empty if they differ otherwise."""
     first = next(iter(longer), "")
     for name in shorter:
         prefix = first.removesuffix(name)

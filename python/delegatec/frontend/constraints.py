@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.export reports of dynamic sizes that a module does not support."""
+"""Messages of torch.export about dynamic sizes that a module does not support."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEFAULT: Final = "correct dynamic_shapes of delegatec.Model, or leave the size 
 
 
 def violation(text: str) -> tuple[str, str]:
-    """Returns what a module requires of dynamic sizes, and what to do.
+    """Returns a module's requirements on dynamic sizes, and what to do.
 
     Args:
         text: of torch's exception, without colors.

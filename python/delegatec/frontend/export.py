@@ -113,12 +113,12 @@ def export_model(request: ExportRequest, announce: Callable[[str], None] = lambd
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """The programs of a model, and what they were compared with.
+    """The programs of a model, and the reference that they were compared with.
 
     Attributes:
         programs: method -> its program. Stack traces are relative to the workspace, pytrees are plain, and
             example inputs are copies.
-        samples: what the module itself returns.
+        samples: the results of the module itself.
     """
 
     programs: dict[str, ExportedProgram]

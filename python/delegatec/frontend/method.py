@@ -17,9 +17,9 @@ class Method:
 
     Attributes:
         function: name of the module's attribute that is called, such as "encode".
-        example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, numbers, or tuples,
+        example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, scalars, or tuples,
             lists and dicts of these. Shapes are fixed unless `dynamic_shapes` says otherwise; values matter
-            only to verification. Numbers, strings and None are specialized.
+            only to verification. Scalars, strings and None are specialized.
         example_kwargs: keyword arguments of the same kinds.
         dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs a bound:
             `torch.export.Dim("batch", max=16)`.
@@ -31,7 +31,7 @@ class Method:
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
 
     def of(self, module: torch.nn.Module) -> Callable[..., Any]:
-        """Returns what users call: the module itself, with its hooks, where the function is `forward`."""
+        """Returns what users call: the module itself, with its hooks, if the function is `forward`."""
         return module if self.function == "forward" else getattr(module, self.function)
 
     def with_own_inputs(self) -> Method:

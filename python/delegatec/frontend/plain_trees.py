@@ -43,7 +43,7 @@ def plain_example(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
 
 
 def _plain_keys(keys: list[Any]) -> list[Any]:
-    """Returns the keys of a dict, with texts in the places of those that a `.pt2` cannot store."""
+    """Returns the keys of a dict, with strings instead of those that a `.pt2` cannot store."""
     plain = [key if type(key) in _KEY_TYPES and not unstorable_constant(key) else ascii(key) for key in keys]
     return plain if len(set(plain)) == len(keys) else [f"{index}: {key!a}" for index, key in enumerate(keys)]
 

@@ -31,7 +31,7 @@ _DEEPEST: Final = 100
 
 
 def unstorable_constant(value: object) -> str:
-    """Returns what a number or text should be if a file cannot store it; "" if it can."""
+    """Returns the expected form of a scalar or string that a file cannot store; "" if it can store it."""
     _, convert = next((each for each in _PLAIN.values() if each[0] is type(value)), (None, None))
     try:
         if convert is not None:
@@ -45,7 +45,7 @@ def encode(values: Mapping[str, Any]) -> tuple[str, dict[str, torch.Tensor]]:
     """Encodes values as text and tensors.
 
     Args:
-        values: name -> a tensor, number, string or None, or a tuple, list or dict of them.
+        values: name -> a tensor, scalar, string or None, or a tuple, list or dict of them.
 
     Returns:
         JSON, and the tensors by the names that it refers to.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of older quantization and other libraries, and of unfinished quantization: what to do instead."""
+"""Modules of legacy quantization, other libraries and unfinished quantization, with the alternatives."""
 
 from __future__ import annotations
 

@@ -100,5 +100,5 @@ def test_reference_modules_of_decomposed_operators() -> None:
     (program,) = export(Model(module, (X,))).values()
     edge = to_edge(program)
     assert_computes(edge, expected, X)
-    # the levels of weights, not the weights that the graph quantizes
+    # the quantized values of weights, not the weights that the graph quantizes
     assert {constant.dtype for constant in edge.constants.values() if constant.numel() > 64} == {torch.int8}

@@ -19,12 +19,12 @@ from torch.nn import functional as f
 
 _VF: Final[Any] = torch._VF
 _FREE: Final = ("of_hidden", "hidden_bias", "projection")
-"""Weights that each step reads."""
+"""Weights that each time step reads."""
 
 
 @contextlib.contextmanager
 def recurrent_functions_replaced() -> Iterator[None]:
-    """Replaces the functions behind `nn.LSTM`, `nn.GRU` and `nn.RNN`."""
+    """Replaces the functions that implement `nn.LSTM`, `nn.GRU` and `nn.RNN`."""
     with contextlib.ExitStack() as stack:
         for name, step in _STEPS.items():
             stack.enter_context(patch.object(_VF, name, _of_any_length(getattr(_VF, name), step)))
@@ -109,7 +109,7 @@ def _scanned(step: _Step, cell: _Cell, x: Tensor, start: _State, *, reverse: boo
         state = step(own, values[count], values[:count])
         return [*state, state[0].clone()]
 
-    # the product with the input is one for all steps
+    # the product with the input is one for all time steps
     from_input = f.linear(x, cell.of_input, cell.input_bias)
     # The operator, as its function would compile the body: code of one layer would fix sizes of the next.
     rows = from_input.flip(0) if reverse else from_input

@@ -2,7 +2,7 @@
 """The lines of the model that the nodes of an archive come from: a file next to it.
 
 The `.pt2` refers to them by number, so its bytes stay the same when only comments, blank lines or formatting
-of the model change, and what is built from it need not be built again.
+of the model change, and its dependents need not be built again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from delegatec.edge.source import frames_of, location_of
 from delegatec.files import replacing
 from delegatec.frontend.pt2.fields import MalformedError, entries, fail, integer, parsed, record, text
 
-# In the place of a file's name. Lines are those of the table of a method, from 1.
+# Instead of a file's name. Lines are those of the table of a method, from 1.
 _PREFIX: Final = "sources:"
 _REFERENCE: Final = re.compile(r'^ *File "sources:(\w+)", line (\d{1,9}), in (\S+)\s*$')
 _SHORT: Final = re.compile(r"\bsources:(\w+):(\d{1,9})\b")
@@ -46,13 +46,13 @@ class SourceTable:
     methods: dict[str, list[tuple[str, Frames]]] = field(default_factory=dict)
 
     def stack_trace(self, trace: str) -> str:
-        """Returns a stack trace in torch's format; one that does not refer to this table as it is."""
+        """Returns a stack trace in torch's format; one that does not refer to this table, unchanged."""
         found = _REFERENCE.match(trace)
         frames = self._frames(found[1], int(found[2]), found[3]) if found else ()
         return _trace(frames) if frames else trace
 
     def location(self, location: SourceLocation | None) -> SourceLocation | None:
-        """Returns the line that a location refers to; one that does not refer to this table as it is."""
+        """Returns the line that a location refers to; one that does not refer to this table, unchanged."""
         if location is None or not location.file.startswith(_PREFIX):
             return location
         method = location.file.removeprefix(_PREFIX)
@@ -64,7 +64,7 @@ class SourceTable:
         return location_of(_trace(self._frames(found[1], int(found[2])))) if found else None
 
     def replaced(self, text: str) -> str:
-        """Returns a text with the innermost lines in the places of references."""
+        """Returns a text with the innermost lines instead of references."""
         return _SHORT.sub(self._line, text)
 
     def _line(self, found: re.Match[str]) -> str:

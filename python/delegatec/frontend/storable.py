@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the reader of a `.pt2` accepts the calls, sizes and values of a program: torch stores more."""
+"""Checks that the reader of a `.pt2` accepts the calls, sizes and values of a program: torch accepts more."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _outputs(program: ExportedProgram, where: SourceLocation | None) -> Iterator
 
 
 def _erase_unused(module: GraphModule) -> None:
-    """Erases tensors on other devices that only their shapes were read of."""
+    """Erases tensors on other devices of which only the shapes were read."""
     for node in reversed(module.graph.nodes):
         value = node.meta.get("val")
         is_call = isinstance(node.target, OpOverload) and not node.target._schema.is_mutable

@@ -79,7 +79,7 @@ def _transforms(program: ExportedProgram) -> bool:
 
 
 def _numbers_to_tensors(program: ExportedProgram) -> None:
-    """Creates the tensors that nested transforms copy from numbers."""
+    """Creates the tensors that nested transforms copy from scalars."""
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default):

@@ -28,7 +28,7 @@ def raise_user_error(session: Session, error: BaseException, code: str, what: st
 
     Args:
         session: the running export.
-        error: the exception; a DelegatecError is raised as it is.
+        error: the exception; a DelegatecError is raised unchanged.
         code: of the diagnostic if the cause has no code.
         what: precedes the text of the exception, such as "build() raises".
 
@@ -107,7 +107,7 @@ def _missing_module(error: BaseException) -> str:
     """Returns the name of the module that an import lacks; empty for other errors."""
     if isinstance(error, ModuleNotFoundError):
         return error.name or ""
-    # From a directory without an __init__.py: what it does not have would be a module.
+    # From a directory without an __init__.py: any missing attribute would be a module.
     found = _NOT_IN_DIRECTORY.search(str(error)) if isinstance(error, ImportError) else None
     return f"{found[2]}.{found[1]}" if found else ""
 

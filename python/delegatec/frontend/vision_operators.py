@@ -110,7 +110,7 @@ def _decode(coder: Any, codes: Tensor, boxes: list[Tensor]) -> Tensor:
 
 
 def _corners(place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
-    """Returns both neighbors of each place, and their weights; zero weights beyond the border."""
+    """Returns both neighbors of each position, and their weights; zero weights beyond the border."""
     is_inside = ((place >= -1.0) & (place <= size)).to(place.dtype)
     place = place.clamp(0.0, size - 1.0)
     low = place.floor()
@@ -213,7 +213,7 @@ def _deform_conv2d(
 
 
 def _around(place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
-    """Returns both neighbors of each place, and their weights; there are zeros around the image."""
+    """Returns both neighbors of each position, and their weights; there are zeros around the image."""
     low = place.floor()
     part = place - low
     found = []

@@ -10,7 +10,7 @@ from delegatec.program.content import ContentIndex
 
 
 class ConstantPool:
-    """Numbers constants from 1 (0 means "no constant"); equal constants have the same number."""
+    """Assigns indices to constants, from 1 (0 means "no constant"); equal constants have the same index."""
 
     def __init__(self) -> None:
         self._data: list[Part] = []
@@ -21,7 +21,7 @@ class ConstantPool:
         self._owners: list[torch.Tensor] = []
 
     def add(self, tensor: torch.Tensor, name: str) -> int:
-        """Returns the number of a constant.
+        """Returns the index of a constant.
 
         Args:
             tensor: dense and row-major; its bytes are not copied.

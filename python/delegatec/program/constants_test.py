@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants are stored once, as they are."""
+"""Constants are stored once, unchanged."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Parts = Sequence[Part]
 
 
 class ContentIndex:
-    """An index of byte sequences, each a sequence of parts, by content and division into parts."""
+    """An index of byte sequences, each a sequence of parts, by content and split into parts."""
 
     def __init__(self) -> None:
         self._runs: dict[Hashable, list[tuple[Parts, int]]] = {}
@@ -34,11 +34,11 @@ class ContentIndex:
         self._indexed: set[Hashable] = set()
 
     def find_or_add(self, parts: Parts, index: int) -> int:
-        """Returns the number of a sequence with this content.
+        """Returns the index of a sequence with this content.
 
         Args:
             parts: the bytes; kept, not copied.
-            index: the number if the content is new.
+            index: the index if the content is new.
         """
         sizes = tuple(map(len, parts))
         if sizes not in self._firsts:

@@ -45,7 +45,7 @@ class ListValue:
 
     Attributes:
         kind: "IntList", "TensorList" or "OptionalTensorList", whose items are indices of values, or
-            "DoubleList" or "BoolList", whose items are numbers.
+            "DoubleList" or "BoolList", whose items are scalars.
         items: the items.
     """
 
@@ -75,7 +75,7 @@ class DelegateCall:
 
 @dataclass(frozen=True)
 class MoveCall:
-    """Sets value `target` to value `source`: a number, or an alias of a tensor."""
+    """Sets value `target` to value `source`: a scalar, or an alias of a tensor."""
 
     source: int
     target: int

@@ -152,7 +152,7 @@ class MethodEmitter:
         return self._index(slot_of(node))
 
     def _index(self, source: Source) -> int:
-        """Returns the value index of a number, or of a slot after resolving aliases."""
+        """Returns the value index of a scalar, or of a slot after resolving aliases."""
         slot = self._storages.resolve(source)
         if not isinstance(slot, tuple):
             return self._values.intern(slot)
@@ -180,7 +180,7 @@ class MethodEmitter:
             # a constant with its own memory is a buffer that some method writes to
             buffer, name = self._constants[slot[0]]
             if arena == STATE and not buffer.numel():
-                # the runtime looks for the arena, which nothing else may be in
+                # the runtime looks for the arena, which must contain nothing else
                 arena, offset = PLANNED, 0
             elif arena == STATE:
                 offset = self._state.offset(name, placement.storage.size)
@@ -284,7 +284,7 @@ class MethodEmitter:
         return attribute.target, module
 
     def _handles(self, node: Node) -> tuple[int, ...]:
-        """Returns the debug handles of a step; for a delegate call, those of all its nodes."""
+        """Returns the debug handles of an instruction; for a delegate call, those of all its nodes."""
         if "debug_handles" in node.meta:
             return tuple(node.meta["debug_handles"])
         handle = node.meta.get("debug_handle")
@@ -292,7 +292,7 @@ class MethodEmitter:
 
 
 def _start(val: Any) -> bool | int | float:
-    """Returns the initial value of a number that is computed at run time."""
+    """Returns the initial value of a scalar that is computed at run time."""
     return {torch.SymBool: False, torch.SymFloat: 0.0, bool: False, float: 0.0}.get(type(val), 0)
 
 

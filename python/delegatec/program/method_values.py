@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbering of a method's values."""
+"""Indices of a method's values."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a value is a number that is known only at run time."""
+    """Whether a value is a scalar that is known only at run time."""
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
@@ -60,11 +60,11 @@ def bounded_sizes(program: EdgeProgram, val: torch.Tensor) -> tuple[int, ...]:
 
 
 def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
-    """Finds unbounded dimensions and dynamic numbers in a program and its bodies.
+    """Finds unbounded dimensions and dynamic scalars in a program and its bodies.
 
     Returns:
         DC203 for each symbol without an upper bound, at the first node that has it; DC210 for each input that
-        is a dynamic number: the runtime (1.4.1, method.cpp) accepts only the number in the program.
+        is a dynamic scalar: the runtime (1.4.1, method.cpp) accepts only the value in the program.
     """
     found: dict[str, Node] = {}
     known: set[Any] = set()

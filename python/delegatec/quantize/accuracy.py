@@ -51,8 +51,8 @@ def accuracies(model: QuantizedModel, samples: RecordedSamples, source: str = ""
 
     Args:
         model: the quantized model.
-        samples: calls of the model in float, in a row, and what it returned.
-        source: what they are; by default each call's name says it.
+        samples: calls of the model in float, in a row, and their results.
+        source: their origin; by default each call's name says it.
     """
     state: dict[str, torch.Tensor] = {}
     modules = {name: runnable(program, state) for name, program in model.methods.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error of a quantized model: against what the module returned, in a row, and as a limit."""
+"""The error of a quantized model: against the results of the module, in a row, and as a limit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Biases that int32 can represent: their scale is a product, which a channel of tiny weights makes tiny."""
+"""Biases that int32 can represent: their scale is a product, which is tiny for a channel of tiny weights."""
 
 from __future__ import annotations
 

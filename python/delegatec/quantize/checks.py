@@ -97,7 +97,7 @@ def _operators(programs: Iterable[ExportedProgram], settings: Settings) -> list[
 
 
 def _weights(programs: Iterable[ExportedProgram]) -> list[Diagnostic]:
-    """Returns a problem for each weight that contains NaN, or a parameter that contains infinite values.
+    """Returns a problem for each weight that contains NaN, and each parameter that contains infinite values.
 
     Infinite values of a buffer may be a mask.
     """

@@ -58,7 +58,7 @@ def test_all_mistakes_are_reported_in_one_run() -> None:
 
 
 def test_names_of_one_method_are_accepted() -> None:
-    """Each operator is in one of the methods only, as in a prefill and a step of a decoder."""
+    """Each operator is in one of the methods only, as in a prefill and a decoding step."""
     settings = Settings(float_operators=("aten.softmax", "aten.tanh"))
     result = _quantized(_methods(), settings)
     for method, name in (("first", "softmax"), ("second", "tanh")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a graph of PT2E: evaluated before observation, and stored as levels after conversion."""
+"""Constants of a graph of PT2E: evaluated before observation, and stored quantized after conversion."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MOST_ELEMENTS: Final = 1 << 20
 
 
 def fold_constants(model: GraphModule, state: Collection[str]) -> None:
-    """Evaluates the calls that depend on no input, such as tables of positions, in place.
+    """Evaluates the calls that do not depend on inputs, such as tables of positions, in place.
 
     Args:
         model: the graph of one method.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     values: dict[Node, Any] = {}
     written = written_constants(model, state)
@@ -75,11 +75,11 @@ def written_constants(model: GraphModule, state: Collection[str]) -> set[str]:
 
 
 def store_levels(model: GraphModule, state: Collection[str]) -> None:
-    """Replaces quantizations of constants with their levels, named after the constants, in place.
+    """Replaces quantizations of constants with their quantized values, named after the constants, in place.
 
     Args:
         model: a converted graph.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     written = written_constants(model, state)
     for node in list(model.graph.nodes):

@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.quantize.operators import KINDS
 
-# Key of a node's "custom" metadata: the number of the composite that the node comes from.
+# Key of a node's "custom" metadata: the index of the composite that the node comes from.
 COMPOSITE: Final = "delegatec_composite"
 
 aten = torch.ops.aten
@@ -26,7 +26,7 @@ aten = torch.ops.aten
 KEPT: Final = frozenset({*KINDS, aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default})
 MASKED: Final = -(2.0**127)
 """A masked score, which observers ignore."""
-# Of 2**-15, a level of int16: smaller exponentials have no level, and the range is scarce in int8.
+# Of 2**-15, 1 LSB of int16: smaller exponentials are not representable, and the range is scarce in int8.
 _LEAST_EXPONENT: Final = -15 * math.log(2)
 
 
@@ -67,7 +67,7 @@ def _marked(function: Callable[..., Any], numbers: Iterator[int]) -> Callable[..
 
 
 def _in_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Returns a function with the dtype of the result as another argument; float32 is quantized as it is."""
+    """Returns a function with the dtype of the result as another argument; float32 is quantized unchanged."""
 
     @functools.wraps(function)
     def call(x: Tensor, *arguments: Any, dtype: torch.dtype | None = None) -> Tensor:
@@ -134,7 +134,7 @@ def _attention(
     if attn_mask is None:
         return torch.matmul(_softmax(scores, -1), value)
     masked = torch.logical_not(attn_mask)
-    # They get the lowest level of the scores, which may be a score: hence the second mask.
+    # They get the least quantized value of the scores, which may be a score: hence the second mask.
     scores = torch.masked_fill(scores, masked, MASKED)
     kept = torch.masked_fill(_exponentials(scores, -1), masked, 0.0)
     # The largest exponential is 1, if there is one.

@@ -134,7 +134,7 @@ def _in_order_of_state(methods: Mapping[str, ExportedProgram]) -> list[str]:
     """Returns the methods in the order in which they are observed.
 
     It is the order of the model, but a method that only reads state follows the first one that writes to it:
-    the range of what it computes comes from values of real use, not from the initial ones.
+    the range of its results comes from values of real use, not from the initial ones.
     """
     written = {method: written_state([program]) for method, program in methods.items()}
     state = frozenset().union(*written.values())

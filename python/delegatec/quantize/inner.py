@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that may have more levels: those inside softmax, attention and norms, and sums before norms."""
+"""Values that may be quantized finer: those inside softmax, attention and norms, and sums before norms."""
 
 from __future__ import annotations
 

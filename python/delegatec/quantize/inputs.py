@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a method: what a sample of calibration data must contain."""
+"""Inputs of a method: the required contents of a sample of calibration data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MethodInputs:
         return arguments, keywords
 
     def name_problems(self, names: Sequence[str]) -> list[str]:
-        """Returns what is wrong with the names of a sample's tensors."""
+        """Returns the error in the names of a sample's tensors."""
         missing = [f'input "{name}" is missing' for name in self.tensors if name not in names]
         return missing + [
             "; ".join(filter(None, (f'"{name}" is not an input', did_you_mean(name, self.tensors))))
@@ -61,7 +61,7 @@ class MethodInputs:
         ]
 
     def tensor_problem(self, name: str, found: torch.Tensor) -> str:
-        """Returns what is wrong with a tensor of one sample; empty if it fits."""
+        """Returns the error of a tensor of one sample; empty if it fits."""
         value = self.tensors[name]
         if found.dtype != value.dtype or not _fits(found.shape, value.shape):
             text = f'"{name}" is {form(found)}, and the input is {form(value)}'

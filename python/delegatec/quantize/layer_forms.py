@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 class Form(enum.Enum):
-    """What a layer computes with its weight."""
+    """The operation of a layer on its weight."""
 
     LINEAR = "products with rows"
     CONVOLUTION = "products with parts of images"
@@ -33,7 +33,7 @@ class Operands:
     """Positions of a layer's operands, and the form of its weight.
 
     Attributes:
-        form: what it computes.
+        form: the operation.
         x: position of the activation, or of the indices of an embedding.
         weight: position of the weight.
         axis: the weight's dimension of output channels.
@@ -100,12 +100,12 @@ class Layer:
 def layers_of(graph: GraphModule, settings: Settings, state: Collection[str]) -> list[Layer]:
     """Returns the layers that are quantized, in order.
 
-    Convolutions are only those whose images are quantized, too: no kernel takes others.
+    Convolutions are only those whose images are quantized, too: no kernel supports others.
 
     Args:
         graph: calls of ATen, in any form of torch.export.
         settings: how to quantize, and which calls stay in float.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     written, selection = written_constants(graph, state), Selection(settings)
     found = []
@@ -131,7 +131,7 @@ def _is_layer(graph: GraphModule, node: Node, operands: Operands) -> bool:
     if not isinstance(value, Tensor) or value.dtype is not torch.float32 or not value.numel():
         return False
     if value.dim() < 2 or value.numel() == value.shape[operands.axis]:
-        return False  # a scale for each number
+        return False  # a scale for each element
     shape = x.meta["val"].shape
     if any(isinstance(size, int) and not size for size in shape):
         return False  # no elements, so no range

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the weight of a layer is stored if activations are not static: its dtype, its scales and its levels."""
+"""How the weight of a layer is stored if activations are not static: dtype, scales and quantized values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from delegatec.quantize.layer_forms import Form, Layer
 from delegatec.quantize.settings import Settings
 
 RANGES: Final = {"int8": (-128, 127), "int4": (-8, 7)}
-"""dtype -> its least and largest level, as in torchao's `quantize_`."""
+"""dtype -> its least and largest quantized value, as in torchao's `quantize_`."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Scheme:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the largest level."""
+        """The least and the largest quantized value."""
         return RANGES[self.dtype]
 
 
@@ -59,7 +59,7 @@ def scheme_of(layer: Layer, settings: Settings, value: Tensor) -> Scheme:
 
 
 def levels_of(value: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
-    """Returns a weight's levels, int8, and its scales, one per block in as many dimensions.
+    """Returns a weight's quantized values, int8, and its scales, one per block in as many dimensions.
 
     Args:
         value: the weight, float32.

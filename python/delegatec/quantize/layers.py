@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights of layers, with activations in float, or quantized at run time: there are no samples.
 
-Levels and scales are those of torchao's `quantize_` with symmetric weights
+Quantized values and scales are those of torchao's `quantize_` with symmetric weights
 (`Int8DynamicActivationIntxWeightConfig`, `IntxWeightOnlyConfig`), and of PT2E's dynamic quantization for the
 images of convolutions.
 """
@@ -44,7 +44,7 @@ def graphs_of(programs: Mapping[str, ExportedProgram], state: Collection[str]) -
 
     Args:
         programs: method -> its program; they are not changed.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     graphs = {}
     for method, program in programs.items():
@@ -70,7 +70,8 @@ def layer_problems(
 ) -> list[Diagnostic]:
     """Returns all problems of the layers.
 
-    DC134: no layers in a method, or one that `group_size` does not divide; DC406: a weight beyond float16.
+    DC134: no layers in a method, or one that `group_size` does not divide; DC406: a weight that overflows
+    float16.
     """
     problems: list[Diagnostic] = []
     for method, graph in graphs.items():
@@ -89,7 +90,7 @@ def quantize_layers(graph: GraphModule, settings: Settings, state: Collection[st
     Args:
         graph: one of `graphs_of`, without `layer_problems`.
         settings: how to quantize.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     with torch.no_grad():
         _Writer(graph, settings).write(layers_of(graph, settings, state))
@@ -196,7 +197,7 @@ class _Writer:
     # ---- activations ---------------------------------------------------------------------------------------
 
     def _round_rows(self, layer: Node, x: Node, width: int) -> Node:
-        """Returns the values of a tensor's levels, with a scale and a zero point per row of a width."""
+        """Quantizes and dequantizes a tensor, with a scale and a zero point per row of a width."""
         block = [*[1] * (x.meta["val"].dim() - 1), width]
         limits = RANGES["int8"]
         options = ("ASYMMETRIC", block, torch.int8, *limits, None, None, torch.int8)
@@ -208,7 +209,7 @@ class _Writer:
         return self._call(layer, torchao.dequantize_affine.default, levels, *arguments)
 
     def _round_image(self, layer: Node, x: Node) -> Node:
-        """Returns the values of a tensor's levels, with one scale and zero point."""
+        """Quantizes and dequantizes a tensor, with one scale and zero point."""
         limits = RANGES["int8"]
         options = (*limits, _EPS, torch.int8)
         scale, zero = self._parts(layer, self._call(layer, quantized.choose_qparams.tensor, x, *options))

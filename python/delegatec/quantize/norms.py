@@ -28,7 +28,7 @@ def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
 
     Args:
         model: the graph of one method.
-        state: names of what any method writes to.
+        state: names of the state that any method writes to.
     """
     graph = model.graph
     uses = Counter(str(node.target) for node in graph.nodes if node.op == "get_attr" for _ in node.users)

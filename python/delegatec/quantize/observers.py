@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers of activations that masks may be added to: -inf, or a large negative number, for what is ignored.
+"""Observers of activations with additive masks: -inf, or a large negative value, for ignored positions.
 
-With a range up to the mask, all other values would have the same level. Masked values get the lowest level
-of a range that is wide enough for a softmax to ignore them.
+With a range up to the mask, all other values would have the same quantized value. Masked values get the least
+quantized value of a range that is wide enough for a softmax to ignore them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver
 
 from delegatec.quantize.decompositions import MASKED
 
-# A value is masked if it is below half of a minimum as large as this, and all others are much smaller.
+# A value is masked if it is below half of a minimum of at least this magnitude, and all others are much
+# smaller.
 _LARGE: Final = 5e3
 _RATIO: Final = 100
-# exp(-16) is less than half a level of int16.
+# exp(-16) is less than half a quantization step of int16.
 _BELOW: Final = 16.0
 
 
@@ -41,7 +42,7 @@ class MaskedMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
 
 
 def unmasked(x: Tensor) -> Tensor:
-    """Returns values with the range that levels must have."""
+    """Returns values with the range that quantized values must cover."""
     x = x.detach()
     x = x[x != MASKED] if bool((x == MASKED).any()) else x
     if not x.numel() or float(x.min()) > -_LARGE:

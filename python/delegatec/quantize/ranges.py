@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that say nothing of the range of an input: one value, where the model's example has several."""
+"""Samples that do not determine the range of an input: one value, where the model's example has several."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration data, and what is said of invalid data."""
+"""Calibration data, and diagnostics of invalid data."""
 
 from __future__ import annotations
 

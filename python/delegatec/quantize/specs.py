@@ -18,7 +18,7 @@ from delegatec.quantize.observers import MaskedHistogramObserver, MaskedMinMaxOb
 from delegatec.quantize.settings import Settings
 
 _INT32: Final = torch.iinfo(torch.int32)
-# The least scale of an activation: products of three of these are normal float32 numbers.
+# The least scale of an activation: products of three of these are normal float32 values.
 _ACTIVATION_EPS: Final = 2.0**-16
 _WEIGHT_EPS: Final = 2.0**-24
 _LEVELS: Final = {"int8": 127, "int4": 7}
@@ -32,7 +32,7 @@ def activation_spec(settings: Settings, dtype: str) -> QuantizationSpec:
         dtype: "int8" or "int16".
     """
     symmetric = dtype == "int16" or settings.ranges == "symmetric"
-    # The histogram's search is for ranges of few levels.
+    # The histogram's search is for ranges of few quantized values.
     histogram = dtype == "int8" and settings.observer == "histogram"
     most = 2 ** (15 if dtype == "int16" else 7) - 1
     return QuantizationSpec(
@@ -47,7 +47,7 @@ def activation_spec(settings: Settings, dtype: str) -> QuantizationSpec:
 
 
 def weight_spec(settings: Settings, axis: int | None) -> QuantizationSpec:
-    """Returns the specification of a layer's weight: symmetric, with the least level excluded.
+    """Returns the specification of a layer's weight: symmetric, with the least quantized value excluded.
 
     Args:
         settings: dtype and scales.

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 
 class ObservedState:
-    """The state while samples are observed: it goes on from one sample to the next, also of the next method.
+    """The state while samples are observed: it persists from one sample to the next, also of the next method.
 
     Args:
         state: names of all state of the model.
@@ -23,7 +23,7 @@ class ObservedState:
         self._current: dict[str, Tensor] = {}
 
     def enter(self, graph: GraphModule) -> dict[str, Tensor]:
-        """Gives a graph its own memory for state, since a file is read-only; returns the initial values."""
+        """Gives a graph separate memory for state, since a file is read-only; returns the initial values."""
         initial = {name: tensor.clone() for name, tensor in _tensors(graph).items() if name in self._state}
         for name, value in initial.items():
             _set(graph, name, self._current.get(name, value).clone())
@@ -41,9 +41,9 @@ class ObservedState:
 class SharedTensors:
     """Tensors of several methods, so that each is stored once, and that each name is one tensor.
 
-    A method has its own ranges, and so its own levels of a bias, which get another name than those of others.
-    Equal constants are one tensor, with any names. State is one tensor if it has one name: two caches
-    of zeros are not the same.
+    A method has separate ranges, and so separate quantized values of a bias, which get another name than
+    those of others. Equal constants are one tensor, with any names. State is one tensor if it has one name:
+    two caches of zeros are not the same.
 
     Args:
         state: names of all state of the model.

@@ -27,8 +27,8 @@ def quantized(
 def text(module: nn.Module, inputs: tuple[Tensor, ...], **settings: Any) -> str:
     """Returns the calls of a quantized module, one per line.
 
-    A value with levels is `name:N`, where N numbers the scales and zero points, or `name:channels`. A suffix
-    such as i16 is their dtype, if it is not int8.
+    A quantized value is `name:N`, where N is the index of its scale and zero point, or `name:channels`. A
+    suffix such as i16 is their dtype, if it is not int8.
     """
     program = quantized(module, inputs, Settings(**settings)).methods["forward"]
     return "\n".join(_lines(program.graph))
@@ -66,7 +66,7 @@ def _lines(graph: torch.fx.Graph) -> Iterator[str]:
 
 
 def _levels(call: torch.fx.Node, numbers: dict[tuple[Any, ...], int]) -> str:
-    """Returns the number and dtype of the levels of a call that quantizes or dequantizes."""
+    """Returns the index of the parameters, and the dtype, of a call that quantizes or dequantizes."""
     dtype = str(call.args[-1]).removeprefix("torch.int")
     number = numbers.setdefault(tuple(call.args[1:]), len(numbers))
     return f":{number}" + f"i{dtype}" * (dtype != "8")

@@ -109,7 +109,7 @@ class _Grouping:
             self._part(index, len(prefix)) == part for index in members
         ):
             prefix = (*prefix, part)
-        # A number is meaningless without its list.
+        # An index is meaningless without its list.
         begin = depth - 1 if depth and prefix[depth].isdigit() else depth
         return Group(
             path=".".join(prefix),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an app ships: programs, weights and licenses in one directory or zip file, with an index."""
+"""The files that an app ships: programs, weights and licenses in one directory or zip file, with an index."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Member:
 
 
 def index_of(members: Sequence[Member], files: Mapping[str, Path], licenses: Sequence[str]) -> str:
-    """Returns the index of a bundle as JSON: what an app needs to choose, check and load a program.
+    """Returns the index of a bundle as JSON: the data that an app needs to choose, check and load a program.
 
     Args:
         members: the programs.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
-# Smaller numbers are read as they are.
+# Smaller numbers are shown unchanged.
 _LEAST_FOR_PERCENT: Final = 100
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -83,7 +83,7 @@ def _lines(change: Change, depth: int) -> list[str]:
 
 
 def _tree(mark: str, depth: int, name: str, value: Any) -> Iterator[str]:
-    """Yields the lines of what was added or removed."""
+    """Yields the lines of additions and removals."""
     if not isinstance(value, dict):
         yield _line(mark, depth, name, _text(value))
         return

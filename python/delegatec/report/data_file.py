@@ -12,7 +12,7 @@ from delegatec.program.reader import read_flat_tensors
 
 @dataclass(frozen=True)
 class DataEntry:
-    """An entry: dtype and shape (empty for bytes that are not a tensor), its place, and its hash."""
+    """An entry: dtype and shape (empty for bytes that are not a tensor), its location, and its hash."""
 
     key: str
     dtype: str

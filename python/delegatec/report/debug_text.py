@@ -10,7 +10,7 @@ from typing import Any, Final
 _SHOWN: Final = 4
 
 Row = tuple[str, str, str, str]
-"""Index of an instruction, what it calls, nodes of the exported program, lines of the model."""
+"""Index of an instruction, its callee, nodes of the exported program, lines of the model."""
 
 
 def format_debug_map(document: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-# Integers have 64 bits, so that they are also numbers of other languages, and can be divided.
+# Integers have 64 bits, so that other languages support them, and can be divided.
 _LIMIT: Final = 2**63
 
 
@@ -23,9 +23,9 @@ class AtLeast:
 
 
 Size = Annotated[int, AtLeast(0)]
-"""A number of bytes, an index, or a number of things that may be 0."""
+"""A size in bytes, an index, or a count that may be 0."""
 Count = Annotated[int, AtLeast(1)]
-"""A number of things that exist."""
+"""A count of at least 1."""
 
 
 def decoded(kind: Any, value: Any, where: str = "") -> Any:
@@ -35,7 +35,7 @@ def decoded(kind: Any, value: Any, where: str = "") -> Any:
         kind: str, int, float, bool, None, a number with `AtLeast`, a dataclass, a TypedDict, or a tuple,
             list, dict or union of such types.
         value: the value.
-        where: its place in the document, for messages, such as ".methods[0].name".
+        where: its position in the document, for messages, such as ".methods[0].name".
 
     Returns:
         The value, with dataclasses and tuples as in `kind`.
@@ -111,7 +111,7 @@ def _at_least(limit: AtLeast, value: int, where: str) -> int:
 
 
 def _text(value: str, where: str) -> str:
-    """Returns a text that can be written to a file: JSON may have halves of characters."""
+    """Returns a text that can be written to a file: JSON may have lone surrogates."""
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError(f"{where or 'the document'} has a text that is not valid Unicode")
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program consists of, as a tree of names and values: for comparisons, and for tests to record.
+"""The contents of a program, as a tree of names and values: for comparisons, and for tests to record.
 
 A tree is a dict of dicts; its leaves are ints and strings. Names that contain "bytes" are sizes.
 """
@@ -21,7 +21,7 @@ _ELSEWHERE: Final = ("--backend=", "--method-backend=", "--option=")
 
 
 def facts_of_manifest(manifest: Manifest) -> Facts:
-    """Returns what a manifest says about a program, without checksums, names of nodes and offsets."""
+    """Returns the facts of a manifest about a program, without checksums, names of nodes and offsets."""
     return {
         "file": {"bytes": manifest.file.bytes, **_parts((p.kind, p.bytes) for p in manifest.file.parts)},
         "options": {name: _option(value) for name, value in manifest.options.items()},
@@ -36,7 +36,7 @@ def facts_of_manifest(manifest: Manifest) -> Facts:
 
 
 def origin_of(manifest: Manifest) -> Facts:
-    """Returns what a program was built with: the compiler, wheels that it could import, and files."""
+    """Returns the inputs of a program's build: the compiler, wheels that it could import, and files."""
     return {
         "built with": {
             "compiler": manifest.compiler,
@@ -47,7 +47,7 @@ def origin_of(manifest: Manifest) -> Facts:
 
 
 def facts_of_file(contents: ProgramContents) -> Facts:
-    """Returns what a program's file alone says. Constants of kernels have no names there."""
+    """Returns the facts that a program's file alone determines. Constants of kernels have no names there."""
     return {
         "file": {"bytes": contents.bytes, **_parts((part.kind, part.bytes) for part in contents.parts)},
         "methods": {method.name: _contents(method) for method in contents.methods},

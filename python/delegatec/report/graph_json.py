@@ -2,7 +2,7 @@
 """JSON of edge programs for the peer's tools: version 5.4 of torch.export's schema, which they froze.
 
 torch's own serializer (schema 8) creates the objects; here they become plain values, without fields that 5.4
-lacks, and with its numbering of dtypes. The peer's reader rejects unknown fields. Source: ExecuTorch 1.4.1,
+lacks, and with its codes of dtypes. The peer's reader rejects unknown fields. Source: ExecuTorch 1.4.1,
 `executorch.exir.serde.schema`; `tests/peer/etrecord_test.py` compares it with the tables here.
 """
 
@@ -60,7 +60,7 @@ ADDED_KINDS: Final = frozenset(
         "parameter_mutation",
     }
 )
-# Numbers of dtypes that differ; up to BFLOAT16 = 13 they agree, and 5.4 lacks the others.
+# Codes of dtypes that differ; up to BFLOAT16 = 13 they agree, and 5.4 lacks the others.
 MOVED_DTYPES: Final = {"UINT16": 14, "FLOAT8E5M2": 15, "FLOAT8E4M3FN": 16}
 LAST_COMMON_DTYPE: Final = 13
 # Node metadata to keep. The rest refers to Python objects of the exporting process.

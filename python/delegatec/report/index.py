@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page over many programs: a row each, with its sizes and what is delegated."""
+"""One page over many programs: a row each, with its sizes and delegation."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class PartContents:
 
 @dataclass(frozen=True)
 class TensorContents:
-    """A tensor, or a number (whose text is its name): dtype, sizes (upper bounds if `dynamic`), layout."""
+    """A tensor, or a scalar (whose text is its name): dtype, sizes (upper bounds if `dynamic`), layout."""
 
     name: str
     dtype: str

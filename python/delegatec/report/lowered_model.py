@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a manifest is built from, besides the file: this package does not import the lowering."""
+"""The sources of a manifest besides the file: this package does not import the lowering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.program.emitted import EmittedProgram
 
 
 class LoweredModel(Protocol):
-    """What `delegatec.lowering.lower` returns; see `Lowered` there."""
+    """The result of `delegatec.lowering.lower`; see `Lowered` there."""
 
     @property
     def emitted(self) -> EmittedProgram: ...

@@ -2,8 +2,8 @@
 """The manifest: a JSON description of a program for tools; these classes and `methods.py` are its schema.
 
 It is deterministic: no times, no absolute paths. All sizes are in bytes. Checksums are CRC-32, in 8
-hexadecimal digits; `delegatec inspect --format=json` has SHA-256 hashes of the same ranges. Digests of what
-the program was built from are SHA-256.
+hexadecimal digits; `delegatec inspect --format=json` has SHA-256 hashes of the same ranges. Digests of the
+inputs of the build are SHA-256.
 """
 
 from __future__ import annotations

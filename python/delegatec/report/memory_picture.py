@@ -54,7 +54,7 @@ def draw_memory(method: MethodInfo) -> MemoryPicture | None:
     if not storages or not memory.arena_bytes:
         return None
     begin = min(storage.first for storage in storages)
-    # results and state outlive the last instruction: draw them one step longer
+    # results and state outlive the last instruction: draw them one instruction longer
     end = min(max(storage.last for storage in storages), method.instructions) + 1
     across = _WIDTH / (end - begin)
     upward = _HEIGHT / max(memory.arena_bytes, memory.lower_bound_bytes)

@@ -9,7 +9,7 @@ from typing import Final
 
 from delegatec.report.methods import MethodInfo
 
-# A range has a least and a largest number; numbers that the program computes have no range.
+# A range has a least and a largest value; scalars that the program computes have no range.
 _ENDS: Final = (0, 2)
 
 

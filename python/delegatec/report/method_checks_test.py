@@ -111,7 +111,7 @@ def test_names_of_methods_are_unique() -> None:
 
 
 def test_a_long_life_is_drawn() -> None:
-    """The last reader may be any number: what outlives the method is read by its caller."""
+    """The last reader may be any number: a value that outlives the method is read by its caller."""
     document = json.loads(TEXT)
     document["methods"][0].update(instructions=2**62)
     document["methods"][0]["memory"]["storages"][1].update(last=2**62)

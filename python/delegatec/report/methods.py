@@ -26,14 +26,14 @@ class Argument:
     """An input or an output of a method.
 
     Attributes:
-        name: name of its node in the exported program; a number's text for a constant.
-        dtype: dtype, such as "float32"; the Python type of a number.
-        shape: sizes; upper bounds if `dynamic`. Empty for numbers.
+        name: name of its node in the exported program; a scalar's text for a constant.
+        dtype: dtype, such as "float32"; the Python type of a scalar.
+        shape: sizes; upper bounds if `dynamic`. Empty for scalars.
         dynamic: whether sizes may be smaller at run time.
         path: its path in the arguments or results of the model's method, such as "args[0]['image']",
             "kwargs['mask']" or "result[1]".
         layout: "contiguous" or "channels_last"; an input has that of its example. Callers must respect it:
-            the runtime does not check it. Empty for numbers.
+            the runtime does not check it. Empty for scalars.
     """
 
     name: str
@@ -226,9 +226,9 @@ class QuantizedValue:
     """A quantized value of the exported program.
 
     Attributes:
-        name: fully qualified name of a weight's levels, or the node of an activation.
+        name: fully qualified name of a quantized weight, or the node of an activation.
         kind: "weight" or "activation".
-        dtype: dtype of its levels, such as "int8".
+        dtype: the quantized dtype, such as "int8".
         scales: the least and the largest scale; empty if the program computes them.
         zero_points: the least and the largest zero point likewise.
         groups: number of scales: 1 for one per tensor; 0 if the program computes them.

@@ -11,7 +11,7 @@ from delegatec.edge.kernels import OPTIMIZED, PRIMITIVES
 from delegatec.program.reader.model import KernelCall, Method, Program, Tensor, TensorList
 from delegatec.program.reader.types import SCALAR_KINDS
 
-# kind of a tensor -> its number in the file, c10::ScalarType
+# kind of a tensor -> its code in the file, c10::ScalarType
 _NUMBERS: Final = {kind: number for number, kind in SCALAR_KINDS.items()}
 
 
@@ -22,8 +22,8 @@ class RuntimeNeeds:
     Attributes:
         backends: ids of the delegates' backends, sorted.
         operators: each operator that is called outside of delegates, such as "aten::add.out", sorted -> the
-            kernel keys of its calls, sorted. A key, such as "v1/6;0,1|6;0,1", has number of dtype
-            (c10::ScalarType) and dim order of each tensor; of a list of tensors, those of the first.
+            kernel keys of its calls, sorted. A key, such as "v1/6;0,1|6;0,1", has the code of the dtype
+            (c10::ScalarType) and the dim order of each tensor; of a list of tensors, those of the first.
     """
 
     backends: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class Parts(torch.nn.Module):
 def test_keys_have_dtypes_and_dim_orders(needs: Needs) -> None:
     found = needs(Parts(), torch.ones(2, 3), torch.tensor([1]))
     assert found.backends == ()
-    # The number of float32 is 6, and that of int64 is 4; a list counts as its first tensor, without its gaps.
+    # The code of float32 is 6, and that of int64 is 4; a list counts as its first tensor, without its gaps.
     assert found.operators == {
         "aten::cat.out": ("v1/4;0|4;0|4;0", "v1/6;0,1|6;0,1|6;0,1"),
         "aten::index.Tensor_out": ("v1/6;0,1|4;0|6;0,1|6;0,1",),

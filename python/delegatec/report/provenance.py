@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program was built from: digests of files, and the wheels on the import path."""
+"""The inputs of a program's build: digests of files, and the wheels on the import path."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _line(node: Node) -> Location | None:
 
 
 def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:
-    """Returns the numbers of an argument; None if the program computes them."""
+    """Returns the values of an argument; None if the program computes them."""
     if value is None:
         return [0.0]
     if isinstance(value, Node):
@@ -78,5 +78,5 @@ def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:
 
 
 def _range(numbers: list[float] | None) -> tuple[float, ...]:
-    """Returns the least and the largest of finite numbers; nothing if there are none."""
+    """Returns the least and the largest of finite values; nothing if there are none."""
     return (min(numbers), max(numbers)) if numbers else ()

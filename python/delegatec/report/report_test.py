@@ -25,7 +25,7 @@ from delegatec.report.partition_picture import draw_partition
 
 
 class Model(torch.nn.Module):
-    """Tied weights, state, a branch, and float64, which the MPS runtime has not."""
+    """Tied weights, state, a branch, and float64, which the MPS runtime lacks."""
 
     steps: torch.Tensor
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a model: their inputs, what the model itself returned, and how far a program may be from that."""
+"""Calls of a model: their inputs, the results of the model itself, and the tolerances of a program."""

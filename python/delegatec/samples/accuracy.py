@@ -25,7 +25,7 @@ class OutputAccuracy:
             they are equal, -`MOST_DB` if only one has NaN or an infinity, or only the error is not zero.
         max_error: largest absolute difference, in four digits; of finite values.
         calls: number of calls.
-        samples: what was passed: "module" for calls recorded from the module itself; "calibration" for
+        samples: the inputs: "module" for calls recorded from the module itself; "calibration" for
             calibration samples, and "example" for example inputs, of the exported program in float.
     """
 
@@ -58,7 +58,7 @@ class ErrorSums:
         self._calls += 1
 
     def accuracy(self, method: str, output: str, samples: str) -> OutputAccuracy:
-        """Returns the figures, with the names of what they are of."""
+        """Returns the figures, with the names of their outputs."""
         return OutputAccuracy(
             method, output, round(self._decibels(), 2), float(f"{self._largest:.4g}"), self._calls, samples
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that the command line shows before torch is imported."""
+"""Constants that the command line shows before torch is imported."""
 
 from __future__ import annotations
 

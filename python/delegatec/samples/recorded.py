@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden samples: what the user's module itself returned for given inputs, before torch.export saw it."""
+"""Golden samples: the results of the user's module for given inputs, before torch.export saw it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RecordedCall:
     Attributes:
         method: name of the program's method.
         name: how the inputs were made, such as "example" or "seed 1 (input 0: [4, 8])".
-        inputs: the arguments, flattened like the program's inputs: tensors, numbers, strings and None.
+        inputs: the arguments, flattened like the program's inputs: tensors, scalars, strings and None.
         outputs: the leaves of the result with their paths, such as "['logits']"; "" for a single tensor.
         written: position of an input that the module wrote to -> its value after the call.
     """

@@ -24,7 +24,7 @@ class Tolerance:
 
 EXACT: Final = Tolerance(0.0, 0.0)
 
-# Two to ten units in the last place of numbers near 1; float32 has room for sums in another order.
+# Two to ten units in the last place (ULP) near 1; float32 has room for sums in another order.
 DEFAULTS: Final[Mapping[torch.dtype, Tolerance]] = {
     torch.float64: Tolerance(1e-7, 1e-7),
     torch.float32: Tolerance(1e-5, 1e-5),
@@ -79,7 +79,7 @@ def parse_tolerance(text: str) -> tuple[torch.dtype, Tolerance]:
 
 
 def parse_number(text: str) -> float:
-    """Parses a tolerance. Nothing differs by more than NaN or infinity: a test with either could not fail.
+    """Parses a tolerance. No difference exceeds NaN or infinity: a test with either could not fail.
 
     Raises:
         ValueError: it is not a finite number of at least 0.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planned memory that takes no more of the machine's than the program uses."""
+"""Planned memory that takes only as much of the machine's memory as the program uses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of planned memory: it takes only what is claimed."""
+"""Tests of planned memory: it takes only the bytes that are claimed."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ class Machine(Protocol):
     """The interface of a running method for kernels."""
 
     def read(self, index: int) -> Any:
-        """Returns a value as torch takes it: a tensor, a number, a string, None, or a list of these."""
+        """Returns a value as torch takes it: a tensor, a scalar, a string, None, or a list of these."""
 
     def slots(self, index: int) -> list[TensorSlot]:
         """Returns the slot of a tensor value, or those of a list of tensors."""
 
     def set_scalar(self, index: int, value: bool | int | float) -> None:
-        """Sets a number."""
+        """Sets a scalar."""
 
 
 # Values of c10::MemoryFormat.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a program in each executor, compared with what a model returns for the same inputs."""
+"""Calls of a program in each executor, compared with the results of a model for the same inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delegatec.verify.outputs import EXPORTED, Call, Outputs
 _Value = TypeVar("_Value")
 
 Expected = Callable[[], tuple[Sequence[tuple[str, Any]], Sequence[Any]]]
-"""Returns what the model returns, as leaves with their paths, and its inputs afterwards."""
+"""Returns the results of the model, as leaves with their paths, and its inputs afterwards."""
 
 
 class Calls:
@@ -25,7 +25,7 @@ class Calls:
     Args:
         executors: run the program; one that fails makes no further call.
         outputs: receives the results.
-        oracle: what the program is compared with.
+        oracle: the reference of the comparison.
     """
 
     def __init__(self, executors: Sequence[Executor], outputs: Outputs, oracle: str = EXPORTED) -> None:
@@ -41,7 +41,7 @@ class Calls:
             trial: name of the inputs.
             inputs: the arguments, flat.
             count: number of the program's inputs.
-            expected: computes what to expect, if a call succeeds.
+            expected: computes the expected results, if a call succeeds.
 
         Returns:
             Whether an executor can make another call.

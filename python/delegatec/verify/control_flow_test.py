@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delegates in bodies of control flow: every round, and each branch, calls them with the right inputs."""
+"""Delegates in bodies of control flow: every iteration, and each branch, calls them with the right inputs."""
 
 from __future__ import annotations
 

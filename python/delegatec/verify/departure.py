@@ -64,7 +64,7 @@ class Search:
     on_value: Callable[[str], None] = lambda _: None
 
     def find(self, failure: OutputResult) -> Diagnostic | None:
-        """Returns what departs first on the way to a wrong output; None for an output that is not computed.
+        """Returns the first departure on the way to a wrong output; None for an output that is not computed.
 
         Args:
             failure: a result that did not pass.

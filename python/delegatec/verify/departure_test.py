@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The value that a fault of a kernel or a delegate is in is the one that is named, with its line."""
+"""The value with the fault of a kernel or a delegate is the one that is named, with its line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime's kernels do with tensors without elements, where eager mode does something else.
+"""Behavior of the runtime's kernels for empty tensors, where eager mode differs.
 
 Source: measured with the stock runtime of ExecuTorch 1.4.1.
 """
@@ -33,10 +33,10 @@ def failure(operator: OpOverload, arguments: Mapping[str, Any]) -> str | None:
 
 
 def shape_of_none(operator: OpOverload, arguments: Mapping[str, Any]) -> list[int] | None:
-    """Returns the shape of a result without elements; None if it is that of eager mode."""
+    """Returns the shape of an empty result; None if it is that of eager mode."""
     if operator is not aten.cat.out or any(each.numel() for each in arguments["tensors"]):
         return None
-    # operands without elements do not count
+    # empty operands do not count
     operands: list[Tensor] = arguments["tensors"]
     sizes = list(next((each for each in reversed(operands) if each.dim() != 1), operands[-1]).shape)
     sizes[arguments["dim"]] = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs a program on this host: the compiler's own interpreter, and runtimes."""
+"""Executors of a program on this host: the compiler's interpreter, and runtimes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Executor(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         ...
 
     def run(self, method: str, inputs: Sequence[Any], /) -> list[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in a runtime: what it is given, and what it gets wrong."""
+"""Programs in a runtime: its inputs, and its errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Net(torch.nn.Module):
 
 
 class Eager:
-    """A runtime that calls a function, and keeps what it was given."""
+    """A runtime that calls a function, and keeps its inputs."""
 
     name, backends = "eager 1.0", ("MPSBackend",)
 

@@ -110,7 +110,7 @@ class Interpreter:
         """Runs the method once.
 
         Args:
-            inputs: one for each input of the method: tensors, or the numbers it was specialized for. Those
+            inputs: one for each input of the method: tensors, or the scalars it was specialized for. Those
                 outside planned memory are used in place, and the program may write to them.
 
         Returns:
@@ -135,7 +135,7 @@ class Interpreter:
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
 
     def read(self, index: int) -> Any:
-        """Returns a value as torch takes it: a tensor, a number, a string, None, or a list of these."""
+        """Returns a value as torch takes it: a tensor, a scalar, a string, None, or a list of these."""
         value = self._values[index]
         match value:
             case TensorSlot():
@@ -156,7 +156,7 @@ class Interpreter:
         _fail("DC505", f"value {index} is not a tensor")
 
     def set_scalar(self, index: int, value: bool | int | float) -> None:
-        """Sets a number."""
+        """Sets a scalar."""
         if isinstance(self._values[index], (TensorSlot, IntList, DoubleList, BoolList, TensorList, str)):
             _fail("DC505", f"value {index} is not a number")
         self._values[index] = value

@@ -28,8 +28,8 @@ class Call:
     Attributes:
         method: the method.
         trial: name of the inputs: "example" or the seed.
-        executor: what ran the program: "reference", or the name of a runtime.
-        oracle: what it is compared with: the exported program, or what the module itself returned for it.
+        executor: the executor of the program: "reference", or the name of a runtime.
+        oracle: the reference of the comparison: the exported program, or the results of the module for it.
     """
 
     method: str
@@ -54,7 +54,7 @@ class OutputResult:
         comparison: its difference from eager mode; None if shape or dtype differ.
         tolerance: the allowed difference.
         problem: what is wrong; None if the output is correct.
-        minimum_snr: the least signal-to-noise ratio, in dB, if that is what counts instead of the tolerance.
+        minimum_snr: the least signal-to-noise ratio, in dB, if that decides instead of the tolerance.
     """
 
     call: Call
@@ -78,7 +78,7 @@ class OutputResult:
 
     @property
     def executor(self) -> str:
-        """What ran the program."""
+        """The executor of the program."""
         return self.call.executor
 
     @property
@@ -88,7 +88,7 @@ class OutputResult:
 
     @property
     def limit(self) -> str:
-        """What an output must meet, as a text."""
+        """The requirement on an output, as a text."""
         if self.minimum_snr is None:
             return f"|difference| <= {self.tolerance}"
         return f"a signal-to-noise ratio of at least {self.minimum_snr:g} dB"
@@ -133,7 +133,7 @@ class Outputs:
     Attributes:
         tolerances: by dtype.
         minimum_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
-        results: comparisons of tensors and numbers.
+        results: comparisons of tensors and scalars.
         diagnostics: DC502 for other values, DC503 for another dtype or shape.
     """
 
@@ -149,7 +149,7 @@ class Outputs:
             call: the call.
             index: its index.
             path: its path in the result.
-            actual: the program's result: a tensor, a number, a string or None.
+            actual: the program's result: a tensor, a scalar, a string or None.
             expected: the model's.
         """
         where, returns = f"{call}, output {index} {path}".rstrip(), _RETURNS[call.oracle]

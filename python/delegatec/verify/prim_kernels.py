@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of the runtime that torch lacks: numbers, views, and copies with a dim order."""
+"""Kernels of the runtime that torch lacks: scalars, views, and copies with a dim order."""
 
 from __future__ import annotations
 

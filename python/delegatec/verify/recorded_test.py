@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs compared with what the model's own module returned."""
+"""Programs compared with the results of the model's module."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ class LoadedProgram(Protocol):
         Args:
             method: its name.
             inputs: one for each input of the method, in their order in the file: tensors, in the order of
-                dimensions that the file declares, and numbers. If the program writes to an input, the runtime
+                dimensions that the file declares, and scalars. If the program writes to an input, the runtime
                 writes to this tensor.
 
         Returns:
             One for each output, in their order in the file: tensors, which the next call may overwrite,
-            numbers, strings and None.
+            scalars, strings and None.
 
         Raises:
             Exception: the runtime rejects the inputs, or an instruction fails.
@@ -41,7 +41,7 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it, with its version, such as "executorch 1.4.1"."""
+        """Its name in tables, with its version, such as "executorch 1.4.1"."""
         ...
 
     @property

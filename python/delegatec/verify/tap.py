@@ -54,7 +54,7 @@ def tap(exported: ExportedProgram, name: str) -> None:
 
 
 def returned(exported: ExportedProgram, path: str) -> str | None:
-    """Returns the name of the node behind a result; None if no operator computes it as a tensor.
+    """Returns the name of the node that computes a result; None if no operator computes it as a tensor.
 
     Args:
         exported: a program.

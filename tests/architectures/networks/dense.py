@@ -11,7 +11,7 @@ from tests.architectures.networks.blocks import conv_norm
 
 
 class UNet(nn.Module):
-    """Enlarges by transposed convolutions, and joins what was pooled; the sizes need not be even."""
+    """Enlarges by transposed convolutions, and concatenates skip connections; the sizes need not be even."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def _double(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class DeepLabV3Plus(nn.Module):
-    """Dilated convolutions of several rates and the mean of the image, enlarged in two steps."""
+    """Dilated convolutions of several rates and the mean of the image, enlarged in two stages."""
 
     def __init__(self, classes: int = 5) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def _resize(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 class YOLO(nn.Module):
-    """Pools of one size in a row, features of two sizes joined both ways, boxes from distributions."""
+    """Pools of one size in a row, features of two sizes fused both ways, boxes from distributions."""
 
     def __init__(self, classes: int = 6, bins: int = 8) -> None:
         super().__init__()

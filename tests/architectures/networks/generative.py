@@ -94,7 +94,7 @@ class VAE(nn.Module):
 
 
 class NeRF(nn.Module):
-    """Colors and depths of rays: positions as waves, densities, and what the points in front let through."""
+    """Colors and depths of rays: positional encoding, densities, and transmittance."""
 
     def __init__(self, waves: int = 4) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from torch.nn import functional as f
 
 
 class GraphAttention(nn.Module):
-    """A graph convolution with a normalized matrix of neighbors, then attention among neighbors."""
+    """A graph convolution with a normalized adjacency matrix, then attention among neighbors."""
 
     def __init__(self, nodes: int = 9, channels: int = 16) -> None:
         super().__init__()

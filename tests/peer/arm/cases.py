@@ -41,7 +41,7 @@ class Tolerance:
     Attributes:
         absolute: its `atol`.
         relative: its `rtol`.
-        steps: its `qtol`, in steps of the output's quantization.
+        steps: its `qtol`, in quantization steps of the output.
         frobenius: bound of the relative Frobenius norm of the error against the model before quantization.
         cosine: bound of the cosine similarity with it.
     """

@@ -68,7 +68,7 @@ def as_it_should_be(kind: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case.
+    """The outcome of a case.
 
     Attributes:
         status: of `STATUSES`.
@@ -180,7 +180,7 @@ def _beyond(what: str, case: PreparedCase, compiled: Compiled, run: Run | None) 
 
 
 def _reasons(compiled: Compiled) -> dict[str, str]:
-    """Returns operators that are not delegated -> why, without the borders of a quantized program."""
+    """Returns operators that are not delegated -> why, without the boundaries of a quantized program."""
     found = {r.operator: r.message for r in compiled.report.rejections if r.rule != "trivial"}
     return {name: reason for name, reason in found.items() if not name.startswith("quantized_decomposed.")}
 

@@ -26,7 +26,7 @@ class Recorded:
     """The outcomes of a campaign.
 
     Attributes:
-        every: kind -> one case of this number was run in each module.
+        every: kind -> one of this many cases was run in each module.
         counts: module -> kind -> status -> how many cases.
         others: case -> its kind, status and reason, if it is not as it should be.
         peer: which cases -> kind -> how many there are, how many we and how many the peer delegate as a

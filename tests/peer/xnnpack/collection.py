@@ -70,7 +70,7 @@ class PeerCase:
         partitioners: the test's own; empty for the default.
         absolute: bound of a difference.
         relative: bound of a difference relative to the value.
-        steps: bound of a difference in levels of a quantized output, besides.
+        steps: bound of a difference in quantization steps of a quantized output, besides.
     """
 
     name: str

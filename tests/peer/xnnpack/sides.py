@@ -49,7 +49,7 @@ class Side:
         delegates: calls of delegates.
         left: names of the runtime's kernels that the program calls, in order.
         difference: the largest from eager mode, relative to the largest magnitude of an output.
-        levels: the same in levels of the output, 0 if it is not quantized.
+        levels: the same in quantization steps of the output, 0 if it is not quantized.
         detail: the error, or the difference, if any.
     """
 
@@ -177,6 +177,6 @@ def _text(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Hides what the peer's passes print."""
+    """Hides the output of the peer's passes."""
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         yield

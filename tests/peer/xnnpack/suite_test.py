@@ -26,10 +26,10 @@ _ROWS: Final = read(RECORD)["cases"]
 _HELP: Final = "run `bazel run //tests/peer/xnnpack:page`, and check the changes"
 # One test in as many: half a minute.
 _EVERY: Final = 24
-# Tests with worse cases, all open: a product of integers may be a level apart, and float16 values that are
-# quantized at run time may get another level. The peer leaves the quantization outside, or fails. Inception
-# with random weights: both are about as far from eager mode as that is from float64, ours by a quarter
-# farther than the peer, and nearer in the test with dynamic sizes.
+# Tests with worse cases, all open: a product of integers may be one quantization step apart, and float16
+# values that are quantized at run time may get another quantized value. The peer leaves the quantization
+# outside, or fails. Inception with random weights: both are about as far from eager mode as that is from
+# float64, ours by a quarter farther than the peer, and nearer in the test with dynamic sizes.
 _OPEN: Final = {
     "models/inception_v3.fp32_ic3",
     "ops/linear.linear_qc8_as_fp32",

@@ -25,16 +25,16 @@ from delegatec.edge.program import EdgeProgram
 SMALL: Final = 64 * 1024
 """Storing a result of up to this many bytes costs nothing."""
 
-# Costs. The unit is the sixteenth of a stored byte, which is as dear as half a nanosecond in each run. So an
-# elementwise call is half as dear as storing its result.
+# Costs. The unit is 1/16 of a stored byte, which costs as much as half a nanosecond in each run. So an
+# elementwise call costs half as much as storing its result.
 _BYTE: Final = 16
 _PER_BYTE: Final = 8
-# Look-ups of single elements are as slow as a dozen elementwise calls.
+# Gathers of single elements are as slow as a dozen elementwise calls.
 _PER_BYTE_FOUND: Final = 96
 # Products: for each byte of the result and each element that is summed.
 _PER_BYTE_AND_TERM: Final = 1
 
-# A result may have this many times the bytes of the constants that its look-up reads, such as a table of
+# A result may have this many times the bytes of the constants that its gather reads, such as a table of
 # relative positions.
 _LOOKUP_GROWTH: Final = 64
 # Larger results than this are not even computed if they are larger than the constants that they come from.
@@ -149,7 +149,8 @@ class _Costs:
             terms = math.prod(shape_of(factor)[dimensions])
             return 1 + size * _PER_BYTE_AND_TERM * terms
         work = max([size, *map(_bytes, node.all_input_nodes)])
-        # More than the source, such as a product of a row and a column, or wider numbers than those stored.
+        # More than the source, such as a product of a row and a column, or values of a wider dtype than those
+        # stored.
         if work > source:
             return 1
         return 1 + _PER_BYTE * work + (_BYTE * size if node in self._weights else 0)

@@ -41,7 +41,7 @@ class Facts:
         self._known: dict[Node, Interval] = {}
 
     def of(self, value: Any) -> Interval:
-        """Returns the interval of a node's values, or of a number."""
+        """Returns the interval of a node's values, or of a scalar."""
         if not isinstance(value, Node):
             return of_number(value)
         # Chains of operators are longer than Python's recursion limit.
@@ -81,7 +81,7 @@ class Facts:
         return of_constant(constant) if constant is not None else self._outer(node) or of_dtype(val.dtype)
 
     def _operand(self, operand: Any, dtype: torch.dtype) -> Interval | None:
-        """Returns the interval of an operand; a number is rounded to the dtype of the result."""
+        """Returns the interval of an operand; a scalar is rounded to the dtype of the result."""
         if operand is None:
             return None
         if isinstance(operand, Node):

@@ -197,7 +197,7 @@ def test_a_buffer_that_is_written_to_may_become_anything() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("number", [0.1, -0.1, 1e-7, 2049.5, 65504.0, 65519.0, -1e6, 1e-46, 2**63 - 1, 1e39])
 def test_bounds_are_rounded_outwards(dtype: torch.dtype, number: float) -> None:
-    """No number of the dtype is between a bound and the number that it bounds."""
+    """No value of the dtype lies between a bound and the value that it bounds."""
     low, high, _ = _of(lambda x: (x, torch.full((), number, dtype=dtype))[1] + 0, REAL)
     for bound, end in ((low, -math.inf), (high, math.inf)):
         held = torch.tensor(bound, dtype=dtype)
@@ -222,7 +222,7 @@ def test_facts_of_another_program() -> None:
 
 @pytest.fixture(name="visited")
 def _visited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The nodes that are looked at, as often as they are."""
+    """The visited nodes, one entry per visit."""
     visited: list[Any] = []
     found = Facts._interval
 

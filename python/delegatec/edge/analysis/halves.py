@@ -67,7 +67,7 @@ def _sources(node: Node, constants: Mapping[str, torch.Tensor]) -> list[Node] | 
 
 
 def _width(node: Node) -> int | None:
-    """Returns the size of the last dimension, which is 1 for a number; none if it is symbolic."""
+    """Returns the size of the last dimension, which is 1 for a scalar; none if it is symbolic."""
     shape = node.meta["val"].shape
     size = shape[-1] if shape else 1
     return size if isinstance(size, int) else None

@@ -37,7 +37,7 @@ FORMATS: Final = {
     torch.float32: (24, -149),
     torch.float64: (53, -1074),
 }
-"""Floating point dtype -> bits of its significand, and exponent of its smallest number."""
+"""Floating point dtype -> bits of its significand, and exponent of its smallest positive value."""
 
 
 def of_dtype(dtype: torch.dtype) -> Interval:
@@ -51,7 +51,7 @@ def of_dtype(dtype: torch.dtype) -> Interval:
 
 
 def of_number(number: float) -> Interval:
-    """Returns the interval of one number."""
+    """Returns the interval of one scalar."""
     if isinstance(number, complex) or math.isnan(number):
         return UNKNOWN
     return Interval(number, number, float(number).is_integer())
@@ -76,8 +76,8 @@ def union(*intervals: Interval) -> Interval:
 def converted(interval: Interval, dtype: torch.dtype) -> Interval:
     """Returns the interval of exact results after conversion to a dtype.
 
-    An integer that does not fit wraps around; a floating point number is rounded, up to infinity. Conversion
-    to an integer truncates; torch does not specify it for NaN and numbers that do not fit.
+    An integer that does not fit wraps around; a floating-point value is rounded, up to infinity. Conversion
+    to an integer truncates; torch does not specify it for NaN and values that do not fit.
     """
     low, high, is_integral = interval
     widest = of_dtype(dtype)
@@ -94,7 +94,7 @@ def _rounded(bound: float, dtype: torch.dtype, outwards: float) -> float:
     """Rounds a bound outwards to a floating point dtype.
 
     Args:
-        bound: a number, or infinity.
+        bound: a finite value, or infinity.
         dtype: the dtype.
         outwards: infinity, or minus infinity for a lower bound.
     """

@@ -21,7 +21,7 @@ Rule = Callable[..., Interval]
 
 
 def operands_and_rule(node: Node) -> tuple[list[Any], Rule | None]:
-    """Returns the operands (nodes and numbers) that determine a node's interval, and the rule, if any."""
+    """Returns the operands (nodes and scalars) that determine a node's interval, and the rule, if any."""
     elements = elements_of(node)
     if elements is not None:
         return elements, _union

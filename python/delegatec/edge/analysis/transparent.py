@@ -45,7 +45,7 @@ ORDERED: Final = frozenset(overloads("max.dim min.dim sort topk"))
 
 
 def elements_of(node: Node) -> list[Any] | None:
-    """Returns the nodes and numbers whose elements `node` returns; None if it computes values."""
+    """Returns the nodes and scalars whose elements `node` returns; None if it computes values."""
     if node.target is operator.getitem:
         source: Any = node.args[0]
         has_elements = source.target in _SPLITS or (source.target in ORDERED and node.args[1] == 0)

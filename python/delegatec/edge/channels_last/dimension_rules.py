@@ -44,7 +44,7 @@ def pointwise(node: Node) -> Operation | None:
 
 
 def along(name: str) -> OperationRule:
-    """Returns the rule for calls along a dimension, which an argument numbers, of the first operand."""
+    """Returns the rule for calls along a dimension of the first operand, which an argument selects."""
 
     def rule(node: Node) -> Operation | None:
         bound, x = bind(node), node.all_input_nodes[0]
@@ -60,7 +60,7 @@ def along(name: str) -> OperationRule:
 
 
 def reduction(node: Node) -> Operation | None:
-    """A reduction; reduced dimensions have any place."""
+    """A reduction; reduced dimensions may be at any position."""
     bound, x = bind(node), node.all_input_nodes[0]
     rank = len(shape_of(x))
     dims = bound["dim"]
@@ -105,7 +105,7 @@ def select(node: Node) -> Operation | None:
 
 
 def pad(node: Node) -> Operation | None:
-    """Padding with a number."""
+    """Padding with a scalar."""
     bound, x = bind(node), node.all_input_nodes[0]
     rank = len(shape_of(x))
     pads = bound["pad"]
@@ -145,7 +145,7 @@ def expand(node: Node) -> Operation | None:
 
 
 def repeat(node: Node) -> Operation | None:
-    """A repetition; repeated dimensions are not divided."""
+    """A repetition; repeated dimensions are not split."""
     x, rank = node.all_input_nodes[0], len(shape_of(node))
     times = bind(node)["repeats"]
     whole = [dim for dim, count in enumerate(times) if count != 1]
@@ -194,10 +194,10 @@ def one_operand(
 
     Args:
         node: the call.
-        whole: dimensions that are not divided.
+        whole: dimensions that are not split.
         emit: emits it.
         result: for the result if it does not have the dimensions of the operand.
-        needs: whether the call needs the places of these dimensions, also if their size is 1.
+        needs: whether the call needs the positions of these dimensions, also if their size is 1.
     """
     x, *others = operand_nodes(node)
     result = result or _all(shape_of(node))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that can be computed in any order of dimensions, which they treat alike or by their numbers."""
+"""Calls that can be computed in any order of dimensions, which they treat alike or address by index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delegatec.edge.channels_last.operation import MOST_AXES, Config, Operation,
 from delegatec.edge.channels_last.storage import Storage, Stored
 
 _WHOLE: Final = 0
-"""Size of a fragment of a joint dimension that is not divided: operands may have different sizes."""
+"""Size of a fragment of a joint dimension that is not split: operands may have different sizes."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Places:
     sizes: list[int] = field(default_factory=list)
 
     def of(self, joint: int) -> int:
-        """Returns the dimension that is a joint dimension which is not divided."""
+        """Returns the dimension that is a joint dimension which is not split."""
         return self.all_of(joint)[0]
 
     def all_of(self, *joints: int) -> list[int]:
@@ -72,7 +72,7 @@ class Dimensions(Operation):
         operands: the operands, which have a layout.
         parts: for each of them.
         result: for the result.
-        whole: joint dimensions that are not divided.
+        whole: joint dimensions that are not split.
         emit: emits the call on stored operands.
         copies: whether an operand without a joint dimension that another part has may determine the
             configuration.
@@ -245,7 +245,7 @@ class Dimensions(Operation):
         return axes
 
     def _alike(self, axis: Layout) -> list[Layout]:
-        """Divides a dimension so that each part of the call has all of it or nothing."""
+        """Splits a dimension so that each part of the call has all of it or nothing."""
         found: list[Layout] = []
         before = None
         for fragment in axis:

@@ -101,7 +101,7 @@ class LabeledOp(Operation):
         return tuple(renamed(orders[axis.label], axis.dims) for axis in self._labeled[index])
 
     def _config(self, index: int, layout: Layout) -> Config | None:
-        """Divides a layout among the labels of an operand."""
+        """Splits a layout among the labels of an operand."""
         config = dict(zip(self._labels, self._start, strict=True))
         remaining = list(reversed(layout))
         for axis in self._labeled[index]:

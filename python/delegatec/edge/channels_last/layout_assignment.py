@@ -22,7 +22,7 @@ from delegatec.edge.channels_last.layouts import Layout
 from delegatec.edge.channels_last.moves import Move
 from delegatec.edge.channels_last.operation import Config, Operation
 
-# What a permutation costs besides the bytes that it moves.
+# Cost of a permutation besides the bytes that it moves.
 _CALL: Final = 4096
 _MOST_ROUNDS: Final = 8
 

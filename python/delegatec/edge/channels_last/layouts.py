@@ -3,8 +3,8 @@
 
 A layout lists fragments of dimensions from outermost to innermost. A fragment (dim, inner, size) is the
 factor `index // inner % size` of the index of a dimension: (1, 1, 64) is all of dimension 1 if it has 64
-elements, (1, 8, 8) its groups of eight. Dimensions of size 1 are in no layout. Fragments of a dimension that
-follow each other are one, so that equal orders are equal layouts.
+elements, (1, 8, 8) its groups of eight. Dimensions of size 1 are in no layout. Consecutive fragments of a
+dimension are merged, so that equal orders are equal layouts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def sizes_of(axes: Iterable[Layout]) -> list[int]:
 
 
 def merged(fragments: Iterable[Fragment]) -> Layout:
-    """Joins fragments of a dimension that follow each other."""
+    """Merges consecutive fragments of a dimension."""
     found: list[Fragment] = []
     for dim, inner, size in fragments:
         if found and found[-1][0] == dim and found[-1][1] == inner * size:
@@ -52,7 +52,7 @@ def layout_of(axes: Iterable[Layout]) -> Layout:
 
 
 def renamed(layout: Layout, names: Sequence[int]) -> Layout:
-    """Returns a layout with other numbers of the dimensions: `names[dim]`."""
+    """Returns a layout with renumbered dimensions: `names[dim]`."""
     return tuple((names[dim], inner, size) for dim, inner, size in layout)
 
 
@@ -98,7 +98,7 @@ def strides_of(shape: Sequence[int]) -> list[int]:
 
 
 def refined(axes: Iterable[Layout], by: Iterable[Fragment]) -> Axes | None:
-    """Divides fragments where others start or end; None if these divide them unevenly."""
+    """Splits fragments where others start or end; None if these split them unevenly."""
     cuts: dict[int, set[int]] = {}
     for dim, inner, size in by:
         cuts.setdefault(dim, set()).update((inner, inner * size))

@@ -49,7 +49,7 @@ def test_statistics_of_groups() -> None:
 
     shapes = _merged(function, (1, 6, 8, 4, 4))
     assert [shape for shape in shapes if len(shape) == 4 and shape[2] != 1] == [(1, 6, 8, 16)] * 2
-    assert (1, 1, 1, 4, 1) in shapes  # the second step of the sum
+    assert (1, 1, 1, 4, 1) in shapes  # the second reduction of the sum
 
 
 def test_values_that_share_large_operands() -> None:

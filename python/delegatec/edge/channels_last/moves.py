@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that only give the same elements another shape or order: no configuration costs anything."""
+"""Calls that only reshape or permute elements: every configuration is free."""
 
 from __future__ import annotations
 

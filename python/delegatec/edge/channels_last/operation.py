@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the optimizer knows of a call: in which layouts it can be computed, and how.
+"""A call as the optimizer sees it: the layouts in which it can be computed, and how.
 
 A configuration determines the layout of each operand and of the result.
 """

@@ -110,7 +110,7 @@ def avg_pool2d(
     x_zero: int = 0,
     out_zero: int = 0,
 ) -> Tensor:
-    """Returns the averages of windows; halves of integers are rounded away from zero."""
+    """Returns the averages of windows; ties of integers are rounded away from zero."""
     inside = torch.ones((1, *x.shape[1:3], 1), dtype=torch.int64, device=x.device)
     counts = _windows(inside, kernel, stride, padding, 0).sum((-2, -1))
     if x.dtype.is_floating_point:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels-last operators compute what torch computes; integers are exact."""
+"""Channels-last operators have the results of torch; integers are exact."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Storage:
         self.is_changed = False
 
     def is_free(self, node: Node) -> bool:
-        """Whether a value costs nothing to rearrange: a constant, or one number everywhere."""
+        """Whether a value costs nothing to rearrange: a constant, or one scalar everywhere."""
         return node.name in self._constants or node.target is aten.full.default
 
     def arranged(self, value: Stored, axes: Axes) -> Node:
@@ -126,7 +126,7 @@ class Storage:
         direct = _matched(source, wanted)
         if direct is not None:
             return self._permute(value.node, direct, axes)
-        # Dimensions that stay together: fragments that follow each other in both orders.
+        # Dimensions that stay together: fragments that are consecutive in both orders.
         now = [*itertools.chain(*source)]
         place = {fragment: index for index, fragment in enumerate(now)}
         runs: list[list[Fragment]] = []
@@ -155,7 +155,7 @@ class Storage:
 
 
 def _key(value: Stored, axes: Axes) -> tuple[Node, Layout, Shape]:
-    """Returns what a value in some axes is, for any dimensions of the value.
+    """Returns how a value in some axes is stored, for any dimensions of the value.
 
     Returns:
         The value's node, the order of the fragments of that node's dimensions, and the shape.

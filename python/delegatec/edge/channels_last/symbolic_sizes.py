@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes as integers, so that layouts, which divide and join dimensions, need not know of symbols.
+"""Symbolic sizes as integers, so that layouts, which split and merge dimensions, do not depend on symbols.
 
 A size is a product of integers and of expressions that are not products. Each of these expressions becomes a
-prime that divides no size of the program: so equal sizes are equal integers, and a size that is joined of
-others, or is a part of one, can be read from its factors.
+prime that divides no size of the program: so equal sizes are equal integers, and the factors of a size show
+which others it is merged from, or which one it is a part of.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _tokens(x: Tensor) -> Any:
 
 
 def _joined(x: Tensor) -> Tensor:
-    """Joins images along a symbolic size, so that their sum is another symbol."""
+    """Concatenates images along a symbolic size, so that their sum is another symbol."""
     y = torch.cat([x, x[:, :, 1:]], 2).permute(0, 2, 3, 1).relu()
     return (y * 2).permute(0, 3, 1, 2).exp().permute(0, 2, 3, 1).flatten(1, 2)
 

@@ -223,7 +223,7 @@ def _converted(values: Values, b: Builder, node: Node) -> Pair | Part:
 
 
 def _constant(number: complex | None) -> Rule:
-    """Returns the rule for an operator that fills a tensor with a number; None: its argument."""
+    """Returns the rule for an operator that fills a tensor with a scalar; None: its argument."""
 
     def rule(values: Values, b: Builder, node: Node) -> Pair:
         return values.pair(bind(node)["fill_value"] if number is None else number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex values as pairs of parts, and arithmetic on parts, some of which are numbers."""
+"""Complex values as pairs of parts, and arithmetic on parts, some of which are scalars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delegatec.edge.builder import Builder
 
 aten = torch.ops.aten
 
-# A real tensor, or a number for all its elements: a real operand has the imaginary part 0.0, with which
+# A real tensor, or a scalar for all its elements: a real operand has the imaginary part 0.0, with which
 # products are not computed.
 Part: TypeAlias = Node | float
 
@@ -49,7 +49,7 @@ def sub(b: Builder, x: Part, y: Part) -> Part:
 
 
 def mul(b: Builder, x: Part, y: Part) -> Part:
-    """Returns x y; 0 if either is the number 0."""
+    """Returns x y; 0 if either is the scalar 0."""
     if not isinstance(x, Node):
         if not isinstance(y, Node):
             return x * y

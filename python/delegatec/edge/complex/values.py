@@ -55,7 +55,7 @@ class Values:
         self._memo: dict[Hashable, Node] = {}
 
     def pair(self, value: Any) -> Pair:
-        """Returns the parts of an argument: a complex node, a real one or a number."""
+        """Returns the parts of an argument: a complex node, a real one or a scalar."""
         if isinstance(value, Node):
             return self.pairs[value] if value in self.pairs else Pair(value, 0.0)
         number = complex(value)

@@ -29,11 +29,11 @@ _NUMBERS: Final = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
 
 
 def static_shapes(why: str) -> Constraint[object]:
-    """Requires that no operand or result is a symbolic number or has a symbolic size."""
+    """Requires that no operand or result is a symbolic scalar or has a symbolic size."""
 
     def broken(node: Node, _: object) -> str | None:
         for source in node.all_input_nodes:
-            # a number is specialized if torch.export finds that its sizes are static
+            # a scalar is specialized if torch.export finds that its sizes are static
             if isinstance(source.meta.get("val"), _NUMBERS):
                 return f"the symbolic number {source.meta['val']} is an operand"
         for value in values_of(node):
@@ -53,7 +53,7 @@ def bounded_shapes(
     Args:
         why: the reason for the bounds.
         computable: whether the target can compute a size from others.
-        with_numbers: operators that may have other numbers as operands.
+        with_numbers: operators that may have other scalars as operands.
     """
 
     def broken(node: Node, _: object) -> str | None:
@@ -74,7 +74,7 @@ def bounded_shapes(
 
 
 def _numbers(node: Node) -> Iterator[tuple[Any, bool]]:
-    """Yields numbers among the operands, and whether the argument is a size."""
+    """Yields scalars among the operands, and whether the argument is a size."""
     arguments = node.target._schema.arguments  # type: ignore[union-attr]
     for argument, value in zip(arguments, bind(node).values(), strict=True):
         is_size = "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step

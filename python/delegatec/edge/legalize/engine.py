@@ -142,7 +142,7 @@ def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]
 
 
 def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> None:
-    """Replaces `node` by `results`: one node or number, or one node per element of a tuple.
+    """Replaces `node` by `results`: one node or scalar, or one node per element of a tuple.
 
     Asserts that tensors have the dtype and the sizes of those that they replace.
     """
@@ -150,7 +150,7 @@ def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> 
         _check(node, results)
         node.replace_all_uses_with(results)
     elif isinstance(results, (int, float)):
-        # torch.export has specialized a symbolic number after it was used
+        # torch.export has specialized a symbolic scalar after it was used
         for user in list(node.users):
             user.args, user.kwargs = map_arg(
                 (user.args, user.kwargs), lambda each: results if each is node else each
@@ -182,7 +182,7 @@ def _check(node: Node, result: Any) -> None:
 
 
 def _has_dynamic_sizes(node: Node) -> bool:
-    """Whether a tensor or number of a call varies between runs."""
+    """Whether a tensor or scalar of a call varies between runs."""
     values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
     return any(map(is_number, node.all_input_nodes)) or any(
         is_dynamic(tensor.shape) for value in values for tensor in tensors(value)

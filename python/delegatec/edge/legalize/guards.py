@@ -22,7 +22,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.symbols import UnknownSizeError
 
 NEEDS_VALUE: Final = (GuardOnDataDependentSymNode, UnknownSizeError, _ShapeEnvGuardError)
-"""What code raises that needs the value of a symbolic size."""
+"""Raised by code that needs the value of a symbolic size."""
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def _is_linear_of_vector(node: Node) -> bool:
 
 
 def _is_known_number(node: Node) -> bool:
-    """Whether a node computes a number from sizes that became static after it was traced."""
+    """Whether a node computes a scalar from sizes that became static after it was traced."""
     return node.op == "call_function" and isinstance(node.meta.get("val"), (int, float))
 
 
@@ -128,7 +128,7 @@ def _known_number(_: Builder, node: Node) -> Any:
 
 
 def _is_other_number(node: Node) -> bool:
-    """Whether a node computes a number by a function without a primitive in the runtime."""
+    """Whether a node computes a scalar by a function without a primitive in the runtime."""
     return (
         node.op == "call_function"
         and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))

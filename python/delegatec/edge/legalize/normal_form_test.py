@@ -31,7 +31,7 @@ GRU_CELL, LSTM_CELL = (
 
 @pytest.fixture(name="traced")
 def _traced(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The operators that are traced, as often as they are."""
+    """The traced operators, one entry per trace."""
     traced: list[Any] = []
     trace = templates._trace
 
@@ -237,7 +237,7 @@ def test_parts_of_a_batch_of_one_in_a_program_that_is_read(least: int | None) ->
 
 
 def test_a_decomposition_for_one_size_only_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch's own decomposition of GRU reads sizes as numbers."""
+    """Torch's own decomposition of GRU reads sizes as integers."""
     rules = {op: rule for op, rule in module.RULES.items() if op is not aten.gru.input}
     monkeypatch.setattr(module, "RULES", rules)
     exported = export(torch.nn.GRU(4, 5, batch_first=True), X, dynamic_shapes=({0: ROWS},))
@@ -259,7 +259,7 @@ def test_an_operator_without_fake_values_is_kept() -> None:
 
 
 def test_a_size_that_is_specialized_after_its_use_is_a_number() -> None:
-    """Groups are a number, so that the number of channels is one, too; `x.shape[1]` was used before."""
+    """Groups are a constant, so that the number of channels is one, too; `x.shape[1]` was used before."""
 
     def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.conv1d(x, weight, groups=x.shape[1]) * x.numel()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tracer of decompositions on tensors of static shapes: what `make_fx` does, at a fraction of its cost."""
+"""A tracer of decompositions on tensors of static shapes: like `make_fx`, at a fraction of its cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 Decompositions = Mapping[Any, Callable[..., Any]]
 
-# Calls of these return numbers.
+# Calls of these return scalars.
 _SIZES = frozenset({aten.size.default, aten.stride.default, aten.storage_offset.default})
 
 
@@ -73,7 +73,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._define(operand, self.graph.placeholder(f"operand_{index}"))
 
     def node_of(self, value: Any) -> Any:
-        """Returns the node of a tensor; other values as they are."""
+        """Returns the node of a tensor; other values unchanged."""
         if isinstance(value, torch.Tensor):
             known = self._nodes.get(id(value))
             if known is None:

@@ -64,7 +64,7 @@ class Rewrite:
     Attributes:
         target: the overload that it rewrites.
         rule: the rule.
-        constraints: what a call must satisfy, besides the legality of the emitted calls.
+        constraints: the conditions on a call, besides the legality of the emitted calls.
         note: for readers of the table.
         computes: whether a delegate of such calls alone is worth a call; false if it only moves data.
         preserved: whether the call must not be decomposed before partitioning: the rule has a better form.

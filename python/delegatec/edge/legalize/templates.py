@@ -134,7 +134,7 @@ def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | N
 
 
 def _distinct(value: Any) -> Any:
-    """Returns another fake tensor like this one; other values as they are."""
+    """Returns another fake tensor like this one; other values unchanged."""
     if type(value) is FakeTensor and value.constant is None and not value._has_symbolic_sizes_strides:
         # what the mode does for detach, at a tenth of its cost
         with in_kernel_invocation_manager(value.fake_mode):

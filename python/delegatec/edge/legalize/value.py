@@ -31,7 +31,7 @@ def _unary(target: Callable[..., Any], dtype: torch.dtype | None = None) -> Call
 def _binary(
     tensors: Callable[..., Any], scalar: Callable[..., Any] | None = None, *, dtype: torch.dtype | None = None
 ) -> Callable[[Value, Value | Number], Value]:
-    """Returns a method for the two overloads of an operator: with a tensor, and with a number."""
+    """Returns a method for the two overloads of an operator: with a tensor, and with a scalar."""
 
     def method(self: Value, other: Value | Number) -> Value:
         if isinstance(other, Value):
@@ -47,7 +47,7 @@ def _binary(
 class Value:
     """The result of a node, a tensor.
 
-    Numbers are converted to the dtype of the other operand; values of one operation have one dtype.
+    Scalars are converted to the dtype of the other operand; values of one operation have one dtype.
     Dimensions are not negative.
 
     Attributes:
@@ -210,7 +210,7 @@ class Value:
         ]
 
     def pad(self, pads: Sequence[int], value: Number = 0) -> Value:
-        """Pads with a number: before and after the last dimension, then the one before it, etc."""
+        """Pads with a scalar: before and after the last dimension, then the one before it, etc."""
         shape = list(self.shape)
         for position, amount in enumerate(pads):
             shape[-1 - position // 2] += amount
@@ -283,7 +283,7 @@ class Value:
     # ---- creation ----------------------------------------------------------------------------------------
 
     def scalar(self, number: Number, dtype: torch.dtype | None = None) -> Value:
-        """Returns a number as a 0-d tensor, by default in the same dtype."""
+        """Returns a scalar as a 0-d tensor, by default in the same dtype."""
         return full(self.builder, (), number, dtype or self.dtype)
 
     # ---- facts -------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def _at(dim: int, index: Value) -> list[Node | None]:
 
 
 def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None = None) -> Value:
-    """Returns the value of an operand: a tensor, optionally in another dtype, or a number in that dtype."""
+    """Returns the value of an operand: a tensor, optionally in another dtype, or a scalar in that dtype."""
     if isinstance(operand, Node) and not is_number(operand):
         value = Value(builder, operand)
         return value if dtype is None else value.to(dtype)
@@ -329,13 +329,13 @@ def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None
 
 
 def full(builder: Builder, shape: Sequence[int], number: Node | Number, dtype: torch.dtype) -> Value:
-    """Returns a tensor filled with a number, which may be a node that computes it."""
+    """Returns a tensor filled with a scalar, which may be a node that computes it."""
     value = builder.empty(shape, dtype)
     return Value(builder, builder.call(aten.full.default, list(shape), number, val=value, dtype=dtype))
 
 
 def arange(builder: Builder, count: int, dtype: torch.dtype, *, start: int = 0, step: int = 1) -> Value:
-    """Returns `count` numbers: start, start + step, ..."""
+    """Returns `count` values: start, start + step, ..."""
     value = builder.empty([count], dtype)
     end = start + count * step
     return Value(builder, builder.call(aten.arange.start_step, start, end, step, val=value, dtype=dtype))

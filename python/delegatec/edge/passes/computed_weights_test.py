@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that a model computes of its parameters in each call: once, in lowering."""
+"""Weights that a model computes from its parameters in each call are computed once, in lowering."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_product_of_thick_factors_is_one_constant() -> None:
 
 
 def test_a_table_of_relative_positions_is_looked_up() -> None:
-    """As in TinyViT: 196 numbers for each head become 38416."""
+    """As in TinyViT: 196 values for each head become 38416."""
     line = torch.arange(14)
     offsets = (line[:, None] - line).abs()
     places = (offsets[:, None, :, None] * 14 + offsets[None, :, None, :]).reshape(196, 196)
@@ -185,7 +185,7 @@ class _Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def test_intermediate_results_are_not_in_memory_at_the_same_time() -> None:
-    """All weights are normalized first, as PT2E dequantizes them; each in several steps."""
+    """All weights are normalized first, as PT2E dequantizes them; each in several calls."""
     count = 12
 
     def function(self: Any, x: Tensor) -> Tensor:

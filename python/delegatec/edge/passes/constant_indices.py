@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement of constant indices along one dimension by slices, or by nonnegative indices."""
+"""Replaces constant indices along one dimension by slices, or by nonnegative indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def resolve_constant_indices(program: EdgeProgram) -> bool:
     """Replaces `x[..., [-2], :]` by a slice of x, and negative indices by nonnegative ones.
 
-    Delegates gather with indices from 0 on; only ATen counts from the end.
+    Delegates gather with indices from 0 on; only ATen supports negative indices.
     """
     nodes = [node for node in program.graph.nodes if node.target is aten.index.Tensor]
     if not nodes:
@@ -63,14 +63,14 @@ def _constant_index(
         return None
     ((dim, index),) = given
     value = constants.get(index.name)
-    # bool, and uint8 of old, are masks
+    # bool, and legacy uint8, are masks
     if value is None or value.dtype in (torch.bool, torch.uint8) or value.numel() == 0:
         return None
     return (x, dim, index, value) if isinstance(shape_of(x)[dim], int) else None
 
 
 def _step(values: torch.Tensor) -> int | None:
-    """Returns the step of evenly ascending one-dimensional indices."""
+    """Returns the stride of evenly ascending one-dimensional indices."""
     if values.ndim != 1:
         return None
     if len(values) == 1:

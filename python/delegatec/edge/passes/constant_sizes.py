@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on constants that must be computed before all else.
+"""Evaluates calls on constants that must be computed before all else.
 
 Sizes that depend on data, as of `torch.unique` or `repeat_interleave`, are symbols in the exported program,
 because torch.export has no values. The values of constants are known here: the call is computed, or its
-indices are, and the symbol becomes a number everywhere. Complex constants may come from functions that the
+indices are, and the symbol becomes a constant everywhere. Complex constants may come from functions that the
 rewrite to real numbers does not have, such as eigenvalues.
 """
 
@@ -35,11 +35,11 @@ _MOST: Final = 2**22
 _FEW: Final = 2**12
 """Maximum number of elements of a complex value that is computed here."""
 _BINDINGS: Final = "unbacked_bindings"
-"""Key of the metadata of a call that maps its data-dependent symbols to places in its result."""
+"""Key of the metadata of a call that maps its data-dependent symbols to positions in its result."""
 
 
 def resolve_constant_sizes(program: EdgeProgram) -> bool:
-    """Replaces data-dependent sizes whose operands are constants by numbers."""
+    """Replaces data-dependent sizes whose operands are constants by integers."""
     sized = [node for node in program.graph.nodes if _is_urgent(node)]
     if not sized:
         return False
@@ -170,7 +170,7 @@ def _dense(like: Node, shape: Any, dtype: torch.dtype) -> Tensor:
 
 
 def _repeat(node: Node, values: _Values) -> int | None:
-    """Repeats elements by an index; returns its size, or None if the numbers are not constant."""
+    """Repeats elements by an index; returns its size, or None if the repeat counts are not constant."""
     bound = bind(node)
     x, dim, repeats = bound["self"], bound["dim"], values.of(bound["repeats"])
     val = x.meta["val"]

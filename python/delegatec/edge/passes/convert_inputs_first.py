@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions of inputs come before permutations and views of them."""
+"""Moves conversions of inputs before permutations and views of them."""
 
 from __future__ import annotations
 

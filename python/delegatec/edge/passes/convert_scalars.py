@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""0-d operands in the dtype of the computation.
+"""Converts 0-d operands to the dtype of the computation.
 
 A 0-d tensor does not promote a tensor of the same category: eager mode adds a 0-d float32 to a float16 in
 float16. Kernels and backends promote by dtypes alone.

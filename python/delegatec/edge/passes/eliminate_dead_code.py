@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of dead code, and of assertions from torch.export."""
+"""Removes dead code, and assertions from torch.export."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of empty tensors from concatenations."""
+"""Removes empty tensors from concatenations."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ aten = torch.ops.aten
 
 
 def fold_batch_norm(program: EdgeProgram, kept: Collection[str] = ()) -> bool:
-    """Scale the weights of layers, computed in float64 and rounded once, instead of their results.
+    """Scales the weights of layers, computed in float64 and rounded once, instead of their results.
 
     A layer stays where its operand, its result or one of its weights has other uses, in bodies of control
     flow too, where a scale is not finite, and where a weight has to keep its name and value.
@@ -63,7 +63,7 @@ def _fold_all(program: EdgeProgram, kept: Collection[str], uses: Counter[int]) -
     made = NewConstants(program)
 
     def is_own(node: Any) -> bool:
-        """Whether a weight may be replaced: no other node reads it, under no other name either."""
+        """Whether a weight may be replaced: no other node reads it, under any name."""
         return (
             node.name in fixed
             and len(node.users) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms whose result only a layer reads: its weights are multiplied, and its bias grows."""
+"""Folds batch norms into the only layer that reads them: scales its weights, and adds to its bias."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWS: Final = 256
 
 
 def next_layer(norm: Node) -> Node | None:
-    """Returns the layer that alone reads a norm, maybe in a view that joins channels and pixels."""
+    """Returns the layer that alone reads a norm, maybe in a view that merges channels and pixels."""
     node, users = norm, list(norm.users)
     while len(users) == 1 and users[0].target in (operator.getitem, aten.view.default):
         node = users[0]
@@ -58,7 +58,7 @@ def fold_into_layer(program: EdgeProgram, layer: Node, norm: Node, made: NewCons
     bound = bind(layer)
     value, bias = program.constants[bound["weight"].name].detach(), bound["bias"]
     groups = bound.get("groups", 1)
-    # [groups, inputs of a group]; a view may have joined the pixels of a channel
+    # [groups, inputs of a group]; a view may have merged the pixels of a channel
     scale, offset = (
         each.repeat_interleave(value.shape[1] * groups // len(each)).view(groups, -1)
         for each in affine_map(program, norm)

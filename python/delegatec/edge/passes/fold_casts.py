@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding of lossless conversions to a dtype and back.
+"""Folds lossless conversions to a dtype and back.
 
 Quantized activations contain them: they are rounded and clamped to an integer dtype, converted to it, and
 back to floating point. Delegates may not support that dtype, or round differently from ATen.
@@ -39,7 +39,7 @@ def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
     if through.is_floating_point:
         narrow, wide = torch.finfo(kind), torch.finfo(through)
         return wide.max >= narrow.max and wide.tiny <= narrow.tiny and wide.eps <= narrow.eps
-    # Integer dtypes do not have NaN; torch does not specify conversions of other numbers that do not fit.
+    # Integer dtypes do not have NaN; torch does not specify conversions of other values that do not fit.
     limits, values = torch.iinfo(through), facts.of(source)
     return values.is_integral and limits.min <= values.low and values.high <= limits.max
 

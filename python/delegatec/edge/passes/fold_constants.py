@@ -21,7 +21,7 @@ from delegatec.edge.quantization.operators import QUANTIZING
 # Quantized weights are small on purpose: dequantization of more elements than this is not folded.
 _FEW: Final = 64
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
-# Libraries of operators that a backend has requested as they are; otherwise they are decomposed before.
+# Libraries of operators that a backend has requested undecomposed; all others are decomposed before.
 _WHOLE: Final = frozenset({"quantized_decomposed", "delegatec"})
 
 
@@ -72,7 +72,7 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
 
 
 def fold_quantized_constants(program: EdgeProgram) -> bool:
-    """Replaces quantization of constants, in graphs that simulate quantized weights, by their levels."""
+    """Replaces quantization of constants, in graphs that simulate quantized weights, by its results."""
     if not any(node.target in QUANTIZING for node in program.graph.nodes):
         return False
     return _fold(program, constant_calls(program, lambda node: node.target in QUANTIZING))
@@ -97,7 +97,7 @@ def _is_static(val: Any) -> bool:
 
 
 def _dequantizes(node: Node) -> bool:
-    """Whether a call makes numbers of the levels of a weight, which are fewer bytes on purpose."""
+    """Whether a call dequantizes the values of a weight, which are fewer bytes on purpose."""
     val = node.meta["val"]
     several = val if isinstance(val, (tuple, list)) else (val,)
     sources = {getattr(operand.meta["val"], "dtype", None) for operand in node.all_input_nodes}

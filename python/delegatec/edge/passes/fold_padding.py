@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding of zero padding into convolutions."""
+"""Folds zero padding into convolutions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathering of a table's rows before the arithmetic on the table, such as dequantization of an embedding."""
+"""Gathers a table's rows before the arithmetic on the table, such as dequantization of an embedding."""
 
 from __future__ import annotations
 

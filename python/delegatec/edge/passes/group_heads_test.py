@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeated heads are groups; heads in another order, or of several tensors, stay."""
+"""Repeated heads become groups; heads in another order, or of several tensors, are unchanged."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing by constants that address all elements in order is a view."""
+"""Replaces indexing by constants that address all elements in order by a view."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _enumerates(b: Builder, node: Node, x: Node, indices: Any) -> bool:
     if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape_of(node))):
         return False
     values: list[Any] = [None if index is None else b.facts.constant(index) for index in indices]
-    # bool, and uint8 of old, are masks
+    # bool, and legacy uint8, are masks
     if any(value is None or value.dtype in (torch.bool, torch.uint8) for value in values):
         return False
     position = torch.zeros((), dtype=torch.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing of every element in order is a view; any other is not."""
+"""Indexing of every element in order becomes a view; any other does not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on more dimensions than a backend supports, as calls on fewer.
+"""Rewrites calls on more dimensions than a backend supports to calls on fewer.
 
 Windows of images and volumes are permutations of six to nine dimensions, between two views. Dimensions that
-stay neighbors are one, those of size 1 none, and what is left of a permutation is made in several steps.
+stay adjacent are merged, those of size 1 are removed, and the rest of a permutation is split into several
+calls.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _Groups = Sequence[Sequence[int]]
 def lower_ranks(program: EdgeProgram, most: int) -> bool:
     """Replaces moves, reductions and functions of elements of many dimensions by those of fewer.
 
-    What a call of few dimensions computes are the elements of the original one, in row-major order: views
+    A call of few dimensions computes the elements of the original one, in row-major order: views
     between calls change their dimensions. Calls of other operators read a view with all dimensions.
 
     Args:
@@ -111,7 +112,7 @@ class _Editor:
         return Value(self._builder, source).view(*sizes)
 
     def grouped(self, node: Node, groups: _Groups) -> Value | None:
-        """Returns a value with groups of its dimensions joined; None if they are too many."""
+        """Returns a value with groups of its dimensions merged; None if they are too many."""
         if len(groups) > self.most:
             return None
         shape = node.meta["val"].shape
@@ -126,7 +127,7 @@ class _Editor:
         return self._low.get(node, node)
 
     def permuted(self, x: Node, shape: Sequence[int], order: Sequence[int]) -> Node:
-        """Permutes the dimensions of a shape that a value is viewed in, in steps of few of them at once."""
+        """Permutes the dimensions of a shape that a value is viewed in, few of them at a time."""
         sizes = dict(enumerate(shape))
         for before, after in _steps(list(order), self.most):
             place = {dim: index for index, dim in enumerate(before)}
@@ -152,7 +153,7 @@ class _Editor:
 
 
 def _joined(flags: Sequence[Hashable], sizes: Sequence[Hashable]) -> list[list[int]]:
-    """Returns dimensions that are not of size 1, neighbors with one flag together."""
+    """Returns dimensions that are not of size 1, adjacent ones with the same flag merged."""
     dims = [dim for dim, size in enumerate(sizes) if size != 1]
     return [list(group) for _, group in itertools.groupby(dims, lambda dim: flags[dim])]
 
@@ -174,7 +175,7 @@ def _permute(editor: _Editor, node: Node) -> Node | None:
 
 
 def _runs(order: Sequence[int], place: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Returns the dimensions that are neighbors in an order as well as before."""
+    """Returns the dimensions that are adjacent in an order as well as before."""
     runs: list[tuple[int, ...]] = []
     for dim in order:
         if runs and place[runs[-1][-1]] + 1 == place[dim]:

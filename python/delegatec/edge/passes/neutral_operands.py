@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of neutral operands: `x & true`, `x * 1`, `-(-x)` and `where(true, x, y)` are x, broadcast.
+"""Removes neutral operands: `x & true`, `x * 1`, `-(-x)` and `where(true, x, y)` are x, broadcast.
 
-Masks that mask nothing are such constants: every attention layer tests, selects and multiplies by them.
+Masks without masked elements are such constants: every attention layer tests, selects and multiplies by them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ORS: Final = (aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor, aten.logical_or.
 _OR_NUMBERS: Final = (aten.bitwise_or.Scalar, aten.bitwise_xor.Scalar)
 _ANDS: Final = (aten.bitwise_and.Tensor, aten.logical_and.default)
 
-# Whether an argument is a number, or a constant filled with it.
+# Whether an argument is a scalar, or a constant filled with it.
 _IsFull = Callable[[Any, float], bool]
 
 
@@ -109,7 +109,7 @@ def _full_constants(program: EdgeProgram) -> _IsFull:
 
 
 def _is_full(tensor: torch.Tensor, number: float) -> bool:
-    """Whether a tensor has elements and all are equal to a number, of the same sign if they are zero."""
+    """Whether a tensor has elements and all are equal to a scalar, of the same sign if they are zero."""
     if tensor.numel() == 0 or tensor.flatten()[0] != number or not bool((tensor == number).all()):
         return False
     is_negative = math.copysign(1, number) < 0

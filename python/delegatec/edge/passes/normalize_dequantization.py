@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator for weights that are dequantized, in place of one for channels and one for groups."""
+"""Dequantizes weights by one operator, instead of one for channels and one for groups."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values cross the borders of control flow as integers, if only quantizations use them.
+"""Passes values across the boundaries of control flow as integers, if only quantizations use them.
 
-A value has one operand, result or state for each different quantization, so that the numbers do not change:
+A value has one operand, result or state for each different quantization, so that the values do not change:
 the state of a loop, for example, may have other parameters initially than after an iteration.
 """
 

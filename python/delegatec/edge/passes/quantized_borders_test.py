@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized values at the borders of control flow: the numbers do not change, and integers cross."""
+"""Quantized values at the boundaries of control flow: the values do not change, and integers cross."""
 
 from __future__ import annotations
 

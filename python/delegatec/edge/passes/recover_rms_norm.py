@@ -27,7 +27,7 @@ def recover_rms_norm(program: EdgeProgram) -> bool:
     """Replaces `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last dimension.
 
     The reciprocal root may be computed in any of the usual ways, and in float32 for half precision. The
-    weight is part of the norm if it is a constant. The default epsilon of float32 becomes a number.
+    weight is part of the norm if it is a constant. The default epsilon of float32 becomes a scalar.
 
     Args:
         program: edited in place.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement of many nodes at once."""
+"""Replaces many nodes at once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of identities."""
+"""Removes identities."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement of selects at data-dependent positions by gathers."""
+"""Replaces selects at data-dependent positions by gathers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ aten = torch.ops.aten
 def select_by_value(program: EdgeProgram) -> bool:
     """Replaces `x.select(dim, position.item())`, which `x[position]` becomes, by `index`.
 
-    Delegates gather by tensors; data-dependent numbers are dynamic sizes for them.
+    Delegates gather by tensors; data-dependent scalars are dynamic sizes for them.
     """
     return rewrite(program, _RULES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions that tensors hold are indices; numbers stay."""
+"""Positions that tensors hold are indices; scalars stay."""
 
 from __future__ import annotations
 

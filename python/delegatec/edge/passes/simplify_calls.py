@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of unused operands and results of control flow, and capture of constants.
+"""Removes unused operands and results of control flow, and captures constants.
 
 torch.export passes every weight that one branch uses to both, as an operand. Here a weight becomes a constant
 of the bodies that use it, where backends and folding find it; unused operands and results are removed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on constants alone, such as dequantization of weights, directly before their first use."""
+"""Moves calls on constants alone, such as dequantization of weights, directly before their first use."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_calls_are_before_their_first_use() -> None:
     ]
     names = [call.removeprefix("aten.").partition(".")[0] for call in calls]
     dequantized = ["_to_copy", "div"]
-    # the sum is smaller than its operand, and stays in front, with what it needs
+    # the sum is smaller than its operand, and stays in front, with its operands
     assert names == [
         *(*dequantized, "mul", "sum"),
         *(*dequantized, "mm", "relu", "mm", "add"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes sizes from the inputs of a program: nothing waits for an intermediate tensor to know its size."""
+"""Computes sizes from the inputs of a program, so that none depends on an intermediate tensor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention to a cache with new rows, computed from the old cache and the new rows."""
+"""Computes attention to a cache with new rows from the old cache and the new rows."""
 
 from __future__ import annotations
 

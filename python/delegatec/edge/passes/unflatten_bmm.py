@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices whose batch dimensions a view joins before them, and divides behind them."""
+"""Replaces reshape -> bmm -> reshape by one `matmul` on the unflattened batch dimensions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Shape = list[int | torch.SymInt]
 
 
 def unflatten_bmm(program: EdgeProgram) -> bool:
-    """Lets products of matrices keep their batch dimensions, if sizes vary that a view would have to divide.
+    """Keeps the batch dimensions of matrix products, if a view would have to split varying sizes.
 
     Attention that a model computes with `matmul` multiplies [batch * heads, length, depth]: a backend that
-    infers one size of a view cannot divide the result. The product becomes `matmul`, which is not in normal
+    infers one size of a view cannot split the result. The product becomes `matmul`, which is not in normal
     form: of operands of the rank of the result, whose batch dimensions broadcast.
 
     Args:
@@ -59,7 +59,7 @@ def _separate(b: Builder, node: Node) -> Node | None:
 
 
 def _batch(product: Node) -> Shape | None:
-    """Returns the batch dimensions to which all users divide a product; None unless several sizes vary."""
+    """Returns the batch dimensions into which all users split a product; None unless several sizes vary."""
     users, bound = list(product.users), bind(product)
     if not users or not dtype_of(product).is_floating_point:
         return None

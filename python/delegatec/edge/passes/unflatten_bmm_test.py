@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products keep the batch dimensions that a view restores behind them; others stay as they are."""
+"""Products keep the batch dimensions that a view restores after them; others are unchanged."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def test_products_of_copies_are_copied() -> None:
         (lambda x, y: x @ y.mT, {0: _SIZES[0]}),
         # the rows are used
         (lambda x, y: torch.bmm(x.flatten(0, 1), y.flatten(0, 1).mT), _SIZES),
-        # whole numbers
+        # integers
         (lambda x, y: x.to(torch.int64) @ y.to(torch.int64).mT, _SIZES),
-        # the view divides rows, too
+        # the view splits rows, too
         (lambda x, y: (x.flatten(0, 1) @ torch.ones(3, 4, 6)[:1]).view(x.shape[0], 3, -1, 2, 3), _SIZES),
         # products of whole batches
         (lambda x, y: x[:, 0] @ y[:, 0].mT, _SIZES),

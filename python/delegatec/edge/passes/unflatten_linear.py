@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers of rows that a view joins before them, and divides behind them."""
+"""Replaces reshape -> linear -> reshape by one linear layer on the unflattened rows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ aten = torch.ops.aten
 
 
 def unflatten_linear(program: EdgeProgram) -> bool:
-    """Lets linear layers keep the dimensions of rows, if several of them vary and a view restores them later.
+    """Keeps the row dimensions of linear layers, if several of them vary and a view restores them later.
 
     A layer of [batch * length, channels] whose result becomes [batch, length, channels] reads that shape: a
-    backend that infers one size of a view cannot divide the rows.
+    backend that infers one size of a view cannot split the rows.
 
     Args:
         program: edited in place.
@@ -59,7 +59,7 @@ def _separate(
 
 
 def _rows(layer: Node) -> list[int | torch.SymInt] | None:
-    """Returns the sizes of rows to which all users of a layer divide them; None unless several vary."""
+    """Returns the sizes into which all users of a layer split its rows; None unless several vary."""
     shapes = {sizes_key(user.meta["val"]) for user in layer.users if user.target is aten.view.default}
     if len(shapes) != 1 or any(user.target is not aten.view.default for user in layer.users):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers keep the rows that a view restores behind them; others stay as they are."""
+"""Layers keep the rows that a view restores after them; others are unchanged."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_rows_of_a_weight_that_is_turned() -> None:
             ),
             _SIZES,
         ),
-        # channels are divided, too
+        # channels are split, too
         (lambda layer, x: layer(x.flatten(0, 1)).view(*x.shape[:2], 2, 3), _SIZES),
         # the rows are used
         (lambda layer, x: (y := layer(x.flatten(0, 1)), y.view(*x.shape[:2], 6)), _SIZES),

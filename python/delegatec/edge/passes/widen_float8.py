@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of 8-bit floating-point types, which kernels lack, in float16, which has all their values."""
+"""Stores float8 constants, which kernels lack, as float16, which represents all their values."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns of calls, and the driver of passes that rewrite what matches them."""
+"""Patterns of calls, and the driver of passes that rewrite their matches."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that replace what matches a pattern."""
+"""Rules that replace the matches of a pattern."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delegatec.edge.patterns.pattern import Pattern
 
 
 def fusion(pattern: Pattern, replacement: Callable[..., Any]) -> dict[Any, Callable[[Builder, Node], Any]]:
-    """Returns the rule that replaces what matches a pattern, for each target of its calls.
+    """Returns the rule that replaces the matches of a pattern, for each target of its calls.
 
     Args:
         pattern: of a call.

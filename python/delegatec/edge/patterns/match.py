@@ -13,11 +13,11 @@ from torch.fx import Node
 
 @dataclass(frozen=True)
 class Match:
-    """What a pattern has matched so far.
+    """The partial match of a pattern.
 
     Attributes:
         constant: returns the value of a constant node, and None for other nodes.
-        values: name of a variable -> its node or number.
+        values: name of a variable -> its node or scalar.
         calls: the matched calls, users before operands; one that the pattern mentions twice is there twice.
     """
 

@@ -2,7 +2,7 @@
 """Patterns of values, composed like the arithmetic that they match.
 
 With `x, epsilon = Var("x"), Number("epsilon")`, the pattern `x / sqrt(x * x + epsilon)` matches the division
-of a value by the root of its square plus a number. A pattern yields each way in which it matches: operands of
+of a value by the root of its square plus a scalar. A pattern yields each way in which it matches: operands of
 sums and products commute, and a variable that occurs twice is one value.
 """
 
@@ -79,7 +79,7 @@ ANY: Final = _Anything()
 
 
 class _Literal(Pattern):
-    """One number, dtype or None, or a list of arguments."""
+    """One scalar, dtype or None, or a list of arguments."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -138,7 +138,7 @@ class Through(Pattern):
     """A value, or calls of which it is the first operand, one after another.
 
     Args:
-        inner: what matches the value.
+        inner: the pattern of the value.
         skips: whether a call may be one of them.
     """
 
@@ -158,7 +158,7 @@ class Var(Pattern):
 
     Args:
         name: the name.
-        inner: what matches it; any node by default.
+        inner: its pattern; any node by default.
     """
 
     def __init__(self, name: str, inner: Pattern | None = None) -> None:
@@ -180,7 +180,7 @@ class Var(Pattern):
                 yield match.binding(self.name, own)
 
     def _value(self, value: Any, match: Match) -> Any:
-        """Returns what the variable stands for if it may stand for a value; otherwise None."""
+        """Returns the pattern of the variable if it may match a value; otherwise None."""
         return value if isinstance(value, Node) else None
 
 
@@ -201,7 +201,7 @@ class Argument(Var):
 
 
 class Number(Var):
-    """A number, or a constant of one element, whose value it is."""
+    """A scalar, or a constant of one element with that value."""
 
     def _value(self, value: Any, match: Match) -> Any:
         if isinstance(value, Node):

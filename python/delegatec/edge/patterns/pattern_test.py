@@ -30,7 +30,7 @@ def is_view(node: torch.fx.Node) -> bool:
 
 
 def matches(pattern: Pattern, model: Callable[..., Any], *inputs: torch.Tensor) -> list[dict[str, str]]:
-    """Returns the variables of each match of the last call, as inputs, numbers and operators."""
+    """Returns the variables of each match of the last call, as inputs, scalars and operators."""
     program = edge(model, *(inputs or (X, Y)), passes=())
     return [
         {name: described(value) for name, value in found.values.items()} for found in of(program, pattern)

@@ -27,7 +27,7 @@ _SCHEMAS: Final = (
 
 
 def in_blocks(shape: Sequence[Any], block: Sequence[Any]) -> tuple[list[Any], list[Any], list[int]]:
-    """Returns the shape in blocks, the shape of one number per block, and the dimensions inside blocks."""
+    """Returns the shape in blocks, the shape of one scalar per block, and the dimensions inside blocks."""
     split: list[Any] = []
     single: list[Any] = []
     inside: list[int] = []
@@ -43,7 +43,7 @@ def in_blocks(shape: Sequence[Any], block: Sequence[Any]) -> tuple[list[Any], li
 
 
 def limits(dtype: torch.dtype, low: float | None, high: float | None) -> tuple[float, float]:
-    """Returns the least and largest level."""
+    """Returns the least and the largest quantized value."""
     return (
         torch.iinfo(dtype).min if low is None else low,
         torch.iinfo(dtype).max if high is None else high,
@@ -95,7 +95,7 @@ def quantize(
     low: float | None = None,
     high: float | None = None,
 ) -> Tensor:
-    """Returns the levels of a tensor."""
+    """Returns the quantized values of a tensor."""
     low, high = limits(dtype, low, high)
     shape, per_block, _ = in_blocks(x.shape, block)
     levels = torch.round(x.view(shape) * scale.view(per_block).reciprocal())
@@ -114,7 +114,7 @@ def dequantize(
     high: float | None = None,
     output_dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Returns the values of levels."""
+    """Returns the dequantized values."""
     shape, per_block, _ = in_blocks(x.shape, block)
     levels = x.view(shape).to(output_dtype)
     if zero_point is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scales with their zero points: what the quantized values of a tensor stand for."""
+"""Scales with their zero points, by which the quantized values of a tensor are dequantized."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class Quantization:
         return found.nan_to_num(self.nan).to(self.dtype)
 
     def dequantize(self, q: Tensor) -> Tensor:
-        """Returns what quantized values stand for, with one scale."""
+        """Returns the dequantized values, with one scale."""
         return (q.to(torch.float32) - self.zero_point) * self.scale
 
     def value(self, q: float) -> float:
-        """Returns what a quantized value stands for."""
+        """Returns the dequantized value."""
         return (q - self.zero_point) * self.scale
 
     def exactly(self, number: float) -> float:
@@ -90,7 +90,7 @@ class Quantization:
         return self.low <= round(found) <= self.high and abs(found - round(found)) < _NEAR
 
     def signed(self) -> Quantization:
-        """Returns the same for int8 in place of uint8."""
+        """Returns the same for int8 instead of uint8."""
         if self.dtype != torch.uint8:
             return self
         ends = {name: getattr(self, name) - SHIFT for name in ("zero_point", "low", "high", "nan")}

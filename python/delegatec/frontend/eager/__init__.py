@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's module, run as the user wrote it: what every later stage is compared with."""
+"""The user's module, run as the user wrote it: the reference for every later stage."""

@@ -20,7 +20,7 @@ from delegatec.frontend.method import Method
 
 @dataclass(frozen=True)
 class Subject:
-    """What the tasks are about.
+    """The subject of the tasks.
 
     Attributes:
         module: the module.
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Returned:
-    """What a call returned.
+    """The result of a call.
 
     Attributes:
         outputs: the leaves of the result with their paths; `Opaque` for values that are neither tensors nor
@@ -74,7 +74,7 @@ class Run:
     """Calls in a row.
 
     Attributes:
-        returned: what each returned; the first that raised an exception is the last.
+        returned: the result of each; the first that raised an exception is the last.
         touched: names of plain attributes of the module that the first call changed.
         changed: names of those that later calls changed.
     """
@@ -90,7 +90,7 @@ def run_calls(subject: Subject, calls: Sequence[Call], has_other_chance: bool) -
     Args:
         subject: the module.
         calls: the calls.
-        has_other_chance: whether random numbers and the clock are others than in the original process.
+        has_other_chance: whether random numbers and the clock differ from the original process.
     """
     if has_other_chance:
         other_chance()
@@ -115,7 +115,7 @@ def counted_calls(subject: Subject, call: Call) -> list[str]:
 
 
 def changed_state(subject: Subject, calls: Sequence[Call]) -> list[str]:
-    """Makes calls in a row; returns the names of what they change, outside of buffers."""
+    """Makes calls in a row; returns the names of the values that they change, outside of buffers."""
     before = everything_of(subject.module)
     for call in calls:
         if _run(subject, call).error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an exported program differs from the user's module, as far as further calls of the module tell."""
+"""Why an exported program differs from the user's module, as far as further calls of the module show."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from delegatec.frontend.model import Model
 
 @dataclass(frozen=True)
 class Case:
-    """What is known of a model whose programs differ from it.
+    """The data about a model whose programs differ from it.
 
     Attributes:
         eager: the module, as the user's code left it.
         model: the model.
         programs: method -> its program.
         planned: the calls.
-        returned: what the module returned for each.
+        returned: the result of the module for each.
     """
 
     eager: Pristine
@@ -79,8 +79,8 @@ def lost_state(model: Model, method: str, changed: Sequence[str], where: str) ->
     Args:
         model: the model.
         method: name of the method.
-        changed: names of what calls change.
-        where: what is different.
+        changed: names of the values that calls change.
+        where: the difference.
     """
     names = ", ".join(repr(name) for name in changed)
     what = f"changes {names}" if changed else "keeps state outside of buffers"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another course of what must not affect a program: random numbers, and the clock."""
+"""Changes of inputs that must not affect a program: random numbers, and the clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS: Final = ("time", "monotonic", "perf_counter", "process_time")
 def other_chance() -> None:
     """Reseeds generators, and shifts the clock, for the rest of this process.
 
-    The operating system's random numbers are others anyway. What a module returns must not change, since a
+    The operating system's random numbers differ anyway. The results of a module must not change, since a
     program contains the values that torch.export saw.
     """
     random.seed(_SEED)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The number of operations of a call, to bound the time that an export spends on calls.
 
-Counted from shapes, not measured: what is recorded must not depend on the machine.
+Counted from shapes, not measured: recorded samples must not depend on the machine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of exported programs with what the user's module returned."""
+"""Comparison of exported programs with the results of the user's module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Difference:
 
     Attributes:
         index: of the call.
-        text: what is different, such as "output 0 is 2, not 3".
+        text: the difference, such as "output 0 is 2, not 3".
         failed: whether the program fails.
     """
 
@@ -48,7 +48,7 @@ def first_differences(
     Args:
         programs: method -> its program.
         planned: the calls.
-        returned: what the module returned for each.
+        returned: the result of the module for each.
     """
     state: dict[str, torch.Tensor] = {}
     modules = {name: runnable(program, state) for name, program in programs.items()}

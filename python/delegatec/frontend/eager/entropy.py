@@ -43,7 +43,7 @@ _MOST: Final = 5
 def watched(workspace: Workspace) -> Iterator[list[SourceLocation]]:
     """Yields the user's lines that draw random numbers without a seed, or read the clock, in the scope.
 
-    Many do so for other ends, such as to print how long a step takes: `unstable_weights` tells.
+    Many do so for other purposes, such as to print how long a step takes: `unstable_weights` decides.
     """
     lines: list[SourceLocation] = []
     with contextlib.ExitStack() as stack:
@@ -78,7 +78,7 @@ def _user_line(workspace: Workspace) -> SourceLocation | None:
 def unstable_weights(
     before: Pristine, model: Model, session: Session, entry: str, seed: int, line: SourceLocation
 ) -> Diagnostic | None:
-    """Builds a model once more; returns a problem if its weights are others.
+    """Builds a model once more; returns a problem if its weights differ.
 
     Args:
         before: the process before the user's code ran.
@@ -114,7 +114,7 @@ def _built(_: object, session: Session, entry: str, seed: int) -> dict[str, obje
 
 
 def _content(model: Model) -> dict[str, object]:
-    """Returns names and digests of what an export depends on."""
+    """Returns names and digests of the values that an export depends on."""
     module = model.module
     named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     content: dict[str, object] = {name: digest(value) for name, value in named.items()}

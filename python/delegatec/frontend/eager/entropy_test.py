@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that each build would have with other values are an error; clocks that measure are not."""
+"""Weights whose values differ in each build are an error; clocks that measure are not."""
 
 from __future__ import annotations
 

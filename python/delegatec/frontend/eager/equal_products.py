@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 # With these, which the compiler's command sets, the kernels are the same on every CPU with AVX2.
 _PINS: Final = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
-# Multiplications from which on a product repays its way through Python.
+# Multiplications from which on a product amortizes the overhead of Python.
 _LARGE: Final = 2**20
 # Registrations end with their library.
 _LIBRARIES: Final[list[torch.library.Library]] = []

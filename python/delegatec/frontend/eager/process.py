@@ -81,12 +81,12 @@ def pristine(subject: Any = None) -> Iterator[Pristine]:
     """Keeps a copy of this process until the end of the scope.
 
     Args:
-        subject: what the tasks are about, such as a module; the copy is not affected by what happens to it in
-            the scope.
+        subject: the subject of the tasks, such as a module; changes to it in the scope do not affect the
+            copy.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()  # The copy would print what is buffered once more.
+            stream.flush()  # The copy would print the buffered text once more.
     with tempfile.TemporaryFile() as exchange:
         request, ask = os.pipe()
         listen, answer = os.pipe()
@@ -147,7 +147,7 @@ def _write(exchange: Any, value: Any) -> None:
 
 
 def _be_silent() -> None:
-    """Discards what user code prints: it prints the same where torch.export runs it."""
+    """Discards the output of user code: it prints the same where torch.export runs it."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (1, 2):
         os.dup2(null, number)

@@ -68,9 +68,10 @@ def record(
 def _run(
     eager: Pristine, planned: Sequence[Planned], model: Model, rejected: dict[str, Diagnostic]
 ) -> tuple[list[Planned], Run]:
-    """Returns what the module returns for the calls that it accepts: variations of values may be invalid.
+    """Returns the results of the module for the calls that it accepts: variations of values may be invalid.
 
-    Chance is another one than for torch.export, so that a constant that comes from it is a difference.
+    Random numbers and the clock differ from torch.export's, so that a constant that comes from them is a
+    difference.
 
     Args:
         eager: the module.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and values of the state that calls of a module may change.
 
-Whether a program lacks state is decided by what calls return. This finds the name of the state for the
-message, and numbers that count calls, on which later calls may depend.
+The results of calls decide whether a program lacks state. This finds the name of the state for the
+message, and counters of calls, on which later calls may depend.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Kept(Enum):
     """Which values a `State` has.
 
     Attributes:
-        PLAIN: numbers, strings and the like, in attributes of modules and in containers there.
+        PLAIN: scalars, strings and the like, in attributes of modules and in containers there.
         ADVANCED: the positions of generators and iterators.
         ALL: these, and tensors.
     """
@@ -55,7 +55,7 @@ class State:
     alive: dict[int, Any] = field(default_factory=dict)
 
     def changed(self, after: State) -> list[str]:
-        """Returns the names of values that another state has not, or others."""
+        """Returns the names of values that another state lacks, or has with other values."""
         names = [
             name
             for name in {**self.values, **after.values}
@@ -72,8 +72,8 @@ class State:
 def attributes_of(module: torch.nn.Module) -> State:
     """Returns the plain values in a module's attributes, and in containers there.
 
-    With them come the states of generators and iterators anywhere: a call that draws from one may return what
-    the call before has returned.
+    With them come the states of generators and iterators anywhere: a call that draws from one may return the
+    same as the previous call.
     """
     plain = State()
     for name, value in _attributes(module):
@@ -139,7 +139,7 @@ def _add(state: State, name: str, value: Any, depth: int, kept: Kept) -> None:
 
 
 def _position(value: Any) -> object:
-    """Returns where a generator or an iterator is; None for other values."""
+    """Returns the position of a generator or an iterator; None for other values."""
     if isinstance(value, random.Random):
         return hash(value.getstate())
     if isinstance(value, torch.Generator):
@@ -156,7 +156,7 @@ def _position(value: Any) -> object:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the values inside a value, with what follows its name."""
+    """Yields the values inside a value, with the suffixes of its name."""
     if isinstance(value, Mapping):
         yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:_ITEMS])
     elif isinstance(value, (list, tuple, deque)):

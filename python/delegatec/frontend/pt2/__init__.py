@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of `.pt2` archives that evaluates, imports and unpickles nothing."""
+"""Reader of `.pt2` archives that does not evaluate, import or unpickle anything."""

@@ -27,7 +27,7 @@ _NUMBERS: Final = {
     torch.SymBool: bool,
 }
 
-# Type of a number; or dtype and sizes of a tensor, None for a symbolic size
+# Type of a scalar; or dtype and sizes of a tensor, None for a symbolic size
 _Description = tuple[Any, ...]
 
 

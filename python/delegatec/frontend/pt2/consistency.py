@@ -45,7 +45,7 @@ _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class _UnknownError(Exception):
-    """A value that only a run determines."""
+    """A value that is known only at run time."""
 
 
 class Calls:
@@ -128,7 +128,7 @@ def _is_checked(kind: str, target: Any) -> bool:
 
 
 def _forms(value: Any) -> list[Any]:
-    """Returns dtype and sizes of each tensor of a result, and the types of numbers."""
+    """Returns dtype and sizes of each tensor of a result, and the types of scalars."""
     if isinstance(value, (tuple, list)):
         return [form for each in value for form in _forms(each)]
     return [] if value is None else [_form(value)]

@@ -149,7 +149,7 @@ def _number(function: str, node: ast.Call) -> Any:
 
 
 def _degree(expression: Any) -> int:
-    """Returns the product of the exponents of powers inside each other."""
+    """Returns the product of the exponents of nested powers."""
     inner: int = max(map(_degree, expression.args), default=1)
     return inner * int(expression.args[1]) if type(expression) in _POWERS.values() else inner
 

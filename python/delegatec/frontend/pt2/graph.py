@@ -31,7 +31,7 @@ from delegatec.frontend.pt2.targets import is_symbolic, target_of
 from delegatec.frontend.pt2.values import Values, description_of
 
 _AUTOCAST: Final = torch.ops.higher_order.wrap_with_autocast
-# Calls of control flow inside each other.
+# Nested calls of control flow.
 DEEPEST: Final = 20
 _FOR_SIZE: Final = torch.ops.aten.sym_constrain_range_for_size.default
 _POSITIONAL: Final = 1
@@ -268,7 +268,7 @@ class GraphReader:
             self._graph.output(tuple(results)).meta["val"] = tuple(values)
 
     def _bind_unbacked(self) -> None:
-        """Records which node defines each symbol whose value only a run determines."""
+        """Records which node defines each symbol whose value is known only at run time."""
         values = self._values
         for node in self._graph.nodes:
             if not values.unbacked:

@@ -36,7 +36,7 @@ class Metadata:
     def _stack(self, written: str) -> _Stack:
         if written not in self._stacks:
             modules = [_module(item) for item in written.split(SEPARATOR)]
-            # torch stores names with its separators as they are.
+            # torch stores names with its separators unchanged.
             self._stacks[written] = {each[0]: each[1:] for each in modules if each}
         return self._stacks[written]
 

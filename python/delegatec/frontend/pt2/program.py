@@ -26,7 +26,7 @@ from delegatec.frontend.pt2.targets import UnregisteredError, target_of
 from delegatec.frontend.pt2.values import Values, ranges_of
 
 _VERIFIERS: Final[dict[str, type[Verifier]]] = {"TRAINING": TrainingIRVerifier, "ATEN": Verifier}
-# What torch raises for values that contradict each other.
+# The exceptions that torch raises for values that contradict each other.
 _REJECTIONS: Final = (
     *(SpecViolationError, ConstraintViolationError, GuardOnDataDependentSymNode, ValueRangeError),
     *(RuntimeError, ValueError, TypeError, AssertionError, AttributeError, LookupError, ArithmeticError),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of an archive: what each input and output of a graph is, and how callers pass them."""
+"""Signatures of an archive: the kind of each input and output of a graph, and how callers pass them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of operators to what they name, without walking attributes of arbitrary objects."""
+"""Resolution of the names of operators, without walking attributes of arbitrary objects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class UnregisteredError(Exception):
 
 
 def is_symbolic(target: Any) -> bool:
-    """Whether a target computes symbolic numbers, and has no schema."""
+    """Whether a target computes symbolic scalars, and has no schema."""
     return target in _SYMBOLIC.values() or target is torch.ops.aten.item.default
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a graph from their descriptions: fake tensors, and symbolic numbers of one shape environment."""
+"""Values of a graph from their descriptions: fake tensors, and symbolic scalars of one shape environment."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Ranges = dict[str, tuple[int | None, int | None]]
 
 
 def dtype_of(code: Any) -> torch.dtype:
-    """Returns the dtype of a stored number."""
+    """Returns the dtype of a stored scalar."""
     found = DTYPES.get(code) if type(code) is int else None
     return found if found is not None else fail("unknown dtype")
 
@@ -114,7 +114,7 @@ class Values:
     Attributes:
         mode: the fake mode of its tensors.
         symbols: name -> symbol, of all expressions so far.
-        unbacked: symbols whose value only a run determines, and that no node defines so far.
+        unbacked: symbols whose value is known only at run time, and that no node defines so far.
     """
 
     def __init__(self, ranges: Ranges) -> None:

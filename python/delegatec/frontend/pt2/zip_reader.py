@@ -66,7 +66,7 @@ class MappedZip:
 
         Args:
             name: its path below the root directory.
-            weights: whether wrong bytes can only affect numbers, so that the checksum may be postponed.
+            weights: whether wrong bytes can only affect values, so that the checksum may be postponed.
 
         Raises:
             MalformedError: there is no such member, or its checksum is wrong.

@@ -2,7 +2,7 @@
 """Writer of `.ptd` files: named tensors for programs with external weights.
 
 Format: extension/flat_tensor of ExecuTorch 1.4.1. Each run of bytes has its own segment, so that the runtime
-loads only what a program needs.
+loads only the data that a program needs.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ def ints(b: Any, items: Sequence[int]) -> int:
 
 
 def numbers(b: Any, items: Sequence[Any], code: str) -> int:
-    """Writes a vector of numbers, all at once.
+    """Writes a vector of scalars, all at once.
 
     Args:
         b: the builder.
-        items: the numbers.
+        items: the scalars.
         code: the code of their type in the module `struct`.
     """
     size = struct.calcsize(f"<{code}")

@@ -17,7 +17,7 @@ from delegatec.program.file.segments import Parts, Segments, concatenate
 
 @dataclass(frozen=True)
 class BlobPlace:
-    """The place of a blob.
+    """The location of a blob.
 
     Attributes:
         is_inline: whether it is inside the FlatBuffer.
@@ -40,7 +40,7 @@ class Layout:
         mutable_offsets: like `constant_offsets`.
         inline: blobs inside the FlatBuffer.
         named: key of named data -> its segment.
-        delegates: method -> the place of each delegate's blob.
+        delegates: method -> the location of each delegate's blob.
     """
 
     segments: Segments

@@ -71,7 +71,7 @@ def concatenate(blob: Sequence[Part]) -> Parts:
 
 
 def check_target(function: str, file: object, sources: object) -> None:
-    """Checks what a user passed to write a file to; raises DelegatecError DC415."""
+    """Checks the destination that a user passed to write a file to; raises DelegatecError DC415."""
     help = 'open it: with open(path, "wb") as file'
     closed = getattr(file, "closed", False) or not getattr(file, "writable", lambda: True)()
     if not hasattr(file, "write") or isinstance(file, io.TextIOBase) or closed:

@@ -37,7 +37,7 @@ def _compile(model: Callable[..., Any], *inputs: Any, **options: Any) -> bytes:
 
 
 def _scale_and_count() -> bytes:
-    """A constant, a mutable buffer, a view, a list, numbers, a nested result."""
+    """A constant, a mutable buffer, a view, a list, scalars, a nested result."""
 
     def model(self: Any, x: torch.Tensor) -> Any:
         self.count.add_(1)

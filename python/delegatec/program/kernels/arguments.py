@@ -58,7 +58,7 @@ class ArgumentLowering:
     Args:
         values: the method's values, which are extended.
         tensor: returns the value index of a node.
-        scalar_tensor: returns the value index of a 0-d constant tensor, from a number and a dtype.
+        scalar_tensor: returns the value index of a 0-d constant tensor, from a scalar and a dtype.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ArgumentLowering:
         Args:
             parameter: the argument in the kernel's schema.
             value: its value in the call: a node, a constant, or a list of these.
-            operand_dtype: dtype of the call's first tensor, and of a number that replaces a tensor.
+            operand_dtype: dtype of the call's first tensor, and of a scalar that replaces a tensor.
 
         Raises:
             ArgumentError: a program cannot represent it.
@@ -113,7 +113,7 @@ class ArgumentLowering:
     def _list(self, parameter: Parameter, value: Any) -> int:
         item = parameter.kind.removeprefix("List[").removesuffix("]")
         if not isinstance(value, (tuple, list)):
-            # the schema's int[2] accepts one number for both
+            # the schema's int[2] accepts one integer for both
             value = [value] * (parameter.count or 1)
         if item in ("Tensor", "Optional[Tensor]"):
             optional = item != "Tensor"
@@ -131,7 +131,7 @@ class ArgumentLowering:
 
 
 def _wrapped_dtype(number: Any, operand_dtype: torch.dtype) -> torch.dtype:
-    """Returns the dtype of a number next to a tensor: the tensor's, unless the number is of a wider kind."""
+    """Returns the dtype of a scalar next to a tensor: the tensor's, unless the scalar is of a wider kind."""
     if isinstance(number, bool):
         return operand_dtype
     if isinstance(number, int):

@@ -142,5 +142,5 @@ def _narrowed(b: Builder, node: Node, val: torch.Tensor) -> Node:
 
 
 def _dtype(node: Node) -> Any:
-    """Returns the dtype of a tensor; None for a number."""
+    """Returns the dtype of a tensor; None for a scalar."""
     return getattr(node.meta.get("val"), "dtype", None)

@@ -68,7 +68,7 @@ def _of_centered(b: Builder, node: Node, rows: list[int], of_batch: bool = False
     Args:
         b: emits the calls.
         node: the norm; its input is its first argument.
-        rows: the shape in which the last dimension is reduced; kernels subtract one number per row fastest.
+        rows: the shape in which the last dimension is reduced; kernels subtract one scalar per row fastest.
         of_batch: whether the first dimension is reduced, too.
     """
     x: Any = node.args[0]

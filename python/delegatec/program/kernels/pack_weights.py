@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights of less than eight bits, stored in as many bits and unpacked by kernels in each run.
 
-Numbers of four, two or one bits share a byte; other sizes are sums of these. For a million weights of four
+Values of four, two or one bits share a byte; other sizes are sums of these. For a million weights of four
 bits, the file is half a megabyte smaller and a run takes 0.29 ms longer, next to 0.32 ms for dequantization
 and a product with one row (1.1 ms with 32 rows; x86-64, one thread). Three bits take 1 ms. The arena does not
 grow: it contains the weight in float32 later.
@@ -20,7 +20,7 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# Bits -> widths of the parts of a number, from its low bits.
+# Bits -> widths of the parts of a value, from its low bits.
 _PARTS: Final = {1: (1,), 2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2)}
 # Bytes of an instruction and its values in a file.
 _INSTRUCTION: Final = 256
@@ -96,7 +96,7 @@ def _gathers(user: Node) -> bool:
 
 
 def _is_converted(user: Node) -> bool:
-    """Whether numbers are only converted to floating point, maybe in another shape."""
+    """Whether values are only converted to floating point, maybe in another shape."""
     if user.target is aten.view.default:
         return all(map(_is_converted, user.users))
     return user.target is aten._to_copy.default and user.meta["val"].is_floating_point()
@@ -111,13 +111,13 @@ def _signed(user: Node) -> None:
 
 
 def _dim(tensor: Tensor, count: int, by_row: bool) -> int | None:
-    """Returns the dimension whose parts share bytes: the first one, with the longest parts, if it divides."""
+    """Returns the dimension whose parts share bytes: the first, with the longest parts, if divisible."""
     dims = (dim for dim, size in enumerate(tensor.shape) if size % count == 0 and (dim or not by_row))
     return next(dims, None)
 
 
 def _packed(numbers: Tensor, width: int, dim: int) -> Tensor:
-    """Returns several numbers per byte; those of the last part, in the high bits, as a signed number."""
+    """Returns several values per byte; those of the last part, in the high bits, as a signed value."""
     *others, last = numbers.chunk(8 // width, dim)
     total = (last ^ (1 << (width - 1))) << (8 - width)
     for index, part in enumerate(others):
@@ -126,7 +126,7 @@ def _packed(numbers: Tensor, width: int, dim: int) -> Tensor:
 
 
 def _unpacked(builder: Builder, packed: list[tuple[Node, int]], dim: int, middle: int) -> Node:
-    """Returns the numbers in int8."""
+    """Returns the values in int8."""
     total: Any = None
     shift = 0
     for part, width in packed:

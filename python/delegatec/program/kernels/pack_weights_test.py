@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels of quantized weights take as many bits as they need, and are the same after unpacking."""
+"""Quantized values of weights take as many bits as they need, and are the same after unpacking."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ aten = torch.ops.aten
 
 # The kernel computes larger windows.
 _MAX_SLICES: Final = 16
-# Positions below are numbers of float32.
+# Positions below are float32 values.
 _EXACT: Final = 2**24
 
 

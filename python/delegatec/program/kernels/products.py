@@ -47,7 +47,7 @@ def _addmm(b: Builder, node: Node) -> Node | None:
 def _convolution(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     for name in ("stride", "padding", "dilation"):
-        # one number represents all dimensions
+        # one integer represents all dimensions
         a[name] = list(a[name]) * (len(shape_of(node)) - 2) if len(a[name]) == 1 else a[name]
     sizes = [*shape_of(node), *shape_of(a["input"]), *shape_of(a["weight"])]
     if a["transposed"] or not all(isinstance(size, int) for size in sizes):

@@ -75,7 +75,7 @@ def _cat(b: Builder, node: Node) -> Node | None:
 
 
 def _wrapped_numbers(*names: str) -> Rule:
-    """Eager mode converts numbers to the dtype; kernels reject integers beyond it, and do not round."""
+    """Eager mode converts scalars to the dtype; kernels reject integers beyond it, and do not round."""
 
     def rule(b: Builder, node: Node) -> Node | None:
         if dtype_of(node) in (torch.bool, torch.float32, torch.float64):
@@ -139,7 +139,7 @@ def _remainder(b: Builder, node: Node) -> Any:
     assert isinstance(node.target, OpOverload)
     x, y = node.args
     if dtype_of(node) in (torch.float16, torch.bfloat16) and not isinstance(y, Node):
-        # eager mode converts the number first
+        # eager mode converts the scalar first
         divisor = b.call(aten.full.default, [1] * len(shape_of(node)), y, dtype=dtype_of(node))
         return b.call(aten.remainder.Tensor, x, divisor, val=node.meta["val"])
     if dtype_of(node) is not torch.float64:

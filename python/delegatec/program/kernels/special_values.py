@@ -67,7 +67,7 @@ def _var_mean(b: Builder, node: Node) -> list[Node] | None:
 
 
 def _floor_divide(b: Builder, node: Node) -> Node | None:
-    """The kernel converts a number to 16 bits; and see `_floored`."""
+    """The kernel converts a scalar to 16 bits; and see `_floored`."""
     x, y = node.args
     if not isinstance(y, Node) and dtype_of(node) in _HALVES:
         return b.call(aten.div.Scalar_mode, x, y, rounding_mode="floor", val=node.meta["val"])
@@ -75,7 +75,7 @@ def _floor_divide(b: Builder, node: Node) -> Node | None:
 
 
 def _floored(b: Builder, node: Node) -> Node | None:
-    """The kernels return infinity for 0 / 0 and NaN / 0, and some quotients are not whole: -3.9999998."""
+    """The kernels return infinity for 0 / 0 and NaN / 0, and some quotients are not integers: -3.9999998."""
     x, y = node.args
     if not dtype_of(node).is_floating_point or _is_corrected(b, node):
         return None
@@ -124,7 +124,7 @@ def _unrounded_by_zero(b: Builder, node: Node, quotient: Node) -> Node:
 
 
 def _rounded_number(b: Builder, node: Node) -> Node | None:
-    """The kernels do not convert a number to 16 bits first, so that x == 0.1 is never true."""
+    """The kernels do not convert a scalar to 16 bits first, so that x == 0.1 is never true."""
     x, number = bind(node).values()
     if isinstance(number, Node) or dtype_of(x) not in _HALVES:
         return None
@@ -135,7 +135,7 @@ def _rounded_number(b: Builder, node: Node) -> Node | None:
 
 
 def _exact_quotient(b: Builder, node: Node) -> Node | None:
-    """The kernel multiplies by the reciprocal of a number: the last bit of a quotient may be another one."""
+    """The kernel multiplies by the reciprocal of a scalar: the last bit of a quotient may differ."""
     x, y = bind(node).values()
     if isinstance(y, Node) or abs(math.frexp(y)[0]) in (0.5, 0.0):
         return None
@@ -146,7 +146,7 @@ def _exact_quotient(b: Builder, node: Node) -> Node | None:
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether a result is rounded to a whole number later, as in quantization, where its last bit counts."""
+    """Whether a result is rounded to an integer later, as in quantization, where its last bit counts."""
     pending, seen = [node], {node}
     while pending and len(seen) < _NEAR:
         for user in pending.pop(0).users:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites of functions of symbolic numbers to the runtime's primitives."""
+"""Rewrites of functions of symbolic scalars to the runtime's primitives."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linearization of a method to steps, and placement of its values in memory."""
+"""Linearization of a method to instructions, and placement of its values in memory."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Incremental construction of a method's steps and storages."""
+"""Incremental construction of a method's instructions and storages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Storages:
         placements: every tensor in planned memory.
         constants: slots that are views of a constant -> the constant's placeholder, in the program or a body.
         mutable: name of each placeholder that the program writes to -> the node of its new value.
-        aliases: slots that are aliases of another slot, or a number: operands and results of bodies.
+        aliases: slots that are aliases of another slot, or a scalar: operands and results of bodies.
         values: the value of each slot that is not a node's.
         in_place: calls that write to their first operand, the memory of a buffer.
         growing: tensors that are written row by row, whose size is the number of rows written.
@@ -68,7 +68,7 @@ class Storages:
         return self.tensors[id(own.storage)] > 1
 
     def resolve(self, source: Source) -> Source:
-        """Resolves aliases of a slot to a slot or a number."""
+        """Resolves aliases of a slot to a slot or a scalar."""
         while isinstance(source, tuple) and source in self.aliases:
             source = self.aliases[source]
         return source
@@ -79,7 +79,7 @@ class Storages:
         return is_same and self.resolve(slot_of(value)) == buffer
 
     def val(self, slot: Slot) -> Any:
-        """Returns the value of a slot: a fake tensor, or a number that may be symbolic."""
+        """Returns the value of a slot: a fake tensor, or a scalar that may be symbolic."""
         node, position = slot
         return self.values[slot] if slot in self.values else results_of(node)[position]
 
@@ -89,7 +89,7 @@ class _Loop:
     """A loop under construction.
 
     Attributes:
-        start: position of its first step.
+        start: position of its first instruction.
         outer: storages defined before the loop and used in it: they are alive until its end.
     """
 
@@ -98,16 +98,16 @@ class _Loop:
 
 
 class Assignment:
-    """Determines the memory of a program's tensors while its steps are linearized.
+    """Determines the memory of a program's tensors while its instructions are linearized.
 
     Args:
         program: the method; its bodies have the same range constraints.
         external: constants without views, because the runtime finds them by name and shape.
 
     Attributes:
-        result: the steps and storages so far.
+        result: the instructions and storages so far.
         orders: the inputs and outputs that are not row-major -> their orders.
-        exchanged: permutations of tensors that delegates exchange with the caller, which need no step.
+        exchanged: permutations of tensors that delegates exchange with the caller, which need no instruction.
     """
 
     def __init__(self, program: EdgeProgram, external: ExternalWeights) -> None:
@@ -125,16 +125,16 @@ class Assignment:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps so far."""
+        """The instructions so far."""
         return self.result.steps
 
     @property
     def position(self) -> int:
-        """Position of the next step."""
+        """Position of the next instruction."""
         return len(self.result.steps)
 
     def place(self, slot: Slot, *, first: int | None = None, arena: int = PLANNED) -> None:
-        """Allocates memory for a tensor, which is written by the next step or the step at `first`."""
+        """Allocates memory for a tensor, written by the next instruction or the one at `first`."""
         position = self.position if first is None else first
         last = -1 if first == -1 else position
         storage = Storage(slot[0].name, self.byte_size(slot), position, last, arena=arena)
@@ -174,13 +174,13 @@ class Assignment:
         self.result.aliases[slot_of(node)] = slot_of(buffer)
 
     def read(self, source: Source, position: int | None = None) -> None:
-        """Records that the next step, or the step at `position`, reads a value."""
+        """Records that the next instruction, or the one at `position`, reads a value."""
         found = self.placement(source)
         if found is not None:
             self.extend_lifetime(found.storage, self.position if position is None else position)
 
     def read_all(self, node: Node) -> None:
-        """Records that the next step reads all results of a node."""
+        """Records that the next instruction reads all results of a node."""
         if node.op == "get_attr":  # a delegate, which has no memory
             return
         if node.target is operator.getitem:
@@ -190,7 +190,7 @@ class Assignment:
             self.read((node, index))
 
     def extend_lifetime(self, storage: Storage, position: int) -> None:
-        """Extends a storage's lifetime to a step, and to the end of the open loops that it predates."""
+        """Extends a storage's lifetime to an instruction, and to the end of open loops that it predates."""
         storage = self.root(storage)
         storage.last = max(storage.last, position)
         for loop in self._loops:
@@ -199,7 +199,7 @@ class Assignment:
 
     @contextmanager
     def loop(self) -> Iterator[int]:
-        """Opens a loop, whose steps run repeatedly; yields the position of its first step."""
+        """Opens a loop, whose instructions run repeatedly; yields the position of the first one."""
         loop = _Loop(self.position)
         self._loops.append(loop)
         yield loop.start
@@ -208,7 +208,7 @@ class Assignment:
             self.extend_lifetime(storage, self.position - 1)
 
     def placement(self, source: Source) -> Placement | None:
-        """Returns the memory of a value; None for numbers and constants."""
+        """Returns the memory of a value; None for scalars and constants."""
         found = self.result.resolve(source)
         if not isinstance(found, tuple) or found not in self.result.placements:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linearization of control flow to steps with jumps.
+"""Linearization of control flow to instructions with jumps.
 
 `cond` jumps over one of its branches; the others jump back. Operands of a body are aliases of the call's
 operands. A body computes directly into the memory of the call's result, or of the loop's state, if nothing
@@ -23,8 +23,8 @@ from delegatec.program.symbolic import EQUAL, is_symbolic
 
 Run = Callable[[Assignment, EdgeProgram], None]
 
-# Slots of a call besides its results: the iteration number, the number of iterations, whether the last one is
-# done, whether this is the first one; lower numbers are temporaries while the state of a loop changes.
+# Slots of a call besides its results: the iteration index, the number of iterations, whether the last one is
+# done, whether this is the first one; lower indices are temporaries while the state of a loop changes.
 _ITERATION: Final = -1
 _NUM_ITERATIONS: Final = -2
 _DONE: Final = -3
@@ -43,7 +43,7 @@ def place_call(assignment: Assignment, program: EdgeProgram, call: Node, run: Ru
     """Linearizes a call of control flow.
 
     Args:
-        assignment: receives its steps.
+        assignment: receives its instructions.
         program: the program or body that contains it.
         call: the call.
         run: linearizes a body whose operands have slots.
@@ -87,7 +87,7 @@ class _Call:
         self.assignment.steps.append(KernelStep(self.node, operator, args))
 
     def move(self, source: Source, target: Slot) -> None:
-        """Sets a number."""
+        """Sets a scalar."""
         self.assignment.steps.append(MoveStep(self.node, source, target))
 
     def jump(self, condition: Source, destination: int = -1) -> JumpStep:
@@ -98,7 +98,7 @@ class _Call:
         return step
 
     def copy(self, source: Source, target: Slot) -> None:
-        """Emits a copy of a tensor or number into the memory of a slot, which is allocated if needed."""
+        """Emits a copy of a tensor or scalar into the memory of a slot, which is allocated if needed."""
         if not isinstance(self.assignment.result.val(target), torch.Tensor):
             self.move(source, target)
             return
@@ -112,7 +112,7 @@ class _Call:
         Args:
             source: the result of a body.
             target: the result of the call.
-            start: position of the first step of the body.
+            start: position of the first instruction of the body.
         """
         placement = self.assignment.placement(source)
         if placement is None or not isinstance(source, tuple):
@@ -173,7 +173,7 @@ class _Call:
 
         Args:
             values: one for each state variable.
-            start: position of the first step of the loop.
+            start: position of the first instruction of the loop.
         """
         changes = [
             (source, target)

@@ -38,7 +38,7 @@ def _emit(function: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None
 
 
 def _text(method: EmittedMethod) -> list[str]:
-    """One word an instruction: the kernel, or where a jump leads."""
+    """One word per instruction: the kernel, or where a jump leads."""
     lines = []
     calls = [call for call in method.instructions if isinstance(call, KernelCall)]
     computed = {call.args[-1] for call in calls}
@@ -93,7 +93,7 @@ def test_temporaries_of_both_branches_share_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("true", "copies"),  # two of a loop's copies are its first state, one is the number of the round
+    ("true", "copies"),  # two of a loop's copies are its first state, one is the iteration index
     [
         pytest.param(lambda x: x.clone(), 1, id="operand"),
         pytest.param(lambda x: torch.arange(256.0).view(64, 4), 1, id="constant"),
@@ -122,7 +122,7 @@ def test_a_state_that_is_free_is_written_in_place() -> None:
     assert _text(method) == [
         *("clone", "clone", "lt", "unless 9", "add", "sin", "cos", "clone", "jump 2"),
     ]
-    # the number of the round is read where the next one is written, the tensor before that
+    # the iteration index is read where the next one is written, the tensor before that
     assert (
         _tensor(method, 7, -1).sizes == () and _tensor(method, 6, -1).offset == _tensor(method, 5, 0).offset
     )

@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 
 
 class FreeList:
-    """A growing arena: adjacent holes are joined, and allocations take the smallest hole that fits.
+    """A growing arena: adjacent holes are merged, and allocations take the smallest hole that fits.
 
     Attributes:
         size: size of the arena: the highest end of any allocation so far.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations never overlap, and freed holes are joined."""
+"""Allocations never overlap, and freed holes are merged."""
 
 from __future__ import annotations
 

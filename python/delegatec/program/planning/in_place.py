@@ -31,7 +31,7 @@ class _Rows:
         dim: the dimension of the rows.
         positions: where they are written.
         length: the size of the dimension.
-        values: what is written.
+        values: the values that are written.
         shape: of these values, without broadcasting.
     """
 
@@ -42,7 +42,7 @@ class _Rows:
     shape: tuple[Any, ...]
 
     def is_plain(self, facts: Facts) -> bool:
-        """Whether the kernel takes the operands as they are."""
+        """Whether the kernel supports the operands unchanged."""
         return facts.of(self.positions).low >= 0 and len(shape_of(self.values)) == len(self.shape)
 
 
@@ -74,8 +74,8 @@ def writes_in_place(program: EdgeProgram) -> frozenset[Node]:
     """Returns the calls whose result is the new value of a buffer, and is written to the buffer itself.
 
     The functional kernel copies the whole buffer, and its result is copied back at the end. A buffer is
-    written in place if the new value is the old one with rows put at positions, and if all readers of the old
-    value come before.
+    written in place if the new value is the old one with rows written at positions, and if all readers of the
+    old value come before.
 
     Args:
         program: the method, after `prepare_writes`.
@@ -110,7 +110,7 @@ def _candidates(program: EdgeProgram) -> dict[Node, _Rows]:
 
 
 def _writes(buffer: Node, value: Node) -> dict[Node, _Rows]:
-    """Returns the writes that lead from a buffer to its new value, in order; none if there are others."""
+    """Returns the writes that update a buffer to its new value, in order; none if there are others."""
     found: list[tuple[Node, _Rows]] = []
     while value is not buffer:
         rows = _rows(value)
@@ -122,7 +122,7 @@ def _writes(buffer: Node, value: Node) -> dict[Node, _Rows]:
 
 
 def _rows(node: Node) -> _Rows | None:
-    """Returns what a call writes to its first operand; None if it writes anything but rows."""
+    """Returns the rows that a call writes to its first operand; None if it writes anything else."""
     if node.target is not aten.index_put.default:
         return None
     bound = bind(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which writes to buffers are in place, and what programs with them compute."""
+"""Which writes to buffers are in place, and the results of programs with them."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@
 The maximum number of bytes alive at one time is a lower bound. Two best-fit sweeps through time are cheap and
 often reach it. Otherwise, storages are placed one by one, each at the lowest offset that is free during its
 lifetime, which reaches or nearly reaches the bound in a good order; which order is good depends on the model.
-So several are tried, each is improved by placing first what did not fit, and the smallest arena wins. Work is
-bounded by a multiple of the number of storages: a program of a hundred thousand plans in seconds.
+So several are tried, each is improved by placing first the storages that did not fit, and the smallest arena
+wins. Work is bounded by a multiple of the number of storages: a program of a hundred thousand plans in
+seconds.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ _ORDERS: Final[dict[str, Callable[[Storage], Any]]] = {
 # Maximum number of improvements of an order. Few models need more than three; the last ones are cheap.
 _IMPROVEMENTS: Final = 24
 
-# Maximum number of comparisons of overlapping storages, over all orders: a constant, or a number per storage.
+# Maximum number of comparisons of overlapping storages, over all orders: a constant, or a count per storage.
 _WORK: Final = 2_000_000
 _WORK_EACH: Final = 30
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a method: future instructions, before values have numbers.
+"""Steps of a method: future instructions, before values have indices.
 
 A slot is a value that an instruction computes: (node, index of the result). Auxiliary values of control flow
 (iteration counts, temporaries) have negative indices.
@@ -15,7 +15,7 @@ from torch.fx import Node
 
 Slot = tuple[Node, int]
 
-# An operand of an instruction: a value, or a number.
+# An operand of an instruction: a value, or a scalar.
 Source = Slot | bool | int | float | None
 
 
@@ -43,7 +43,7 @@ class KernelStep:
 
 @dataclass(frozen=True)
 class MoveStep:
-    """Sets a value to a number, or to the number in another value; not for tensors."""
+    """Sets a value to a scalar, or to the scalar in another value; not for tensors."""
 
     node: Node
     source: Source
@@ -52,7 +52,7 @@ class MoveStep:
 
 @dataclass
 class JumpStep:
-    """Jumps to the step at `destination` unless `condition` holds."""
+    """Jumps to the instruction at `destination` unless `condition` holds."""
 
     node: Node
     condition: Source
@@ -76,7 +76,7 @@ def slot_of(node: Node) -> Slot:
 
 
 def source_of(value: Any) -> Source:
-    """Returns the operand for an argument of a call: a slot, or the number itself."""
+    """Returns the operand for an argument of a call: a slot, or the scalar itself."""
     if isinstance(value, Node):
         return slot_of(value)
     assert value is None or isinstance(value, (bool, int, float)), f"{value!r} among the operands of a call"

@@ -107,7 +107,7 @@ def output_tensors(program: EdgeProgram) -> list[Node]:
 
 
 def _run(assignment: Assignment, program: EdgeProgram) -> None:
-    """Appends the steps of a program, or of a body with known operands."""
+    """Appends the instructions of a program, or of a body with known operands."""
     constants = program.fixed_constants()
     for node in program.placeholders():
         if node.name in constants:

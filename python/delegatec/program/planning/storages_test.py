@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which memory tensors live in, and how long."""
+"""Memory and lifetimes of tensors."""
 
 from __future__ import annotations
 

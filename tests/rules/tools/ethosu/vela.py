@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the place of Vela, for analysis only."""
+"""Replaces Vela, for analysis only."""

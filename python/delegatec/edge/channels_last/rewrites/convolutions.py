@@ -52,7 +52,7 @@ class Convolution:
 
     @staticmethod
     def of(node: Node) -> Convolution:
-        """Returns those of a call."""
+        """Returns the arguments of a call."""
         bound = bind(node)
         spatial = len(shape_of(bound["weight"])) - 2
         names = ("stride", "padding", "dilation", "output_padding")

@@ -35,12 +35,12 @@ def row(x: Value) -> Value:
 
 
 def batch(x: Value) -> Value:
-    """[C, H, W] as [1, C, H, W]; a batch as it is."""
+    """[C, H, W] as [1, C, H, W]; a batch unchanged."""
     return x if x.rank == 4 else _unsqueezed(x, 0)
 
 
 def like(x: Value, rank: int) -> Value:
-    """[1, C, H, W] as [C, H, W] if that has the rank; a batch as it is."""
+    """[1, C, H, W] as [C, H, W] if that has the rank; a batch unchanged."""
     return x if x.rank == rank else _squeezed(x, 0)
 
 
@@ -80,7 +80,7 @@ def fitted(x: Value, dim: int, outputs: int, reach: int, stride: int, before: in
     """Makes windows divide a dimension exactly.
 
     Args:
-        x: the image; elements that no window has are removed.
+        x: the image; elements in no window are removed.
         dim: the dimension.
         outputs: number of windows.
         reach: elements from the first to the last of a window, both included.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maxima of windows that are larger or farther apart than a target supports, by smaller pools: all exact."""
+"""Max pools with larger windows or strides than a target supports, as smaller pools: all exact."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Line(NamedTuple):
 
 
 def _lines(node: Node) -> dict[int, _Line]:
-    """Returns the windows along each dimension that a pool does not leave as it is."""
+    """Returns the windows along each dimension that a pool changes."""
     bound = bind(node)
     padding = bound["padding"]
     lines = zip(bound["kernel"], bound["stride"], padding[::2], padding[1::2], strict=True)

@@ -169,7 +169,7 @@ def padding_of(node: Node, windows: Sequence[Windows]) -> list[Pair] | None:
         return [(axis.before, axis.padding) for axis in windows]
     if not is_dynamic(axis.size for axis in windows):
         return [(axis.before, axis.after) for axis in windows]
-    # ATen has no window that starts in the padding behind the elements: none does here
+    # ATen has no window that starts in the padding after the elements: none does here
     if any(axis.stride + axis.padding > axis.dilation * (axis.kernel - 1) + 1 for axis in windows):
         return None
     return [(axis.before, axis.padding + axis.stride - 1) for axis in windows]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each rewrite computes what the operator computes in eager mode, by calls that are valid."""
+"""Each rewrite has the results of the operator in eager mode, by calls that are valid."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _adaptive_avg_pool2d(builder: Builder, node: Node) -> Any:
         size, outputs = x.shape[dim], result[dim - 4]
         axis, scale = regular(size, outputs), torch.ones(outputs)
         if axis is None:
-            # A separate zero for what a window lacks, so that no infinity is multiplied by zero.
+            # A separate zero for the elements that a window lacks, so that no infinity is multiplied by zero.
             found = members(size, outputs, missing=size)
             lacking = (found == size).sum(1)
             x = padded(x, dim, 0, 1) if lacking.any() else x

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def scalar_overload(scalar: OpOverload) -> Rule:
-    """Returns a rule for a number instead of a tensor: the overload for numbers."""
+    """Returns a rule for a scalar instead of a tensor: the overload for scalars."""
 
     def rule(b: Builder, node: Node) -> Node | None:
         other = node.args[1]

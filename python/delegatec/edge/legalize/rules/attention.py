@@ -4,11 +4,11 @@
 Softmax of a row that is minus infinity everywhere is NaN, and torch defines attention on such a row as
 zero. Its decomposition therefore tests every row of the scores (`any`, `logical_not`, `full_like`,
 `where`), with operators that delegates do not support. Here no score is minus infinity: a masked score is the
-lowest finite number of its dtype, whose weight is exactly 0 if the row has a score that is not masked. If the
+lowest finite value of its dtype, whose weight is exactly 0 if the row has a score that is not masked. If the
 mask may have fully masked rows, the result is multiplied by "this row is not fully masked", which depends on
 the mask alone and is shared by all layers with the same mask.
 
-A target with attention of equal heads, and masks that are added, has groups of heads as rows of one head.
+For a target with attention of equal heads and additive masks, groups of heads become rows of one head.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _where(b: Builder, mask: Node, scores: Node) -> Node:
 
 
 def lowest(b: Builder, dtype: torch.dtype) -> Node:
-    """Returns the score of masked elements, the lowest finite number."""
+    """Returns the score of masked elements, the lowest finite value."""
     return b.call(aten.full.default, [], torch.finfo(dtype).min, dtype=dtype)
 
 
@@ -102,7 +102,7 @@ def _repeat_heads(x: Value, heads: int) -> Value:
 
 
 def _of_equal_heads(builder: Builder, node: Node) -> Node | None:
-    """Views heads that share keys as rows of one head, and adds masks as finite numbers."""
+    """Views heads that share keys as rows of one head, and adds masks as finite values."""
     bound = bind(node)
     operands = [value_of(builder, bound[name]) for name in ("query", "key", "value")]
     shapes = [each.shape for each in (*operands, Value(builder, node))]
@@ -138,7 +138,7 @@ def _with_four_dimensions(x: Value) -> Value:
 def _bias(
     builder: Builder, bound: dict[str, Any], rows: int, columns: int, dtype: torch.dtype
 ) -> tuple[Value | None, Value | None]:
-    """Returns the numbers that are added to scores, and 0 for each fully masked row, if there may be any."""
+    """Returns the values that are added to scores, and 0 for each fully masked row, if there may be any."""
     mask = bound["attn_mask"]
     if mask is None and not bound["is_causal"]:
         return None, None

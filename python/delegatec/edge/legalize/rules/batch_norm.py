@@ -82,7 +82,7 @@ def _low_rank(builder: Builder, node: Node) -> list[Node | None] | None:
 
 
 def by_constants(*, wide: bool = False) -> Rewrite:
-    """Returns the rewrite to a product and a sum with constants; `wide` computes halves in float32."""
+    """Returns the rewrite to a product and sum with constants; `wide` computes half precision in float32."""
 
     def rule(builder: Builder, node: Node) -> list[Node | None] | None:
         bound = bind(node)

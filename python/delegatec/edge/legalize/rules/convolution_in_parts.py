@@ -35,7 +35,7 @@ def _in_parts(builder: Builder, node: Node) -> Node | None:
     if not long or bound["transposed"]:
         return None
     dim, axis = long[0], axes[long[0] - 2]
-    # What overflows grows with the batch as well.
+    # The size that overflows grows with the batch as well.
     most = max(MOST_TAPS // x.shape[0], 16)
     parts: list[Value] = []
     for first in range(0, weight.shape[dim], most):

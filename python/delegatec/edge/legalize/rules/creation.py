@@ -41,7 +41,7 @@ def _linspace(b: Builder, node: Node) -> Node | None:
 
 
 def _item(b: Builder, node: Node) -> Node:
-    """Reads the number of a tensor; traced, it would be another symbol."""
+    """Reads the scalar of a tensor; traced, it would be another symbol."""
     return b.call(aten._local_scalar_dense.default, node.args[0], val=node.meta["val"])
 
 
@@ -83,7 +83,7 @@ def _written(b: Builder, node: Node, source: Node) -> Node:
 
 
 def _of_one_number(builder: Builder, node: Node) -> Node:
-    """Returns the number in a complete shape; uninitialized memory is zero."""
+    """Returns the scalar in a complete shape; uninitialized memory is zero."""
     number = bind(node).get("fill_value", 0)
     return full(builder, shape_of(node), number, dtype_of(node)).node
 

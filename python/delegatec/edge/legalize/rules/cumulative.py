@@ -2,7 +2,7 @@
 """Cumulative sums, products, maxima and log-sums as parallel scans of logarithmic depth.
 
 Step k combines each element with that 2**k positions before it, which doubles the number of elements that it
-covers. A cumulative sum of logarithms would be one kernel, but wrong for 0, negative numbers and integers.
+covers. A cumulative sum of logarithms would be one kernel, but wrong for 0, negative values and integers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _logcumsumexp(x: Tensor, dim: int) -> Any:
 
 def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
     def combine(before: list[Tensor], own: list[Tensor]) -> list[Tensor]:
-        """Selects the later of two equal elements; NaN before numbers, and the last NaN."""
+        """Selects the later of two equal elements; NaN before other values, and the last NaN."""
         takes = own[0] <= before[0] if lowest else own[0] >= before[0]
         if own[0].is_floating_point():
             takes = torch.isnan(own[0]) | (takes & ~torch.isnan(before[0]))

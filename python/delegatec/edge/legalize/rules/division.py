@@ -63,7 +63,7 @@ def _integer_fmod(x: Value, y: Value) -> Value:
 
 
 def _split(y: Value | float) -> tuple[Value | float, Value | float]:
-    """Splits a divisor into the sum of two numbers with half of its bits each; infinity into zeros."""
+    """Splits a divisor into the sum of two floats with half of its bits each; infinity into zeros."""
     if isinstance(y, Value):
         finite = y.isinf().where(0.0, y)
         carry = y * (2.0 ** (_BITS // 2) + 1.0)
@@ -75,7 +75,7 @@ def _split(y: Value | float) -> tuple[Value | float, Value | float]:
 
 
 def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
-    """Returns quotient and remainder of nonnegative numbers; exact for quotients below _EXACT."""
+    """Returns quotient and remainder of nonnegative values; exact for quotients below _EXACT."""
     quotient = (x / y * _ABOVE).floor()
     high, low = _split(y)
     rest = x - quotient * high
@@ -114,7 +114,7 @@ def _floored(x: Value, y: Value | float) -> tuple[Value, Value]:
 
 
 def is_power_of_two(y: object) -> bool:
-    """Whether a divisor is a number by which float32 is divided exactly, unless the quotient underflows."""
+    """Whether a divisor is a scalar by which float32 is divided exactly, unless the quotient underflows."""
     return isinstance(y, int | float) and 2.0**-24 <= abs(y) <= 2.0**24 and math.frexp(abs(y))[0] == 0.5
 
 
@@ -156,7 +156,7 @@ def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -
     Args:
         integers: function of dividend and divisor.
         floats: function of dividend and divisor.
-        rounds_numbers: whether ATen rounds a number to float16 if the other operand is float16.
+        rounds_numbers: whether ATen rounds a scalar to float16 if the other operand is float16.
     """
 
     def rule(builder: Builder, node: Node) -> Node:

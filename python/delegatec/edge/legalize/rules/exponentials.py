@@ -50,7 +50,7 @@ def _logarithm(base: float) -> Callable[[Value], Value]:
 
 
 def _logit(x: Value, eps: float | None) -> Value:
-    """Computes logit in float32, in which one minus a small number is not one."""
+    """Computes logit in float32, in which one minus a small value is not one."""
     if eps is not None:
         low = torch.tensor(eps, dtype=torch.float32)
         x = x.clamp(low.item(), (1 - low).item())
@@ -70,7 +70,7 @@ def _xlogy(x: Value, y: Value) -> Value:
 # ---- logarithms by roots ---------------------------------------------------------------------------------
 
 _ROOT: Final = 1024
-"""Numbers of float32 have roots of this degree between 0.90 and 1.1."""
+"""float32 values have roots of this degree between 0.90 and 1.1."""
 _NEAR: Final = 0.4
 """Below this distance from one, the series alone is as exact as float32."""
 _ATANH: Final = (1.000000000196629, 0.3333331769749, 0.2000198354760, 0.1419815739625, 0.1266562389087)
@@ -95,7 +95,7 @@ def _log_by_root(x: Value, excess: Value) -> Value:
     z = rest / (rest + 2.0)
     series = polynomial(z * z, _ATANH)
     result = estimate + (z + z) * series
-    # what is infinite or NaN is its own logarithm
+    # infinite values and NaN are equal to their logarithms
     result = x.le(torch.finfo(torch.float32).max).where(result, x)
     return x.le(0.0).where(x.lt(0.0).where(x.scalar(math.nan), x.scalar(-math.inf)), result)
 

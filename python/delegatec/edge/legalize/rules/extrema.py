@@ -84,7 +84,7 @@ def first_at(x: Value, extremum: Value, dim: int) -> Value:
     """Returns the first position of the extremum along a dimension: int32, the dimension is kept with size 1.
 
     Args:
-        x: numbers.
+        x: integers or floats.
         extremum: the maximum or minimum along the dimension, which is kept; NaN if an element is NaN.
         dim: the dimension.
     """

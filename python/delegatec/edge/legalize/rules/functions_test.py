@@ -26,7 +26,7 @@ def _noise(*sizes: int, seed: int = 0) -> Tensor:
 
 
 def _brief(*sizes: int) -> Tensor:
-    """Numbers whose products bfloat16 has exactly."""
+    """Values whose products bfloat16 represents exactly."""
     return _integers(-2, 3, *sizes).bfloat16()
 
 
@@ -257,7 +257,7 @@ KEPT: dict[OpOverload, list[int]] = {
     aten._linalg_solve_ex.default: [0, 3],
 }
 
-# Mean, deviation, minimum and maximum of many numbers; None if undefined.
+# Mean, deviation, minimum and maximum of many values; None if undefined.
 MANY = torch.full((4000,), 0.3)
 UNIT = (0.5, 12**-0.5, 0.0, 1.0)
 NORMAL = (0.0, 1.0, None, None)

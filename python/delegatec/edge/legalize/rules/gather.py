@@ -102,7 +102,7 @@ def _gather(builder: Builder, node: Node) -> Node:
 
 
 def _index_by_selection(builder: Builder, node: Node) -> Node:
-    """Selects along the indexed dimensions as one, by a row of positions."""
+    """Selects along the merged indexed dimensions, by a row of positions."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     place = TensorIndex(x, bound["indices"])
@@ -116,7 +116,7 @@ _APART: Final = Refusal("argument", "the indexed dimensions are not adjacent")
 
 
 def _constant_index(builder: Builder, node: Node) -> Node | Refusal:
-    """Returns the call; adjacent dimensions are one, and places from the end are counted from the start."""
+    """Returns the call; adjacent dimensions are merged, and negative indices made nonnegative."""
     bound = bind(node)
     given = [(dim, index) for dim, index in enumerate(bound["indices"]) if index is not None]
     dims, tables = [dim for dim, _ in given], [builder.facts.constant(index) for _, index in given]
@@ -147,7 +147,7 @@ def _flip(builder: Builder, node: Node) -> Node:
 
 
 def _flip_of_middle(builder: Builder, node: Node) -> Node | None:
-    """Reverses the second of three dimensions: one, those before it as one, and those after it."""
+    """Reverses a dimension as the second of three: those before and those after it are merged."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     dims = sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank)

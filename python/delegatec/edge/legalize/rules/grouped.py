@@ -19,7 +19,7 @@ def grouped_product(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
     Args:
         rows: [S, I], group by group.
         matrices: [E, I, O].
-        ends: [E], the end of each group; rows behind the last one are zero in the result.
+        ends: [E], the end of each group; rows after the last one are zero in the result.
     """
     place = torch.arange(rows.shape[0], device=rows.device).unsqueeze(1)
     count = matrices.shape[0]

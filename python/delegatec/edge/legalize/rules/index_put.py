@@ -80,7 +80,7 @@ def _slice_scatter(builder: Builder, node: Node) -> Node:
 
 
 def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Writes a number or 0-d tensor to some positions of one dimension."""
+    """Writes a scalar or 0-d tensor to some positions of one dimension."""
     if not isinstance(value, Tensor):
         value = torch.full([], value, dtype=x.dtype)
     if x.dim() == 0:

@@ -153,7 +153,7 @@ def _split(operand: Value | int, is_single: bool) -> list[Any]:
 
 
 def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
-    """Adds dimensions, which the lowering cannot. Types are promoted before: the rank matters to that."""
+    """Adds dimensions, which the lowering cannot. Types are promoted before, as ranks affect promotion."""
     bound, rank, dtype = bind(node), len(shape_of(node)), dtype_of(node)
     operands = {name: bound[name] for name in ("self", "other") if isinstance(bound[name], Node)}
     if dtype not in _INTEGERS or all(len(shape_of(each)) == rank for each in operands.values()):

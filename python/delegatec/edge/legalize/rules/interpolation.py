@@ -63,7 +63,7 @@ def _bicubic2d(
 
 def _cubic_along(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: float | None) -> Tensor:
     """Computes each output as a weighted sum of the four nearest elements."""
-    # Eager mode computes places of float64 in float64, and of other dtypes in float32.
+    # Eager mode computes positions of float64 in float64, and of other dtypes in float32.
     size = x.shape[dim]
     place = torch.arange(outputs, dtype=torch.promote_types(x.dtype, torch.float32))
     if align_corners:

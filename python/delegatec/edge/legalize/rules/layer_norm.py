@@ -91,7 +91,7 @@ def _rms_norm(builder: Builder, node: Node) -> Node | None:
 
 
 def layer_norm_by_arithmetic(builder: Builder, node: Node) -> list[Node | None]:
-    """Subtracts the mean, and multiplies by the reciprocal of the deviation; halves in float32."""
+    """Subtracts the mean, and multiplies by the reciprocal of the deviation; half precision in float32."""
     bound, dtype = bind(node), node.meta["val"][0].dtype
     x = value_of(builder, bound["input"]).widened()
     dims = list(range(x.rank - len(bound["normalized_shape"]), x.rank))
@@ -109,7 +109,7 @@ def layer_norm_by_arithmetic(builder: Builder, node: Node) -> list[Node | None]:
 
 
 def _of_rows(*, filled: bool) -> Rule:
-    """Returns the rule that joins the normalized dimensions, and those before them.
+    """Returns the rule that flattens the normalized dimensions, and those before them.
 
     It is for more than four dimensions; `filled`, for more than one normalized dimension and absent
     parameters, which it makes ones and zeros.

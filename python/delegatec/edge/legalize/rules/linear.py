@@ -124,7 +124,7 @@ def _linear_by_mm(builder: Builder, node: Node) -> Node:
 
 
 def _linear_of_rows(builder: Builder, node: Node) -> Node | None:
-    """Joins the dimensions before the last, if there are more than two."""
+    """Flattens the dimensions before the last, if there are more than two."""
     bound = bind(node)
     x = value_of(builder, bound["input"])
     if x.rank <= 3:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse, determinant, solution, Cholesky factor and exponential of small matrices.
 
-The runtime does not have LAPACK. The steps are unrolled, so that only matrices of static sizes up to
+The runtime does not have LAPACK. The loops are unrolled, so that only matrices of static sizes up to
 `_LARGEST` are supported. As in LAPACK, the pivot of a column is its largest element.
 """
 

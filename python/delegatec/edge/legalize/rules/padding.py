@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding by a number, by a mirror image, or by the outermost elements, for targets that lack some of it."""
+"""Constant, reflection and replication padding, for targets that lack some of these."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cropped(x: Value, dim: int, before: int, after: int) -> Value:
 
 
 def padded(x: Value, dim: int, before: int, after: int, value: Number = 0) -> Value:
-    """Returns a dimension padded by a number; a negative amount removes elements."""
+    """Returns a dimension padded by a scalar; a negative amount removes elements."""
     x = cropped(x, dim, before, after)
     amounts = (max(before, 0), max(after, 0))
     if amounts == (0, 0):
@@ -40,7 +40,7 @@ def padded(x: Value, dim: int, before: int, after: int, value: Number = 0) -> Va
 
 
 def without_negative(builder: Builder, node: Node) -> tuple[Value, list[tuple[int, int]]]:
-    """Returns the operand without what negative amounts remove, and the others, last dimension first."""
+    """Returns the operand cropped by the negative amounts, and the other amounts, last dimension first."""
     bound = bind(node)
     x, pairs = value_of(builder, bound["self"]), list(zip(bound["pad"][::2], bound["pad"][1::2], strict=True))
     for position, pair in enumerate(pairs):

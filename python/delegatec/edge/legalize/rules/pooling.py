@@ -108,7 +108,7 @@ def _max_pool3d_by_planes(
 
 
 def images(x: Value) -> Value:
-    """[C, H, W] as [1, C, H, W]; a batch as it is."""
+    """[C, H, W] as [1, C, H, W]; a batch unchanged."""
     return x if x.rank == 4 else x.view(1, *x.shape)
 
 
@@ -131,7 +131,7 @@ def maxima(x: Value, rows: Windows, columns: Windows) -> tuple[Value, Value]:
 
 
 def averages(x: Value, rows: Windows, columns: Windows, divisor: int | None = None) -> Value:
-    """Returns averages of [N, C, H, W] with padding that counts, or sums divided by a number."""
+    """Returns averages of [N, C, H, W] with padding that counts, or sums divided by a scalar."""
     axes = (rows, columns)
     return Value(
         x.builder,
@@ -162,7 +162,7 @@ def _alone(builder: Builder, node: Node) -> Any:
 
 
 def _avg_pool2d(builder: Builder, node: Node) -> Node | None:
-    """Divides by the number of elements, and multiplies by a constant to divide by what ATen divides by."""
+    """Divides by the number of elements, and multiplies by a constant to get the divisor of ATen."""
     bound, axes = bind(node), windows_of(node, 2)
     x = value_of(builder, bound["self"])
     if is_uniform(node) or x.rank != 4:

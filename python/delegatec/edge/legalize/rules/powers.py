@@ -85,7 +85,7 @@ def _is_finite_negative(x: Value) -> Value:
 
 
 def power_by_number(builder: Builder, node: Node) -> Node:
-    """Computes a power whose exponent is a number; that of an integer is not negative."""
+    """Computes a power whose exponent is a scalar; that of an integer is not negative."""
     bound, dtype = bind(node), dtype_of(node)
     exponent = bound["exponent"]
     if exponent == 0:
@@ -108,7 +108,7 @@ def _exponent(node: Node, _: object) -> str | None:
     return None if dtype_of(node).is_floating_point or exponent >= 0 else f"exponent is {exponent}"
 
 
-# ---- for targets whose power is defined for positive bases and finite numbers only ------------------------
+# ---- for targets whose power is defined for positive bases and finite values only ------------------------
 
 _FLOAT32: Final = torch.finfo(torch.float32)
 
@@ -153,7 +153,7 @@ def _of_magnitude(size: Value, exponent: Value) -> Value:
 
 
 def _of_number_in_domain(builder: Builder, node: Node) -> Node:
-    """Computes powers of a number."""
+    """Computes powers of a scalar."""
     bound, dtype = bind(node), dtype_of(node)
     base = float(bound["self"])
     exponent = value_of(builder, bound["exponent"], dtype).widened()

@@ -51,7 +51,8 @@ def _single(parameter: float | Tensor) -> float | Tensor:
     """Converts a parameter to float32.
 
     Parameters computed at run time are declared as float64 and int64, but computed in float32. Values halfway
-    between two levels, within the precision of float32, may differ from eager mode by one level.
+    between two quantized values, within the precision of float32, may differ from eager mode by one
+    quantization step.
     """
     return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
 

@@ -106,7 +106,7 @@ def _of_tokens(choose: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Tensor
     ],
 )
 def test_activations_stay_in_one_dtype(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    """Levels are float32: neither uint8 nor float64, which delegates do not support."""
+    """Quantized values are float32: neither uint8 nor float64, which delegates do not support."""
     program = edge(function, x)
     assert {node.meta["val"].dtype for node in program.graph.nodes if node.op == "call_function"} <= {
         torch.float32,
@@ -136,7 +136,7 @@ def _half(choose: Callable[..., tuple[Tensor, Tensor]], *arguments: object) -> C
     ],
 )
 def test_values_of_float16_are_dequantized_to_float16(function: Callable[[Tensor], Tensor]) -> None:
-    """The parameters are float32, in which the levels are multiplied."""
+    """The parameters are float32, in which the quantized values are multiplied."""
     x = WIDE.half()
     expected = function(x)
     assert expected.dtype == torch.float16

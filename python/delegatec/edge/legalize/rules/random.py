@@ -44,7 +44,7 @@ def _normal(x: Tensor, mean: float = 0, std: float = 1, **_: Any) -> Tensor:
 def _normal_of(
     mean: Any, std: Any = 1.0, size: Any = None, *, dtype: torch.dtype | None = None, **_: Any
 ) -> Tensor:
-    """Returns normal numbers; means and deviations are tensors or numbers."""
+    """Returns normal numbers; means and deviations are tensors or scalars."""
     tensors = [each for each in (mean, std) if isinstance(each, Tensor)]
     shape = broadcast(*(each.shape for each in tensors)) if tensors else size
     if tensors:

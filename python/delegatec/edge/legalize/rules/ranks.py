@@ -23,7 +23,7 @@ FEW: Final = 4
 
 
 def low_rank(x: Value, dim: int) -> tuple[Value, int]:
-    """Returns a value of one to four dimensions, those before and after one of them joined, and that one."""
+    """Returns a value of one to four dimensions, those before and after `dim` flattened, and `dim`."""
     if not x.shape:
         return x.view(1), 0
     dim = positive(dim, x.rank)
@@ -108,7 +108,7 @@ def _split(builder: Builder, node: Node) -> Any:
 
 
 def _pad(builder: Builder, node: Node) -> Any:
-    """Pads at once if the dimensions without padding join to few enough, else one dimension after another."""
+    """Pads at once if flattening the dimensions without padding suffices, else one dimension at a time."""
     bound = bind(node)
     x, amounts, value = value_of(builder, bound["self"]), bound["pad"], bound["value"] or 0
     if x.rank <= FEW or any(isinstance(each, Node) or each < 0 for each in amounts):

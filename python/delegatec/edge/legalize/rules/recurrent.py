@@ -138,7 +138,7 @@ def _gates(b: Builder, x: Node, count: int) -> list[Node]:
 
 
 def _single(step: _Step) -> Rule:
-    """Returns the rule of one step of a layer, such as `LSTMCell`."""
+    """Returns the rule of one time step of a layer, such as `LSTMCell`."""
 
     def rule(b: Builder, node: Node) -> list[Node] | Node:
         a = bind(node)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions along dimensions, for targets that only have means.
 
-A sum is a mean times a count; other reductions are trees, which halve a dimension in each step until one
+A sum is a mean times a count; other reductions are trees, which halve a dimension in each iteration until one
 element remains. Dimensions are not negative; reduced ones are kept with size 1 if `keepdim`.
 """
 
@@ -45,7 +45,7 @@ def folded(x: Value, dims: Sequence[int], combine: Combine, keepdim: bool = Fals
         return x
     result = _reduced(x.shape, dims, keepdim)
     first, last = min(dims), max(dims) + 1
-    if len(set(dims)) == last - first:  # Adjacent: one dimension takes fewer steps.
+    if len(set(dims)) == last - first:  # Adjacent: one dimension takes fewer iterations.
         x = x.view(*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:])
         dims = [first]
     for dim in dims:
@@ -120,7 +120,7 @@ def amax(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
 
 
 def reversed_order(x: Value) -> Value:
-    """Returns numbers in reversed order: -1 - x for integers, which does not overflow."""
+    """Returns values in reversed order: -1 - x for integers, which does not overflow."""
     return -x if x.dtype.is_floating_point else -1 - x
 
 

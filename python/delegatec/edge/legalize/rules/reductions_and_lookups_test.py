@@ -39,7 +39,7 @@ REWRITES = rewrites(
     integer_moves.REWRITES,
 )
 
-# Small whole numbers and quarters: float16 holds them and their sums.
+# Small integers and quarters: float16 represents them and their sums.
 X = (torch.randint(-16, 17, (2, 3, 4), generator=torch.Generator().manual_seed(0)) / 4).float()
 Y = (torch.randint(-16, 17, (2, 3, 4), generator=torch.Generator().manual_seed(1)) / 4).float()
 WHOLE = (X * 4).long()

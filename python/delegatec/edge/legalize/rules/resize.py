@@ -60,7 +60,7 @@ def dims_of(node: Node) -> list[Dim]:
 
 
 def nearest_elements(target: OpOverload, dim: Dim) -> torch.Tensor:
-    """Returns the element that each of the result is, int64, as ATen rounds.
+    """Returns the index of the source element of each result, int64, as ATen rounds.
 
     Args:
         target: the operator for one dimension.

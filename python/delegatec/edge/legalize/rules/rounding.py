@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _signbit(x: Tensor) -> Tensor:
-    """Whether a number is negative, including -0; NaN is positive, as no kernel returns its sign."""
+    """Whether a value is negative, including -0; NaN is positive, as no kernel returns its sign."""
     if x.dtype in (torch.bool, torch.uint8):
         return torch.zeros_like(x, dtype=torch.bool)
     if not x.is_floating_point():

@@ -46,7 +46,7 @@ def _recurrent(
 
 
 def _cell(gates: int, states: int, *, biases: bool = True) -> Any:
-    """Arguments of one step with input [2, 4] and hidden size 5."""
+    """Arguments of one time step with input [2, 4] and hidden size 5."""
     shapes = [(gates * 5, 4), (gates * 5, 5)] + [(gates * 5,)] * 2 * biases
     weights = [_noise(*shape, seed=3 * i) * 0.3 for i, shape in enumerate(shapes)]
     start = [_noise(2, 5, seed=7 + state) for state in range(states)]

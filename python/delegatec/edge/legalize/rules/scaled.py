@@ -19,7 +19,7 @@ from delegatec.edge.quantization.operators import operands_of
 
 aten = torch.ops.aten
 
-# The smallest number with all digits of float16.
+# The smallest value with all digits of float16.
 _LEAST_NORMAL: Final = 2.0**-14
 
 
@@ -42,7 +42,7 @@ def _dequantize(builder: Builder, node: Node) -> Node:
 
 
 def has_all_digits(scales: torch.Tensor) -> bool:
-    """Whether float16 has as many digits of each number but zero as of large ones."""
+    """Whether float16 has as many digits of each nonzero value as of large ones."""
     size = scales.detach().abs()
     return bool(((size == 0) | (size >= _LEAST_NORMAL)).all())
 

@@ -96,7 +96,7 @@ def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include
 
 
 def _scatter_with(x: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str) -> Any:
-    """Computes the older form of scatter_reduce: reduce is "add" or "multiply", src may be a number."""
+    """Computes the older form of scatter_reduce: reduce is "add" or "multiply", src may be a scalar."""
     if not isinstance(src, Tensor):
         src = torch.full(index.shape, src, dtype=x.dtype)
     return _scatter_reduce(x, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce])

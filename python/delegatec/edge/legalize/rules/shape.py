@@ -97,7 +97,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
         return None
     value = a["value"] or 0.0
     if dtype_of(node) == torch.bool:
-        value = float(value != 0)  # delegates take truth values for numbers
+        value = float(value != 0)  # delegates treat bools as floats
     return b.call(aten.constant_pad_nd.default, a["self"], list(a["pad"]), value, val=node.meta["val"])
 
 
@@ -134,7 +134,7 @@ _MOST_HALVINGS: Final = 4
 
 
 def _runs(shape: tuple[int, ...], order: list[int]) -> list[list[int]]:
-    """Returns the dimensions that stay next to each other, in the order of the result."""
+    """Returns the dimensions that stay adjacent, in the order of the result."""
     runs: list[list[int]] = []
     for dim in (each for each in order if shape[each] != 1):
         last = runs[-1][-1] if runs else dim
@@ -147,7 +147,7 @@ def _runs(shape: tuple[int, ...], order: list[int]) -> list[list[int]]:
 
 
 def _joined(builder: Builder, node: Node) -> Node | None:
-    """Permutes without dimensions of size 1, and with those as one that stay next to each other."""
+    """Permutes without dimensions of size 1, and merges dimensions that stay adjacent."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     runs = _runs(x.shape, [positive(dim, x.rank) for dim in bound["dims"]])
@@ -172,7 +172,7 @@ def _halves(builder: Builder, node: Node) -> Node | None:
 
 
 def _halvings(node: Node) -> int:
-    """Returns how many slices of slices a value is, up to the most."""
+    """Returns the depth of nested slices of a value, up to the most."""
     count = 0
     while count < _MOST_HALVINGS and node.target is aten.slice.Tensor:
         count += 1

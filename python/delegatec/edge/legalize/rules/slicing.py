@@ -69,7 +69,7 @@ def _repeat(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x, repeats = value_of(builder, bound["self"]), bound["repeats"]
     shape = (1,) * (len(repeats) - x.rank) + x.shape
-    # A new dimension for each one that is repeated; those between are one, as targets limit their number.
+    # A new dimension for each repeated one; those between are merged, as targets limit their number.
     apart: list[int] = []
     wide: list[int] = []
     is_joined = False

@@ -56,7 +56,7 @@ def last_dimension(builder: Builder, node: Node) -> Node | None:
 
 
 def _operand(builder: Builder, node: Node) -> tuple[Value, int]:
-    """Returns the operand, halves in float32, and the dimension; a scalar has one dimension."""
+    """Returns the operand, half precision in float32, and the dimension; a scalar has one dimension."""
     bound = bind(node)
     x = value_of(builder, bound["self"], dtype_of(node)).widened()
     x = x if x.shape else x.view(1)
@@ -83,7 +83,7 @@ def log_softmax(x: Value, dim: int, same_maxima: Value) -> Value:
 
 
 def _log_softmax_by_mean(builder: Builder, node: Node) -> Node:
-    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the mean of x weighed by the softmax.
+    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the mean of x weighted by the softmax.
 
     The logarithm of the softmax would be minus infinity where that underflows. m is less than the largest x
     by no more than the logarithm of their number, so that nothing overflows; the entropy of the softmax is

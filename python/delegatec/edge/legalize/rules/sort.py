@@ -2,7 +2,7 @@
 """Sorting and order statistics by the only kernel that sorts: topk.
 
 Results are those of torch on the CPU, which always sorts stably. The kernel of topk does not, so a second one
-over distinct integers orders ties. NaN is greater than all numbers, for torch and for the kernel.
+over distinct integers orders ties. NaN is greater than all other values, for torch and for the kernel.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _erfcx(x: Tensor) -> Tensor:
 
 
 def _erfc_inverse(q: Tensor) -> Tensor:
-    """Inverts erfc on [0, 1] by a closed form with 3 digits (Winitzki) and two steps of Halley."""
+    """Inverts erfc on [0, 1] by a closed form with 3 digits (Winitzki) and two Halley iterations."""
     shape = 0.147
     log = torch.log(q) + torch.log(2 - q)
     z = 2 / (math.pi * shape) + log / 2

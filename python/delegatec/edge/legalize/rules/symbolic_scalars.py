@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands that are numbers computed from sizes, as tensors, for targets whose scalars are constants."""
+"""Operands that are scalars computed from sizes, as tensors, for targets whose scalars are constants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FOLDED: Final[dict[Any, Callable[[Value, Value], Value]]] = {
 
 
 def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) -> Value:
-    """Returns a number as a tensor of one element.
+    """Returns a scalar as a tensor of one element.
 
     Raises:
         UnknownSizeError: if the runtime cannot compute it.
@@ -43,7 +43,7 @@ def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) 
         first, second = (_tensor(builder, number, each, dtype) for each in expression.args)
         return first / second
     if expression.is_integer:
-        # the last of as many numbers
+        # the last element of an arange of that length
         size = number.node.shape_env.create_symintnode(expression, hint=None)
         return arange(builder, size + 1, dtype).slice(0, size, size + 1)
     if expression.func in _FOLDED:
@@ -53,7 +53,7 @@ def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) 
 
 
 def _with_number(compute: Callable[[Value, Value], Value]) -> Callable[[Builder, Node], Node | None]:
-    """Returns a rule for a function of a tensor and a number."""
+    """Returns a rule for a function of a tensor and a scalar."""
 
     def rule(builder: Builder, node: Node) -> Node | None:
         x, number = list(bind(node).values())[:2]
@@ -70,7 +70,7 @@ def _with_number(compute: Callable[[Value, Value], Value]) -> Callable[[Builder,
 
 
 def _number_of(builder: Builder, node: Node, dtype: torch.dtype) -> Value:
-    """Returns the number that a node computes as a tensor of no dimension."""
+    """Returns the scalar that a node computes as a 0-d tensor."""
     value = node.meta["val"]
     exact = torch.float32 if isinstance(value, torch.SymFloat) else dtype
     return _tensor(builder, value, value.node.expr, exact).view().to(dtype)

@@ -60,7 +60,7 @@ def _rows(node: Node) -> tuple[int, int]:
 def _keys(x: Value, largest: bool) -> tuple[Value, Value]:
     """Returns the sort keys of rows: values, and int32 tie-breakers, smaller ones first.
 
-    NaN is greater than all numbers: its key is infinite, with a tie-breaker beyond that of infinity.
+    NaN is greater than all other values: its key is infinite, with a tie-breaker beyond that of infinity.
     """
     size = x.shape[1]
     position = positions(x.builder, size, 1, 2)

@@ -30,7 +30,7 @@ _ATAN: Final = (
 _ASIN: Final = (0.1666675248, 0.07495297643, 0.04547037594, 0.02417951479, 0.04216630828)  # [0, 0.5]
 _SINH: Final = (0.166666665, 0.008333350058, 0.0001983615978, 2.816951226e-06)  # [0, 1]
 _HUGE: Final = 1e9
-"""A number whose square plus one rounds to its square."""
+"""A value whose square plus one rounds to its square."""
 
 
 def _odd(x: Value, coefficients: Sequence[float]) -> Value:

@@ -42,7 +42,7 @@ def _moments(builder: Builder, node: Node) -> Node | list[Node] | None:
 
 
 def correction_of(node: Node) -> float:
-    """Returns what a variance subtracts from the number of elements."""
+    """Returns the correction that a variance subtracts from the number of elements."""
     bound = bind(node)
     if "unbiased" in bound:
         return int(bound["unbiased"])

@@ -38,7 +38,7 @@ class Windows:
 
     @property
     def after(self) -> int:
-        """Padding that the last window needs, and no less than what counts."""
+        """Padding that the last window needs, and no less than the padding that counts."""
         end = (self.outputs - 1) * self.stride + self.dilation * (self.kernel - 1) + 1
         return max(self.padding, end - self.size - self.before)
 

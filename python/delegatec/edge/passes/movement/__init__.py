@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of operators that only move elements, composed and replaced by shorter ones."""
+"""Composes chains of operators that only move elements, and replaces them by shorter ones."""

@@ -22,7 +22,7 @@ Size = int | Any
 
 @dataclass(eq=False)
 class Atom:
-    """A dimension, or a factor of one, that no movement of a chain divides; compared by identity.
+    """A dimension, or a factor of one, that no movement of a chain splits; compared by identity.
 
     Attributes:
         size: not 1.
@@ -59,7 +59,7 @@ class Arrangement:
 
     Attributes:
         dims: the dimensions of the source. Atoms of `axes` that they do not have repeat elements.
-        axes: the dimensions of the result; None if its sizes divide atoms unevenly.
+        axes: the dimensions of the result; None if its sizes split atoms unevenly.
         order: all atoms, from outermost to innermost.
         sizes: the sizes of the result.
     """
@@ -127,7 +127,7 @@ def _view(before: Arrangement, sizes: tuple[Size, ...]) -> Arrangement:
 
 
 def _divide(order: Axis, sizes: Sequence[Size]) -> tuple[list[Axis], dict[Atom, Axis]] | None:
-    """Divides atoms among dimensions of some sizes; returns these, and the factors of split atoms."""
+    """Splits atoms among dimensions of some sizes; returns these, and the factors of split atoms."""
     atoms = list(reversed(order))
     factors: dict[Atom, Axis] = {}
     axes = []
@@ -153,7 +153,7 @@ def _divide(order: Axis, sizes: Sequence[Size]) -> tuple[list[Axis], dict[Atom, 
 
 
 def _needed(size: Size, found: Size) -> int | None:
-    """Returns the number by which a product must be multiplied to be a size; None if there is none."""
+    """Returns the factor by which a product must be multiplied to be a size; None if there is none."""
     if isinstance(size, int) and isinstance(found, int):
         return size // found if size % found == 0 else None
     ratio = sympy.cancel(sympy.sympify(size) / found)

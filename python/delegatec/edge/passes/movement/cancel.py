@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of permutations around elementwise operators."""
+"""Removes permutations around elementwise operators."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _ALONE: Final = frozenset({aten.expand.default, aten.permute.default, aten.view.
 
 
 def merge_movements(program: EdgeProgram) -> bool:
-    """Replaces movements that follow each other by fewer, or by ones that copy less.
+    """Replaces consecutive movements by fewer, or by ones that copy less.
 
     Each is composed with those before it to an arrangement of the elements of their source, for which the
     shortest plan is known. A movement with several users stays, unless all of them are movements that can
@@ -50,7 +50,7 @@ def merge_movements(program: EdgeProgram) -> bool:
 
 @dataclass(eq=False)
 class _Chain:
-    """What a chain of movements does to a tensor of some sizes.
+    """The effect of a chain of movements on a tensor of some sizes.
 
     Attributes:
         arrangement: of the elements of that tensor.
@@ -74,7 +74,7 @@ class _Merger:
         # node -> where its chain starts, and the chain, which equal ones share
         self._chains: dict[Node, tuple[Node, _Chain]] = {}
         self._known: dict[Any, _Chain | None] = {}
-        # symbolic numbers of the program so far: no movement may need others
+        # symbolic scalars of the program so far: no movement may need others
         self._numbers: dict[Size, Node] = {}
         self._replaced: dict[Node, Node] = {}
         self._is_changed = False
@@ -140,7 +140,7 @@ class _Merger:
         return _total(self._chains[node][1].last for node in nodes)
 
     def _bypass(self, node: Node) -> None:
-        """Lets all users of a movement start at its source, if they are movements and that costs less."""
+        """Moves all users of a movement to its source, if they are movements and that costs less."""
         (source, _), users = self._chains[node], list(node.users)
         if any(self._chains.get(user, (None,))[0] is not source for user in users):
             return
@@ -150,7 +150,7 @@ class _Merger:
             self._apply(users, own[-1])
 
     def _apply(self, nodes: Sequence[Node], first: Node) -> None:
-        """Makes calls the last steps of their plans, unless these need numbers that no call computes.
+        """Makes calls the last steps of their plans, unless these need scalars that no call computes.
 
         Args:
             nodes: the calls, of one source.
@@ -177,7 +177,7 @@ class _Merger:
             _erase_unused(unused)
 
     def _fill(self, step: Step) -> Step:
-        """Returns a step with nodes for the symbolic numbers that have one."""
+        """Returns a step with nodes for the symbolic scalars that have one."""
 
         def node_of(number: Any) -> Any:
             return self._numbers.get(number, number) if isinstance(number, sympy.Expr) else number

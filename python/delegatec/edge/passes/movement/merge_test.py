@@ -150,7 +150,7 @@ def test_a_merged_call_stands_where_a_large_source_ended() -> None:
 
 
 def _heads_of_rows(x: torch.Tensor) -> torch.Tensor:
-    """Joins two heads with the rows, as `nn.MultiheadAttention` does."""
+    """Merges two heads with the rows, as `nn.MultiheadAttention` does."""
     rows = x.shape[0]
     return x.transpose(0, 1).contiguous().view(3, rows * 2, 2).transpose(0, 1).view(rows, 2, 3, 2)
 

@@ -118,7 +118,7 @@ def shortest_plan(arrangement: Arrangement) -> Plan:
 
 
 def _pieces(axis: Axis, held: set[Atom]) -> Iterator[Axis]:
-    """Divides a dimension into runs of atoms that the source has, and of those that it repeats."""
+    """Splits a dimension into runs of atoms that the source has, and of those that it repeats."""
     if not axis:
         yield ()
     for _, run in itertools.groupby(axis, held.__contains__):
