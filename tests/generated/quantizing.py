@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.flow import quantize_model
@@ -191,7 +192,7 @@ def _by_peer(
 
 def _eager(methods: Mapping[str, ExportedProgram], calls: Sequence[Call]) -> list[list[Any]]:
     """Runs quantized graphs in eager mode; state is a buffer of the same name in all methods."""
-    written = {name for each in methods.values() for name in each.graph_signature.buffers_to_mutate.values()}
+    written = written_state(methods.values())
     shared: dict[str, Tensor] = {}
     modules = {}
     with warnings.catch_warnings(), torch.no_grad():
