@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.dialect import rounded
+from delegatec.backends.xnnpack.dialect import quantize_dynamically
 from delegatec.backends.xnnpack.operators.grid import graph_of, operations
 from delegatec.backends.xnnpack.quantized.testing import Layer, rows, whole
 from tests.oracle.xnnpack import lowered_program, numbers, run
@@ -67,7 +67,7 @@ def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None
     x = numbers(*leading, shape[1])
     found, results, _ = run(layer, x)
     assert found == ["Convert", "FullyConnected"]
-    wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
+    wanted = f.linear(quantize_dynamically(x, 1), layer.weight(), layer.bias)
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
 
 
@@ -93,7 +93,7 @@ def test_rows_quantized_at_run_time_in_float16(
 
 
 def rounded_half(x: Tensor, dims: int) -> Tensor:
-    """Returns the result of `rounded` for float16, with many values halfway between two quantized values.
+    """Returns the result of `quantize_dynamically` for float16, with many values halfway between two quantized values.
 
     The kernel multiplies by the inverse of the scale, and adds the zero point after it rounds.
     """
@@ -115,7 +115,7 @@ def test_rows_of_one_scale_that_is_chosen_at_run_time(form: str, leading: tuple[
     found, results, wanted = run(layer, x)
     assert [each for each in found if each != "Reshape"] == ["Convert", "Convolution"]
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
-    apart = f.linear(rounded(x, 1), layer.weight(), layer.bias)
+    apart = f.linear(quantize_dynamically(x, 1), layer.weight(), layer.bias)
     assert (apart - wanted).abs().max() > 100 * (results - wanted).abs().max()
 
 
@@ -147,7 +147,7 @@ def test_the_number_of_rows_may_vary() -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
     for count in (5, 64, 2):
         (found,) = program.run([numbers(count, 64)])
-        wanted = f.linear(rounded(numbers(count, 64), 1), layer.weight(), layer.bias)
+        wanted = f.linear(quantize_dynamically(numbers(count, 64), 1), layer.weight(), layer.bias)
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=5e-5)
 
 
@@ -164,7 +164,7 @@ def test_rows_of_one_scale_may_vary() -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
     for sizes in ((3, 5), (16, 16), (2, 4)):
         x = numbers(*sizes, 64)
-        wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
+        wanted = f.linear(quantize_dynamically(x, 1), layer.weight(), layer.bias)
         torch.testing.assert_close(program.run([x])[0], wanted, rtol=1e-5, atol=5e-5)
 
 
@@ -202,7 +202,7 @@ def test_convolutions_of_values_that_are_quantized_at_run_time(
         return f.conv2d(whole(x), weight, bias, padding=padding, groups=groups)
 
     layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
-    wanted = f.conv2d(rounded(x, 3), layer.weight(), layer.bias, padding=padding, groups=groups)
+    wanted = f.conv2d(quantize_dynamically(x, 3), layer.weight(), layer.bias, padding=padding, groups=groups)
     found = images(layer, x.to(dtype), wanted, precision)
     assert found == around(["Convert", "Convolution"], precision, dtype)
 
@@ -226,7 +226,7 @@ def test_transposed_convolutions_of_values_that_are_quantized_at_run_time(
 
     layer, x = Layer(function, shape, axis=1), numbers(2, 8, 9, 11)
     layer.bias = numbers(shape[1] * arguments.get("groups", 1))
-    wanted = f.conv_transpose2d(rounded(x, 3), layer.weight(), layer.bias, **arguments)
+    wanted = f.conv_transpose2d(quantize_dynamically(x, 3), layer.weight(), layer.bias, **arguments)
     found = images(layer, x.to(dtype), wanted, precision)
     assert found == around(["Convert", "TransposedConvolution"], precision, dtype)
 

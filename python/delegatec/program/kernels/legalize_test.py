@@ -46,6 +46,7 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
         torch.tensor([1, 8], dtype=torch.uint8),
         None,
     ),
+    "narrow": (lambda x: aten.narrow_copy.default(x, -1, -2, 2), X, "slice"),
     "roll_of_all": (lambda x: x.roll(5), X, "view"),
     "wrapped_number": (lambda x: torch.clamp(x, -1, 2), torch.tensor([0, 7], dtype=torch.uint8), None),
     "fractional_bounds_of_integers": (

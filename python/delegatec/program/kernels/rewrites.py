@@ -295,6 +295,8 @@ REWRITES: RuleTable = merge(
         aten.full.default: _wrapped_numbers("fill_value"),
         aten.hardtanh.default: _hardtanh,
         aten.linear.default: _linear,
+        # the kernel aborts at negative positions
+        aten.narrow_copy.default: RULES[aten.narrow_copy.default],
         aten.pow.Tensor_Scalar: _power,
         aten.roll.default: _roll,
         aten.sign.default: _sign,
