@@ -40,7 +40,7 @@ MARKS: Final = frozenset({"u55", "u65", "u85"})
 
 @dataclass(frozen=True)
 class TosaSpecification:
-    """What a consumer of TOSA graphs supports.
+    """The features that a consumer of TOSA graphs supports.
 
     Attributes:
         version: major and minor.

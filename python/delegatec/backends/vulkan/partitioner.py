@@ -108,7 +108,7 @@ class VulkanPartitioner(TablePartitioner[Settings]):
 
 
 def _measured(node: Node) -> Iterator[Node]:
-    """Yields the sizes of tensors that the numbers among operands depend on: a delegate reads the tensors."""
+    """Yields the sizes of tensors that scalar operands depend on: a delegate reads the tensors."""
     for size in size_nodes([node]):
         if isinstance(size.target, OpOverload):
             yield size

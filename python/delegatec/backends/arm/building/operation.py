@@ -79,7 +79,7 @@ class Value:
         dtype: of `DType`; SHAPE for a shape.
         shape: sizes; of a shape, the number of its elements.
         part: the bytes of a constant; None for other values.
-        numbers: the elements of a small constant, if it was made from numbers.
+        numbers: the elements of a small constant, if it was made from scalars.
         is_constant: whether it is a constant, also if its bytes are not known yet.
     """
 
@@ -108,7 +108,7 @@ class Operation:
         name: in TOSA, such as "CONV2D".
         inputs: its operands.
         outputs: its results.
-        attributes: name of each attribute in the schema, such as "nan_mode" -> value, as it is stored.
+        attributes: name of each attribute in the schema, such as "nan_mode" -> value in its stored form.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emission of integer arithmetic: values get other scales, and become levels or accumulators."""
+"""Emission of integer arithmetic: rescales values, and converts them to quantized values or accumulators."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Arithmetic:
     # ---- scales ------------------------------------------------------------------------------------------
 
     def quantize(self, value: Quantity, to: Quantization) -> Node:
-        """Returns the levels of a value."""
+        """Returns the quantized values of a value."""
         if isinstance(value, Fixed):
             return self.builder.constant(to.quantize(value.values))
         if isinstance(value, Lookup):
@@ -95,7 +95,7 @@ class Arithmetic:
     def wide(self, value: Quantity, bits: int = BITS) -> Levels:
         """Returns a value as int32 with one scale, below a power of two.
 
-        Levels keep their scale if they can.
+        Quantized values keep their scale if possible.
         """
         if isinstance(value, Lookup):
             value = self.evaluated(value)
@@ -109,7 +109,7 @@ class Arithmetic:
         return Levels(node, (scale,), 0, math.ceil(value.bound / scale))
 
     def evaluated(self, value: Lookup) -> Levels:
-        """Returns a function of levels with the precision of 16 bits."""
+        """Returns a function of quantized values with 16-bit precision."""
         scale = (value.bound or 1.0) / 32767
         to = Quantization.whole(torch.int16, scale)
         if value.source.dtype == torch.int16:
@@ -130,11 +130,11 @@ class Arithmetic:
         return Levels(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
 
     def _table(self, value: Lookup, to: Quantization) -> Node:
-        """Returns a function of levels as levels."""
+        """Returns a function of quantized values as quantized values."""
         source = value.source
         if to.axis is not None or to.dtype not in NARROW:
             return self.quantize(self.evaluated(value), to)
-        # The precision of a result with more bits is that of the values that have levels.
+        # The precision of a result with more bits is that of the quantized operands.
         low, high = (to.value(end) for end in (to.low, to.high))
         undefined = to.value(to.nan)
         value = Lookup(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
@@ -243,7 +243,7 @@ class Arithmetic:
     # ---- boundary ----------------------------------------------------------------------------------------
 
     def signed(self, node: Node) -> Node:
-        """Returns levels of uint8 as int8, which are less by 128."""
+        """Returns uint8 values as int8 values, which are less by 128."""
         if dtype_of(node) != torch.uint8:
             return node
         one = [1 << 30], [30]
@@ -251,14 +251,14 @@ class Arithmetic:
         return self.once(TOSA.rescale.default, args, torch.int8, shape_of(node))
 
     def unsigned(self, node: Node) -> Node:
-        """Returns levels of int8 as uint8, which are greater by 128."""
+        """Returns int8 values as uint8 values, which are greater by 128."""
         one = [1 << 30], [30]
         args = (node, *one, 0, 128, -1, False, "single", torch.uint8, False, True)
         return self.once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
 
 
 def _limits(value: Levels, to: Quantization) -> tuple[int, int]:
-    """Returns the least and largest level of a limited value."""
+    """Returns the minimum and maximum quantized value of a clamped value."""
     low, high = to.low, to.high
     for scale in {*to.scales}:
         if value.low > -math.inf:

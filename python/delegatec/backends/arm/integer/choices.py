@@ -82,7 +82,7 @@ def _chosen(conversion: Conversion, bits: Value, x: Value, y: Value) -> Value:
 def _saturated(
     conversion: Conversion, node: Node, found: Levels | Fixed, values: list[Quantity], to: Quantization
 ) -> Levels | None:
-    """Adds a constant mask to levels that become the lowest one, as in attention; None for other choices."""
+    """Adds a constant mask that saturates masked elements to the minimum, as in attention; else None."""
     x, y = values
     if not isinstance(found, Fixed) or isinstance(x, Fixed) or not isinstance(y, Fixed):
         return None

@@ -22,7 +22,7 @@ _MOST_INTEGERS: Final = 1 << 20
 
 
 def is_constant(conversion: Conversion, node: Node) -> bool:
-    """Whether a call returns a tensor that follows from constants alone, of a dtype that connects units."""
+    """Whether a call returns a tensor computed from constants only, of a dtype that connects regions."""
     is_masked = is_bool(node) and not conversion.arithmetic.bools
     return (is_float(node) or is_masked) and _is_computed(conversion, node)
 

@@ -59,7 +59,7 @@ class Converter:
         program: edited in place.
         facts: analysis results for its values.
         features: of the target.
-        skipped: calls that remain as they are.
+        skipped: calls that remain unchanged.
 
     Attributes:
         conversion: the representations of values.
@@ -202,7 +202,7 @@ def _is_table(conversion: Conversion, node: Node) -> bool:
 
 
 def _compare(conversion: Conversion, node: Node) -> None:
-    """Computes a condition; operators on bool remain as they are."""
+    """Computes a condition; operators on bools remain unchanged."""
     if not any(each in conversion.quantities for each in node.all_input_nodes):
         return
     convert = _CONVERSIONS.get(node.target)
@@ -222,7 +222,7 @@ def _general(conversion: Conversion, node: Node) -> Quantity | Floating | None:
 
 
 def _follow(conversion: Conversion, node: Node) -> None:
-    """Moves levels of uint8 as int8; dequantization has their parameters."""
+    """Moves uint8 values as int8; dequantization has their parameters."""
     if node.target in MOVES and dtype_of(node) == torch.uint8:
         args, kwargs = map_arg((node.args, node.kwargs), conversion.node)
         shape = node.meta["val"].shape

@@ -312,7 +312,7 @@ def test_integers_that_are_quantized(dtype: torch.dtype) -> None:
 
 
 def test_a_sum_with_integers_of_32_bits() -> None:
-    """Their range is limited to what the result can represent."""
+    """Their range is clamped to the representable range of the result."""
     x = torch.tensor([-5, 0, 2, 7, 90, -(1 << 31), 1 << 30], dtype=torch.int32)
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -367,7 +367,7 @@ def test_a_mask_as_a_factor() -> None:
 
 
 def test_masks_far_beyond_the_range() -> None:
-    """The lowest number is as good as minus infinity."""
+    """The lowest finite value is as good as minus infinity."""
     mask = torch.tensor([0.0, -math.inf, torch.finfo(torch.float32).min, 0.0])
 
     def function(x: torch.Tensor) -> Any:

@@ -35,7 +35,7 @@ def fixed_point(factors: Sequence[float], bits: int = 31) -> FixedPoint | None:
     """Returns factors with the precision of a signed multiplier; None if one is out of range.
 
     Args:
-        factors: positive numbers.
+        factors: positive floats.
         bits: of a multiplier, without the sign: 31, or 15 for int48 values.
     """
     multipliers, shifts = [], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers and bool that are converted to floating point: levels with the scale 1."""
+"""Integers and bools that are converted to floating point: quantized values with the scale 1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def integer(conversion: Conversion, node: Node) -> Levels:
 
 
 def integer_levels(conversion: Conversion, node: Node) -> Levels:
-    """Returns integers as levels; int64 as int32, which it is in a graph."""
+    """Returns integers as quantized values; int64 as int32, its dtype in a graph."""
     found = conversion.node(node)
     if dtype_of(found) == torch.int64:
         val = conversion.arithmetic.builder.empty(shape_of(found), torch.int32)

@@ -87,15 +87,15 @@ def _compared(conversion: Conversion, name: str, x: Value, y: Value, limit: int,
 
 
 def _steps(x: Value, y: Value) -> Value:
-    """Returns 1 where x > y, else 0: a difference of numbers that are close to each other."""
+    """Returns 1 where x > y, else 0: a difference of values that are close to each other."""
     return x.maximum(y).minimum(y.clamp(_INT32.min, _INT32.max - 1) + 1) - y
 
 
 def check_bits(operands: Iterable[Any]) -> None:
-    """Checks that operands are bool, or the numbers 0 and 1.
+    """Checks that operands are bool, or the values 0 and 1.
 
     Raises:
-        UnsupportedError: one is another number, which would become one of these.
+        UnsupportedError: one has another value, which would become one of these.
     """
     if not all(is_bool(each) if isinstance(each, Node) else each in (0, 1) for each in operands):
         raise UnsupportedError("there is no arithmetic of bool with other numbers")

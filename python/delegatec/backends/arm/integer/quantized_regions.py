@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units: the calls that floating-point values connect, from dequantization to quantization.
+"""Quantized regions: calls connected by floating-point values, from dequantization to quantization.
 
-Values of bool connect them, too, if the target has none.
+Bool values also connect calls if the target has no bools.
 
 Integers separate regions: whether one can be converted does not depend on others.
 """
@@ -27,7 +27,7 @@ class Region:
 
     Attributes:
         nodes: in the order of the graph.
-        inputs: operands of floating point from outside.
+        inputs: floating-point operands from outside the region.
         outputs: floating-point results of the program.
     """
 
@@ -37,7 +37,7 @@ class Region:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether it dequantizes values, or all of its values are of bool."""
+        """Whether it dequantizes values, or all of its values are bools."""
         return any(node.target in DEQUANTIZING for node in self.nodes) or not any(map(is_float, self.nodes))
 
 

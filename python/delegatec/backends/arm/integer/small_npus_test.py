@@ -19,7 +19,7 @@ _U55: Final = "TOSA-1.0+INT+int16+u55"
 _IMAGE: Final = (1, 3, 12, 13)
 _STEP: Final = 0.03
 
-# Name -> the operand, and the function, which keeps levels as they are.
+# Name -> the operand, and the function, which keeps quantized values unchanged.
 _EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
     "flip of every dimension": ((2, 3, 4, 5), lambda x: x.flip(0, 1, 2, -1)),
     "flip of a row": ((7,), lambda x: x.flip(0)),

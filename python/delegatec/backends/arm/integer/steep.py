@@ -134,7 +134,7 @@ def _bound(value: Any, factor: Any, is_quotient: bool) -> float | None:
 
 
 def _reach(conversion: Conversion, node: Node) -> float | None:
-    """Returns the largest absolute value that has a level, if the value is quantized."""
+    """Returns the largest representable absolute value, if the value is quantized."""
     to = conversion.target(node)
     return (
         None

@@ -173,7 +173,7 @@ def _moved_index(b: GraphBuilder, index: Value, move: Callable[[Value], Value]) 
 
 
 def _numbers(b: GraphBuilder, value: Value) -> Value:
-    """Returns bools, which TOSA does not gather, as numbers."""
+    """Returns bools, which TOSA does not gather, as integers."""
     if value.dtype != DType.BOOL:
         return value
     return converted(b, value, DType.INT8 if b.settings.specification.integer else DType.FP32)

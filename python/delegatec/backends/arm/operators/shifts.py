@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts by numbers below the number of bits."""
+"""Shifts by distances below the bit width."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def _right(b: GraphBuilder, node: Node) -> None:
 
 
 def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
-    """Returns x minus what a rounding shift adds, so that it rounds down.
+    """Returns x minus the addend of a rounding shift, so that it rounds down.
 
-    Numbers below `half` more than the lowest have the same quotient as that, and would overflow.
+    Values less than `half` above the lowest have the same quotient as the lowest, and would overflow.
     """
     rank = len(shape_of(node))
     if by.numbers is not None:
@@ -53,7 +53,7 @@ def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
         half = b.number(1 << number >> 1, DType.INT32, rank)
         least = b.number(_LOWEST + (1 << number >> 1), DType.INT32, rank)
     else:
-        # 2**(by - 1), or 0 if `by` is 0; none of the steps has more than 31 bits.
+        # 2**(by - 1), or 0 if `by` is 0; none of the intermediate results has more than 31 bits.
         zero, one = (b.number(each, DType.INT32, rank) for each in (0, 1))
         less = b.emit("SUB", by, one, shape=by.shape)
         places = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)

@@ -18,7 +18,7 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     Integers from NaN are unspecified.
     """
     if dtype == torch.float8_e4m3fn:
-        # without infinities: NaN from half a step above the largest number
+        # without infinities: NaN from half an ULP above the largest float
         return torch.where(x.abs() > _BEYOND_E4M3, torch.nan, x).to(dtype)
     if not x.is_floating_point() or dtype.is_floating_point or dtype == torch.bool:
         return x.to(dtype)

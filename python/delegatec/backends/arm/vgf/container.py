@@ -30,7 +30,7 @@ class Container:
 
     Attributes:
         words: the SPIR-V module of the graph.
-        inputs: number of each input's variable in the module, in order.
+        inputs: index of each input's variable in the module, in order.
         outputs: the same, of outputs.
         constants: the bytes of the constants, as the module numbers them.
     """

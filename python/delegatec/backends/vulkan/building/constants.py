@@ -80,7 +80,7 @@ class Constants:
     def representable(
         self, number: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> bool | int | float:
-        """Returns a number in the range of a dtype; reports it if it is beyond float16 or int32."""
+        """Returns a scalar in the range of a dtype; reports it if it is beyond float16 or int32."""
         if dtype == torch.float32 and -FLOAT32_MAX <= number < _LEAST_SCORE:
             return _LEAST_SCORE
         if dtype == torch.int32 and not _INT32.min <= number <= _INT32.max:

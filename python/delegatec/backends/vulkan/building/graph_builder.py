@@ -165,7 +165,7 @@ class GraphBuilder:
         return self._add(schema.Content.Tensor, table)
 
     def number(self, number: Number, dtype: torch.dtype) -> int:
-        """Returns a constant tensor of one element, for operators that take no numbers; deduplicated."""
+        """Returns a constant tensor of one element, for operators that take no scalars; deduplicated."""
         key = ("number", dtype, repr(number))
         if key not in self._shared:
             index, data = self.constants.add_number(number, stored(dtype), self.current)
@@ -181,7 +181,7 @@ class GraphBuilder:
         return self._shared[key]
 
     def fill(self, number: Number, dtype: torch.dtype) -> int:
-        """Returns a number that fills a tensor; reports it if it is beyond the dtype."""
+        """Returns a scalar that fills a tensor; reports it if it is beyond the dtype."""
         if dtype == torch.bool:
             return self.scalar(float(bool(number)))
         return self.scalar(float(self.constants.representable(number, stored(dtype), self.current)))
@@ -191,7 +191,7 @@ class GraphBuilder:
         return self._share("null", schema.Content.Null, schema.NullT())
 
     def scalar(self, value: Number | str) -> int:
-        """Returns a number or a string, deduplicated by its type and value."""
+        """Returns a scalar or a string, deduplicated by its type and value."""
         key = (type(value), repr(value))
         if isinstance(value, bool):
             return self._share(key, schema.Content.Bool, schema.BoolT(value))
@@ -206,7 +206,7 @@ class GraphBuilder:
         return self._share(("integers", *values), schema.Content.IntList, schema.IntListT(list(values)))
 
     def doubles(self, values: Sequence[float]) -> int:
-        """Returns a list of floating-point numbers, deduplicated."""
+        """Returns a list of floats, deduplicated."""
         key = ("doubles", *map(repr, values))
         return self._share(key, schema.Content.DoubleList, schema.DoubleListT(list(values)))
 

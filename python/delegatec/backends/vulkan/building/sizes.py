@@ -19,7 +19,7 @@ _ARITHMETIC: Final[dict[Any, str]] = {
     symbolic.FloorDiv: "floordiv",
     symbolic.CleanDiv: "floordiv",
 }
-"""Functions of sympy, and the runtime's operators on numbers."""
+"""Functions of sympy, and the runtime's scalar operators."""
 
 
 def is_computable(size: Any) -> bool:

@@ -39,7 +39,7 @@ _SAME: Final = same_dtypes("the runtime does not promote.")
 
 
 def _binary(name: str) -> Lower:
-    """Returns the lowering of an operator on two tensors, of which a number becomes a constant."""
+    """Returns the lowering of an operator on two tensors; a scalar operand becomes a constant."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         first, second, *rest = bind(node).values()

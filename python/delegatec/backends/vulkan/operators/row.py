@@ -39,7 +39,7 @@ Lower = Callable[[GraphBuilder, Node], None]
 
 @dataclass(frozen=True)
 class OperatorRow(row.OperatorRow[GraphBuilder, Settings]):
-    """A row, with what the runtime's operator demands of memory.
+    """A row, with the memory requirements of the runtime's operator.
 
     Attributes:
         demands: returns the groups of a call.
@@ -71,7 +71,7 @@ def operator_row(
         computes: whether it does more than move data.
         note: a remark for the operator table of the docs.
         preserved: whether it must not be decomposed before partitioning.
-        known: what must be known about its operands.
+        known: facts that must be known about its operands.
         resizes: constraints of calls with sizes that vary; by default they are illegal.
     """
     target = overload(name) if isinstance(name, str) else name

@@ -67,7 +67,7 @@ class Case:
         return found
 
     def blob(self, place: Place) -> Blob:
-        """Returns a blob with all tensors in one place."""
+        """Returns a blob with all tensors in one storage and layout."""
         blob = Blob()
         count = 0
 
@@ -92,7 +92,7 @@ class Case:
 
 
 def random(*shape: int) -> torch.Tensor:
-    """Returns numbers between -2 and 2."""
+    """Returns floats between -2 and 2."""
     return torch.rand(shape, generator=_GENERATOR) * 4 - 2
 
 

@@ -51,7 +51,7 @@ def _clone(run: Run, call: Call) -> None:
 
 def clone(run: Run, call: Call, x: Tensor, out: Tensor) -> None:
     """Copies between any storage and layout."""
-    # A clone to another number of dimensions does not resize.
+    # A clone to another rank does not resize.
     shape = x.sizes if x.dim == out.dim else out.sizes
     if x.is_int8_block and out.is_int8_block:
         run.kernel("q8ta_clone", out, x)

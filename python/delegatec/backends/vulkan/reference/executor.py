@@ -130,7 +130,7 @@ class VulkanReferenceExecutor(ReferenceExecutor):
             if value.contentType == Content.SymInt:
                 run.symbols[id] = value.content.value
         for call in self._calls(run):
-            if call.name in creation.NUMBERS:  # which the runtime computes when it loads the blob, too
+            if call.name in creation.NUMBERS:  # the runtime also computes these when it loads the blob
                 self._execute(run, call)
         return run
 

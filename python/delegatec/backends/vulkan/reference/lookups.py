@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups by indices. An index out of range reads other memory, so it is rejected."""
+"""Gathers by indices. An index out of range reads other memory, so it is rejected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts by any number: beyond the bits, the sign or zeros are left."""
+"""Shifts by any distance: beyond the bit width, the sign or zeros are left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _shifted(target: Any, x: Value, distance: Value) -> Value:
 
 
 def _selected(is_left: bool) -> Rule:
-    """Returns a rule that compares the distance with the number of bits."""
+    """Returns a rule that compares the distance with the bit width."""
 
     def rule(builder: Builder, node: Node) -> Node:
         first, second = bind(node).values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products, convolutions and look-ups in the forms that the runtime has."""
+"""Matrix products, convolutions and gathers in the forms that the runtime has."""
 
 from __future__ import annotations
 

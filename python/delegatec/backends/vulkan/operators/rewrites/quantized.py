@@ -76,7 +76,7 @@ def _moved(builder: Builder, node: Node) -> Node | None:
 
 
 def _gathered(builder: Builder, node: Node) -> Node | None:
-    """Gathers rows of int8 from a table of four bits, or as the sum of two look-ups."""
+    """Gathers rows of int8 from a table of four bits, or as the sum of two gathers."""
     bound = bind(node)
     table, indices = builder.facts.constant(bound["self"]), bound["index"]
     if table is None or table.dtype != torch.int8 or table.dim() != 2 or bound["dim"] not in (0, -2):
@@ -104,14 +104,14 @@ def _gathered(builder: Builder, node: Node) -> Node | None:
 
 
 def halves(levels: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
-    """Returns int8 less eight as a sum of numbers of four bits, each with its factor."""
+    """Returns int8 less eight as a sum of 4-bit integers, each with its factor."""
     shifted = levels.to(torch.int16) - _HALF
     low = ((shifted + _HALF) & 15) - _HALF
     return [((shifted - low) // 16, 16), (low, 1)]
 
 
 def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
-    """Returns pairs of numbers in [-8, 8) in bytes, with an offset of eight.
+    """Packs pairs of integers in [-8, 8) into bytes, with an offset of eight.
 
     Args:
         levels: of any integer dtype; an even number of columns.

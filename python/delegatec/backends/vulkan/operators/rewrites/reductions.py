@@ -31,7 +31,7 @@ def _kept(builder: Builder, node: Node) -> Any:
 
 
 def _rows(builder: Builder, node: Node) -> Node | None:
-    """Joins the reduced dimensions to rows, and reduces these."""
+    """Flattens the reduced dimensions into rows, and reduces the rows."""
     x, dims = value_of(builder, bind(node)["self"], dtype_of(node)), reduced_dims(node)
     if not x.shape:
         return x.node
@@ -45,7 +45,7 @@ def _rows(builder: Builder, node: Node) -> Node | None:
 
 
 def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
-    """Returns a rule that reduces rows, long ones in two steps, with a function of the call and a matrix."""
+    """Returns a rule that reduces rows, long ones in two passes, with a function of the call and a matrix."""
 
     def rule(builder: Builder, node: Node) -> Node | None:
         x = value_of(builder, bind(node)["self"], dtype_of(node))
@@ -94,7 +94,7 @@ def _divisor(count: int) -> int:
 
 
 _RANK: Final = 2
-# A product sums a row in order, so that rounding grows with the length; and textures limit it.
+# A product sums a row in order, so the rounding error grows with the length; textures also limit it.
 _LONG: Final = 2048
 
 _REDUCTIONS: Final[dict[Any, Any]] = {
