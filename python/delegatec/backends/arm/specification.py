@@ -60,7 +60,7 @@ class TosaSpecification:
 
     @classmethod
     def parse(cls, text: str) -> TosaSpecification:
-        """Parses a specification; letters of any case.
+        """Parses a specification; case-insensitive.
 
         Raises:
             ValueError: with all problems of the text.

@@ -77,7 +77,7 @@ def read_commands(payload: memoryview) -> Stream:
     """Reads the payload of a driver.
 
     Raises:
-        ValueError: what is wrong with it.
+        ValueError: with the problem.
     """
     if bytes(payload[:4]) != _FOURCC or len(payload) % 4:
         raise ValueError(

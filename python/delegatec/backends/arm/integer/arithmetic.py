@@ -56,7 +56,7 @@ class Arithmetic:
         return self.builder.call(target, *args, val=self.builder.empty(shape, dtype), **kwargs)
 
     def constant(self, values: Tensor, rank: int = 0) -> Node:
-        """Adds a constant, of at least some rank."""
+        """Adds a constant with at least a given rank."""
         shape = [1] * (rank - values.dim()) + list(values.shape)
         return self.builder.constant(values.reshape(shape))
 
@@ -150,7 +150,7 @@ class Arithmetic:
         return self.quantize(Levels(node, (to.scale / 128,), 0, 32768 * 128), to)
 
     def _rescale(self, value: Levels, to: Quantization) -> Node:
-        """Returns a value in other parameters, saturated to the dtype, without its limits."""
+        """Rescales a value to other parameters, saturated to the dtype, without its limits."""
         axis = value.axis if value.axis is not None else to.axis
         count = max(len(value.scale), len(to.scales))
         scales, targets = (list(each) * (count // len(each)) for each in (value.scale, to.scales))
@@ -206,7 +206,7 @@ class Arithmetic:
         return self.once(TOSA.rescale.default, args, to.dtype, value.shape)
 
     def _plain(self, value: Levels, dtype: torch.dtype) -> Node:
-        """Returns the integers in another dtype, saturated."""
+        """Converts the integers to another dtype, with saturation."""
         if value.dtype == dtype:
             return value.node
         one = FixedPoint([1 << 30], [30])
@@ -214,7 +214,7 @@ class Arithmetic:
         return self._scaled(Levels(value.node, (1.0,), 0, 0), one, to, None)
 
     def _within(self, node: Node, low: int, high: int) -> Node:
-        """Limits int32."""
+        """Clamps int32 values."""
         rank = len(shape_of(node))
         limits = torch.iinfo(torch.int32)
         for target, bound, is_needed in (
@@ -230,7 +230,7 @@ class Arithmetic:
         return self.constant(torch.tensor(number, dtype=torch.int32), len(like.shape))
 
     def once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
-        """Creates a call unless there is an equal one."""
+        """Creates a call, or reuses an equal one."""
         key = (target, tuple(tuple(each) if isinstance(each, list) else each for each in args))
         if key not in self._shared:
             self._shared[key] = self.call(target, *args, dtype=dtype, shape=shape)

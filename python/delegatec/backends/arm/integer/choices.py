@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices of two values for targets without selection: products with 0 and 1, or sums with constants."""
+"""Selection between two values for targets without SELECT: products with 0 and 1, or sums with constants."""
 
 from __future__ import annotations
 
@@ -112,4 +112,4 @@ WITHOUT_BOOLS: Final[Mapping[Any, Convert]] = {
     aten.masked_fill.Scalar: _masked_fill,
     aten.masked_fill.Tensor: _masked_fill,
 }
-"""Conversions of calls with operands or results of bool."""
+"""Conversions of calls with bool operands or results."""

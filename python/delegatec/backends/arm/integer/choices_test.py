@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, logic and selection by integers, for targets without values of bool."""
+"""Comparisons, logic and selection by integers, for targets without bools."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_comparisons_with_numbers(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("name", _COMPARISONS)
 def test_comparisons_of_integers(name: str, dtype: torch.dtype) -> None:
-    """Differences of int32 may be beyond int32."""
+    """Differences of int32 values may overflow int32."""
     limits = torch.iinfo(dtype)
     values = torch.tensor([min(max(each, limits.min), limits.max) for each in _EXTREME])
     x, y = (each.to(dtype) for each in torch.meshgrid(values, values, indexing="ij"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that quantizers leave whole, by several integer operators."""
+"""Operators that quantizers do not decompose, as several integer operators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that other quantizers leave whole, and steep functions of values without parameters."""
+"""Operators that other quantizers do not decompose, and steep functions of values without parameters."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_of_int8(name: str, specification: str) -> None:
 
 @pytest.mark.parametrize("name", _WHOLE)
 def test_of_int16(name: str) -> None:
-    """Values inside have 15 to 31 bits."""
+    """Intermediate values have 15 to 31 bits."""
     operand, function, most = _WHOLE[name]
     assert _steps(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that follow from constants alone."""
+"""Values computed from constants only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from delegatec.backends.arm.integer.values import Fixed, Levels
 from delegatec.edge.arguments import dtype_of, shape_of
 
 _MOST_INTEGERS: Final = 1 << 20
-"""Elements of a tensor of integers that is computed, such as positions."""
+"""Elements of a computed integer tensor, such as positions."""
 
 
 def is_constant(conversion: Conversion, node: Node) -> bool:
@@ -45,7 +45,7 @@ def _is_computed(conversion: Conversion, node: Node) -> bool:
 
 
 def constant_of(conversion: Conversion, node: Node) -> Fixed | Tensor | None:
-    """Returns a value that follows from constants alone; None for others."""
+    """Returns a value computed from constants only; None for others."""
     found = conversion.quantities.get(node)
     if isinstance(found, Fixed):
         return found

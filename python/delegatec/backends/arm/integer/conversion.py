@@ -129,7 +129,7 @@ class Conversion:
         return Fixed(torch.tensor(operand, dtype=torch.float64))
 
     def _integers(self, operand: Node) -> Fixed | None:
-        """Returns a constant of integers, which operators promote."""
+        """Returns an integer constant, which operators promote."""
         constant = self.constant(operand)
         return None if constant is None else Fixed(constant.detach().to(torch.float64))
 
@@ -141,7 +141,7 @@ class Conversion:
         return Levels(node, (value.scale / (1 << bits),), 0, (1 << BITS) - 1)
 
     def node(self, operand: Any) -> Any:
-        """Returns an operand that is not floating point, as in the converted program."""
+        """Returns a non-floating-point operand, in the converted program."""
         if isinstance(operand, (list, tuple)):
             return [self.node(each) for each in operand]
         return self.replaced.get(operand, operand) if isinstance(operand, Node) else operand
@@ -235,7 +235,7 @@ class Conversion:
         return Levels(result, levels.scale, levels.zero, levels.limit, None, low=levels.low, high=levels.high)
 
     def integer(self, node: Node, args: Mapping[str, Any]) -> None:
-        """Records a call with a result that is not floating point."""
+        """Records a call with a non-floating-point result."""
         value: Tensor = node.meta["val"]
         self.replaced[node] = self.arithmetic.call(
             node.target, **args, dtype=dtype_of(node), shape=value.shape

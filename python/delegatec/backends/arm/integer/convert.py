@@ -122,7 +122,7 @@ class Converter:
         self._program.erase_unused_placeholders()
 
     def finish(self) -> bool:
-        """Erases the calls that are replaced; returns whether there are any."""
+        """Erases the replaced calls; returns whether there are any."""
         if self.conversion.replaced:
             _redirect(self._program, self.conversion)
         self._program.graph.eliminate_dead_code()
@@ -178,7 +178,7 @@ def _convert(conversion: Conversion, node: Node) -> None:
 
 
 def _convert_mask(conversion: Conversion, node: Node) -> None:
-    """Converts a call with operands or results of bool, which the target lacks."""
+    """Converts a call with bool operands or results, which the target lacks."""
     if node in conversion.quantities:
         return  # one of several results
     convert: Convert = WITHOUT_BOOLS.get(node.target, _general if is_value(node, bools=False) else promoted)

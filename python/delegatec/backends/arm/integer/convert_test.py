@@ -67,7 +67,7 @@ _UNARY: Final[dict[str, Function]] = {
 
 
 def test_rows_of_a_constant() -> None:
-    """As quantizers write embeddings: the result has the parameters of the weight."""
+    """Embeddings as quantizers write them: the result has the parameters of the weight."""
     rows = dequantize(levels(16, 5), 0.02, 3)
     program = check(
         lambda weight, x: quantize(f.embedding(x, dequantize(weight, 0.02, 3)), 0.02, 3),
@@ -129,7 +129,7 @@ def test_functions_of_two_values(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
 def test_layers(dtype: torch.dtype) -> None:
-    """Scales per channel, and a bias of floating point."""
+    """Per-channel scales, and a floating-point bias."""
     kernel, scales = weight(4, 3, 3, 3)
     matrix, more = weight(5, 36)
     scale, zero = {torch.int8: (0.01, -7), torch.uint8: (0.01, 100), torch.int16: (1 / 16384, 0)}[dtype]
@@ -216,7 +216,7 @@ def test_sums_of_groups_are_convolutions(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("call", [torch.add, torch.sub, torch.mul])
 def test_quantized_constants_are_levels(call: Any) -> None:
-    """NPUs compute on operands of int8 at once."""
+    """NPUs compute directly on int8 operands."""
     constant = levels(6, 1, seed=3)
 
     def function(x: torch.Tensor) -> Any:
@@ -239,7 +239,7 @@ def test_equal_parameters_need_no_call() -> None:
 
 
 def test_values_without_parameters_are_accumulators() -> None:
-    """A residual block whose sum alone is quantized."""
+    """A residual block of which only the sum is quantized."""
     kernel, scales = weight(3, 3, 3, 3)
 
     def function(x: torch.Tensor) -> Any:
@@ -342,7 +342,7 @@ def test_a_choice_by_levels_is_a_table() -> None:
 
 
 def test_a_condition_with_several_users() -> None:
-    """A table, and an operator on bool, which needs it."""
+    """A table, and an operator on bools that needs it."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         x = dequantize(x, 0.01)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer arithmetic of operators that compute element by element."""
+"""Integer arithmetic of elementwise operators."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _sum(sign: int) -> Convert:
 
 
 def _within_reach(values: Sequence[Quantity], to: Quantization | None) -> Sequence[Quantity]:
-    """Limits terms with a range so large that their common scale would be coarse, where the sum saturates."""
+    """Clamps terms whose range would make their common scale coarse, where the sum saturates."""
     if to is None or len(to.scales) > 1:
         return values
     found: list[Quantity] = []
@@ -133,7 +133,7 @@ def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quant
 
 
 def similar(values: Sequence[Quantity], ratio: float) -> list[Quantity]:
-    """Limits constants that are far beyond all other values, such as masks."""
+    """Clamps constants that are far beyond all other values, such as masks."""
     most = max((each.bound for each in values if not isinstance(each, Fixed)), default=math.inf) * ratio
     return [
         Fixed(each.values.clamp(-most, most)) if isinstance(each, Fixed) and most > 0 else each

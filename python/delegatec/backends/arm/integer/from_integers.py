@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def is_quantized_integer(conversion: Conversion, node: Node) -> bool:
-    """Whether a call converts integers, only to quantize them."""
+    """Whether a call converts integers only to quantize them."""
     if node.target is not aten._to_copy.default or not all(user.target in QUANTIZING for user in node.users):
         return False
     (source,) = node.all_input_nodes
@@ -42,7 +42,7 @@ def integer_levels(conversion: Conversion, node: Node) -> Levels:
 
 
 def is_mask(node: Node) -> bool:
-    """Whether a call converts bool."""
+    """Whether a call converts bools."""
     is_copy = node.target is aten._to_copy.default
     return is_copy and dtype_of(node.all_input_nodes[0]) == torch.bool and is_float(node)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of each element, by tables."""
+"""Elementwise functions, as table lookups."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
 def function_of(
     conversion: Conversion, value: Quantity, node: Node, function: Callable[[Tensor], Tensor]
 ) -> Quantity:
-    """Returns a function of each element."""
+    """Returns an elementwise function."""
     if isinstance(value, Fixed):
         return Fixed(function(value.values.to(torch.float64)))
     if isinstance(value, Lookup):

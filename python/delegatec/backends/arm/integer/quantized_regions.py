@@ -86,7 +86,7 @@ def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
 
 
 def _is_member(node: Node) -> bool:
-    """Whether a call computes, rather than run a body or a delegate."""
+    """Whether a call computes, rather than runs a body or a delegate."""
     target = node.target
     if target is operator.getitem:
         return _is_member(node.all_input_nodes[0])
@@ -94,17 +94,17 @@ def _is_member(node: Node) -> bool:
 
 
 def is_float(node: Node) -> bool:
-    """Whether a value is of floating point, or has such a part."""
+    """Whether a value is floating point, or has a floating-point part."""
     return any(each.dtype.is_floating_point for each in tensors(node.meta.get("val")))
 
 
 def is_value(node: Node, bools: bool) -> bool:
-    """Whether a value connects regions: it is of floating point, or of bool if the target has none."""
+    """Whether a value connects regions: it is floating point, or bool if the target has no bools."""
     return is_float(node) or (not bools and is_bool(node))
 
 
 def is_bool(node: Node) -> bool:
-    """Whether a value is of bool."""
+    """Whether a value is bool."""
     return any(each.dtype == torch.bool for each in tensors(node.meta.get("val")))
 
 

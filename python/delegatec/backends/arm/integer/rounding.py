@@ -127,7 +127,7 @@ def _sign(conversion: Conversion, node: Node) -> Quantity:
 
 
 def copy(conversion: Conversion, node: Node) -> Quantity | None:
-    """Converts a conversion to another dtype; integers are truncated, and saturate."""
+    """Converts a cast to another dtype; integers are truncated, and saturate."""
     value, dtype = conversion.of(node.args[0]), dtype_of(node)
     if dtype.is_floating_point:
         return value

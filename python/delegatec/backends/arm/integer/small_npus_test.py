@@ -67,7 +67,7 @@ def test_a_pool_of_blocks_needs_no_stride() -> None:
 
 @pytest.mark.parametrize("shapes", [((4, 7), (7, 5)), ((2, 3, 40, 30), (2, 3, 30, 50))], ids=str)
 def test_products_of_int16(shapes: tuple[tuple[int, ...], ...]) -> None:
-    """They are multiplied element by element, and added."""
+    """They are multiplied elementwise, and added."""
 
     def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         found = dequantize(x, 1e-3) @ dequantize(y, 1e-3)

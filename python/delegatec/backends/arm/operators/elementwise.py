@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of elements. TOSA broadcasts operands of one rank and promotes nothing."""
+"""Elementwise functions. TOSA broadcasts operands of one rank and promotes nothing."""
 
 from __future__ import annotations
 

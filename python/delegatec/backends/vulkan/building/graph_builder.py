@@ -211,11 +211,11 @@ class GraphBuilder:
         return self._share(key, schema.Content.DoubleList, schema.DoubleListT(list(values)))
 
     def size(self, size: int | torch.SymInt) -> int:
-        """Returns a size, which may vary."""
+        """Returns a size, which may be dynamic."""
         return self._sizes.of(size) if isinstance(size, torch.SymInt) else self.scalar(size)
 
     def sizes(self, sizes: Sequence[int | torch.SymInt]) -> int:
-        """Returns a list of sizes, which may vary."""
+        """Returns a list of sizes, which may be dynamic."""
         return (
             self.list_of(list(map(self.size, sizes)))
             if is_dynamic(sizes)

@@ -89,7 +89,7 @@ def _addmm(builder: Builder, node: Node) -> Node | None:
 
 
 def _embedding(builder: Builder, node: Node) -> Node | None:
-    """Dequantizes rows of a table of four bits while they are gathered; see `gather_rows_first`."""
+    """Dequantizes rows of a 4-bit table while they are gathered; see `gather_rows_first`."""
     found = operands_of(node)
     if found.block[0] != 1 or len(shape_of(node)) != 2:
         return None
@@ -125,7 +125,7 @@ def _gathered_from(builder: Builder, node: Any) -> tuple[Node, Tensor, Node] | N
 def _product(
     builder: Builder, node: Node, matrix: QuantizedConstant, bias: Node | None, shape: tuple[int, ...]
 ) -> Node | None:
-    """Returns a product with a weight of four or eight bits; None if the runtime has none."""
+    """Returns a product with a 4-bit or 8-bit weight; None if the runtime has none."""
     x = value_of(builder, node)
     if x.dtype not in FLOATS:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of single elements.
+"""Elementwise functions.
 
 GLSL leaves the results of min, max, clamp and comparisons for NaN to the driver.
 """

@@ -72,7 +72,7 @@ def operator_row(
         note: a remark for the operator table of the docs.
         preserved: whether it must not be decomposed before partitioning.
         known: facts that must be known about its operands.
-        resizes: constraints of calls with sizes that vary; by default they are illegal.
+        resizes: constraints on calls with dynamic sizes; by default they are illegal.
     """
     target = overload(name) if isinstance(name, str) else name
     fixed: tuple[Constraint, ...] = (
@@ -93,7 +93,7 @@ def operator_row(
 
 
 def resizing(doc: str, broken: Callable[[Node], str | None]) -> Constraint:
-    """Returns a constraint of calls with sizes that vary."""
+    """Returns a constraint on calls with dynamic sizes."""
     return constraint.Constraint(
         "dynamic-shape", doc, lambda node, _: broken(node) if varies(node) else None, _STATIC_HELP
     )

@@ -192,7 +192,7 @@ def same_packed(name: str, *tensors: Tensor) -> None:
 
 
 def summed(name: str, *tensors: Tensor) -> None:
-    """Rejects operands that have infinite elements after a sum, which the runtime multiplies by zero."""
+    """Rejects operands with infinite elements after a sum, which the runtime multiplies by zero."""
     for tensor in tensors:
         if tensor.is_spoiled:
             reject(f"{name} of {tensor}: the runtime adds NaN for infinite elements that fill its texels")

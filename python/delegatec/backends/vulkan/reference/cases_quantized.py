@@ -25,7 +25,7 @@ K = Constant
 
 @dataclass(frozen=True)
 class Quantized(Case):
-    """An operator of int8 between a quantization of the inputs and a dequantization of the result.
+    """An int8 operator between a quantization of the inputs and a dequantization of the result.
 
     Attributes:
         block: the layout of the quantized tensors.

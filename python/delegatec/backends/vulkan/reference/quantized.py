@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of tensors of int8, which are stored in blocks."""
+"""Operators on int8 tensors, which are stored in blocks."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _per_channel(run: Run, call: Call) -> None:
 
 
 def _static(run: Run, call: Call) -> None:
-    """Quantizes the operand, on devices with products of int8."""
+    """Quantizes the operand, on devices with int8 products."""
     weight = call.constant(3)
     product = _Product(run, call, weight, 6)
     x, out = product.x, product.out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of elements that the runtime lacks, or computes wrongly."""
+"""Elementwise functions that the runtime lacks, or computes wrongly."""
 
 from __future__ import annotations
 

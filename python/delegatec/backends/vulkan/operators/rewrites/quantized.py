@@ -43,7 +43,7 @@ def quantized_levels(levels: Value) -> Node:
 
 
 def _cast(builder: Builder, node: Node) -> Node | None:
-    """Converts to and from int8 by way of float32."""
+    """Converts to and from int8 through float32."""
     source = bind(node)["self"]
     if dtype_of(source) == torch.int8:
         return levels_of(builder, source).to(dtype_of(node)).node
@@ -76,7 +76,7 @@ def _moved(builder: Builder, node: Node) -> Node | None:
 
 
 def _gathered(builder: Builder, node: Node) -> Node | None:
-    """Gathers rows of int8 from a table of four bits, or as the sum of two gathers."""
+    """Gathers int8 rows from a 4-bit table, or as the sum of two gathers."""
     bound = bind(node)
     table, indices = builder.facts.constant(bound["self"]), bound["index"]
     if table is None or table.dtype != torch.int8 or table.dim() != 2 or bound["dim"] not in (0, -2):
@@ -123,7 +123,7 @@ def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
 
 
 def _folded(builder: Builder, node: Node) -> Node | None:
-    """Computes the values of constants of 32 bits, such as a bias: they are as large."""
+    """Dequantizes 32-bit constants, such as a bias, at compile time: the values are as large."""
     found = quantized_constant(node, builder.facts.constant)
     if found is None or found.dtype != torch.int32:
         return None
@@ -147,7 +147,7 @@ def _in_float32(builder: Builder, node: Node) -> Node | None:
 
 
 def _quantize(builder: Builder, node: Node) -> Node | None:
-    """Quantizes to a part of the range of int8 in floating point."""
+    """Quantizes to a part of the int8 range in floating point."""
     bound = bind(node)
     if bound["dtype"] != torch.int8:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of the dimensions, and in the form, that the runtime has."""
+"""Rewrites of reductions to the dimensions and the form that the runtime has."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
 
 
 def _short_rows(builder: Builder, node: Node) -> Node | None:
-    """Multiplies without joining dimensions."""
+    """Multiplies without flattening dimensions."""
     x = value_of(builder, bind(node)["self"], dtype_of(node))
     if x.rank <= _RANK or reduced_dims(node) != [x.rank - 1]:
         return None
@@ -83,7 +83,7 @@ def _product(node: Node, x: Value) -> Node:
 
 
 def _image(node: Node, x: Value) -> Node:
-    """Reduces an image, with one dimension that is reduced, too."""
+    """Reduces an image together with one other dimension."""
     target: Any = node.target
     return x.builder.call(target, x.view(1, 1, *x.shape).node, [1, 3], True)
 
