@@ -119,7 +119,7 @@ class Arithmetic:
         exact = _exact(value)
         if exact is not None:
             return Levels(self._table(value, exact), exact.scales, exact.zero_point, 255)
-        # two tables of int8: the high part, and the unsigned low part less 128
+        # two int8 tables: the high part, and the unsigned low part less 128
         levels = to.quantize(value.values).to(torch.int32)
         parts = []
         for part, factor, zero in ((levels >> 8, 256, 0), ((levels & 255) - 128, 1, -128)):

@@ -31,7 +31,7 @@ def evaluated(conversion: Conversion, node: Node) -> Fixed:
     """Returns the result of a call in `is_constant`, computed when it is first used."""
     moved = constant_of(conversion, node.all_input_nodes[0]) if node.target in MOVES else None
     to = moved.parameters if isinstance(moved, Fixed) else None
-    # channels may have become another dimension
+    # the channels may have moved to another dimension
     parameters = to if to is not None and to.axis is None else None
     return Fixed(partial(_evaluated, conversion, node), shape_of(node), parameters)
 

@@ -94,7 +94,7 @@ class Conversion:
         replaced: value of another dtype, such as the result of a quantization -> the node that computes it
             with integers.
         conditions: bool value that is a function of quantized values -> the table. It is computed only if
-            something else than a table needs it.
+            something other than a table needs it.
         reasons: call that could not be converted -> why.
     """
 
@@ -149,7 +149,7 @@ class Conversion:
     # ---- parameters --------------------------------------------------------------------------------------
 
     def target(self, node: Node, exact: bool = True) -> Quantization | None:
-        """Returns parameters with which a value is quantized after it was moved or limited.
+        """Returns the parameters with which a value is quantized after moves or clamps.
 
         Args:
             node: the value.

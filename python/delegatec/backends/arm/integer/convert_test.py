@@ -85,7 +85,7 @@ def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: tor
     scale = {torch.int8: 1 / 8, torch.int16: 1 / 1024}[dtype]
     to = {torch.int8: (1 / 200, -128), torch.int16: (1 / 32768, 0)}[out]
     x, y = (levels(4, 6, dtype=dtype, seed=seed).abs().clamp(min=int(1 / scale)) for seed in (0, 1))
-    steps = {torch.int8: 1, torch.int16: 64}[out]  # a table of int16 has 513 entries
+    steps = {torch.int8: 1, torch.int16: 64}[out]  # an int16 table has 513 entries
     check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, steps=steps)
     check(
         lambda x, y: quantize(torch.rsqrt(dequantize(x, scale)) * dequantize(y, scale), 1 / 4, 0, out),
@@ -176,7 +176,7 @@ def test_sums_of_images_are_convolutions(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 16, 67, 67), (1, 16, 1, 1)])
 def test_other_sums_of_images(shape: tuple[int, ...]) -> None:
-    """The number of elements has no divisor that is the height of a kernel."""
+    """The element count has no divisor that can be a kernel height."""
 
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.0005, 4)

@@ -17,7 +17,7 @@ class Features:
     Attributes:
         wide_tables: whether it has int16 quantized values, and tables of them.
         bools: whether it has bool tensors, comparisons and selection.
-        wide_products: whether it multiplies matrices of int16.
+        wide_products: whether it multiplies int16 matrices.
     """
 
     wide_tables: bool = True

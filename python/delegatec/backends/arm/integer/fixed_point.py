@@ -27,7 +27,7 @@ class FixedPoint(NamedTuple):
     @property
     def limit(self) -> int:
         """The bound of values that RESCALE multiplies by all of the factors."""
-        # the result of an int48 value fits int32
+        # the result for an int48 value fits int32
         return 1 << (min(self.shift) + (-1 if self.bits == 31 else 16))
 
 

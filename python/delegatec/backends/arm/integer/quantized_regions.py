@@ -46,7 +46,7 @@ def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
 
     Args:
         program: the program.
-        bools: whether the target has values of bool.
+        bools: whether the target has bools.
     """
     parent: dict[Node, Node] = {}
 
@@ -109,7 +109,7 @@ def is_bool(node: Node) -> bool:
 
 
 def sources(program: EdgeProgram, regions: Collection[Node]) -> Collection[Node]:
-    """Returns calls of integers that follow from constants, and that regions read.
+    """Returns integer calls that are computed from constants, and that regions read.
 
     A mask that is a constant follows from them.
 
@@ -134,7 +134,7 @@ def crossing(nodes: Sequence[Node], bools: bool = True) -> list[Node]:
 
     Args:
         nodes: of the partition.
-        bools: whether the target has values of bool.
+        bools: whether the target has bools.
     """
     members = {*nodes}
 

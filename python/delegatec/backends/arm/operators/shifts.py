@@ -35,7 +35,7 @@ def _right(b: GraphBuilder, node: Node) -> None:
         return
     x, by = (operand(b, each, node) for each in _operands(node))
     is_wide = TO_TOSA[dtype_of(node)] == DType.INT32
-    # The right shift of these families rounds, and is of INT32.
+    # The right shift of these families rounds, and operates on INT32.
     rounds = is_wide and b.settings.specification.mark in SMALL_FAMILIES
     if rounds:
         x = _without_half(b, x, by, node)

@@ -29,8 +29,8 @@ from delegatec.delegation.protocol.parts import digest, tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
-# The shader of softmax in buffers starts at -3.402823e38 to look for the largest element of a row. The lowest
-# float32, which models use as a mask, is below: the results of a row of nothing else would be zero.
+# The softmax shader for buffers initializes the maximum of a row to -3.402823e38. The lowest float32,
+# which models use as a mask, is below: the results of a fully masked row would be zero.
 _LEAST_SCORE: Final = -3.40282e38
 _INT32: Final = torch.iinfo(torch.int32)
 

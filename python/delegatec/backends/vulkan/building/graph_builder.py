@@ -75,7 +75,7 @@ class GraphBuilder:
         return self._ids[node]
 
     def is_built(self, node: Node) -> bool:
-        """Whether a node has its value already."""
+        """Whether a node already has a value."""
         return node in self._ids
 
     def is_constant(self, node: Node) -> bool:

@@ -139,7 +139,7 @@ _ARITHMETIC: Final = {
     "mul": "aten.mul.Tensor",
     "div": "aten.div.Tensor",
 }
-# Without eq: of floats it holds up to a distance of 1e-5, and the runtime does not find it for integers.
+# Without eq: for floats it has a tolerance of 1e-5, and the runtime does not find it for integers.
 _COMPARISONS: Final = ("lt", "le", "gt", "ge")
 
 

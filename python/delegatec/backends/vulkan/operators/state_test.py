@@ -92,7 +92,7 @@ def compiled(module: torch.nn.Module, inputs: tuple[Any, ...], owns: bool = True
 
 
 def returned(found: Compiled) -> int:
-    """Returns the number of values that the program returns or writes."""
+    """Returns the count of values that the program returns or writes."""
     return len(found.program.output_specs)
 
 

@@ -31,9 +31,9 @@ class Case:
         name: the operator.
         arguments: tensors are inputs; lists of tensors are lists of inputs.
         expected: the results.
-        places: where its tensors can be; the others are rejected.
-        at: places of single inputs, by position.
-        results: places of single results.
+        places: supported storage and layouts of its tensors; the others are rejected.
+        at: storage and layout of single inputs, by position.
+        results: storage and layout of single results.
         listed: whether its results are a list, even one of them.
         exact: whether it has no float16 variant, or rounds.
     """

@@ -62,7 +62,7 @@ class Quantized(Case):
 
 
 def _quantized(x: torch.Tensor, scale: float = _SCALE, zero: int = _ZERO) -> torch.Tensor:
-    """Returns floats rounded to those that int8 represents."""
+    """Returns floats rounded to values that int8 represents."""
     steps = (x / scale).round() + zero
     return (steps.clamp(-128, 127) - zero) * scale
 

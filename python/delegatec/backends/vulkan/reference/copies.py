@@ -36,7 +36,7 @@ def same_layout(x: Tensor, out: Tensor) -> bool:
 
 
 def _prepack(run: Run, call: Call) -> None:
-    """Packs a constant once; later runs keep it, with everything that operators wrote to it."""
+    """Packs a constant once; later runs keep it, with all data that operators wrote to it."""
     constant, out = call.constant(0), call.tensor(1)
     if run.is_resident(out):
         return

@@ -71,7 +71,7 @@ _CASTS: Final = {
 
 
 class VulkanReferenceExecutor(ReferenceExecutor):
-    """Runs one blob. Packed constants keep what operators write to them, as on the device.
+    """Runs one blob. Packed constants keep the data that operators write to them, as on the device.
 
     Args:
         blob: the blob.

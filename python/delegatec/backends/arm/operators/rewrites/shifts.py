@@ -53,7 +53,7 @@ def _computed(is_left: bool) -> Rule:
             is_inside = _at_most_one(by + 1) * _at_most_one(bits - by)
             found = _shifted(aten.bitwise_left_shift.Tensor, x, by.clamp(0, bits - 1)) * is_inside
             if bits < 32:
-                # The low bits, with the sign that the highest of them is.
+                # The low bits, of which the highest is the sign.
                 found = _shifted(aten.bitwise_left_shift.Tensor, found, found.scalar(32 - bits))
                 found = _shifted(aten.bitwise_right_shift.Tensor, found, found.scalar(32 - bits))
         else:

@@ -114,7 +114,7 @@ def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
     """Packs pairs of integers in [-8, 8) into bytes, with an offset of eight.
 
     Args:
-        levels: of any integer dtype; an even number of columns.
+        levels: of any integer dtype; an even column count.
         high_first: whether the first of a pair is in the high half.
     """
     numbers = (levels + _HALF).to(torch.uint8)
