@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs: what is written is read, files of other writers, and damaged ones."""
+"""Blobs: round trips, files of other writers, and damaged files."""
 
 from __future__ import annotations
 

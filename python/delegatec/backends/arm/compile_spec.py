@@ -32,7 +32,7 @@ class ArmCompileSpec:
         backend: name of the backend.
         options: the options that are set.
         layout: fields of `ProgramOptions` that are set.
-        compile_specs: what a delegate stores of them.
+        compile_specs: the part of them that a delegate stores.
     """
 
     backend: str

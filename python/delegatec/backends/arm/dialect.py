@@ -14,7 +14,7 @@ from torch import Tensor
 
 _SCHEMAS: Final = (
     # One multiplier and shift, or one per channel of `axis`. `x` is multiplied by multiplier / 2^shift; int48
-    # has multipliers of 16 bits. rounding: "single" or "double".
+    # has 16-bit multipliers. rounding: "single" or "double".
     "rescale(Tensor x, int[] multiplier, int[] shift, int in_zero, int out_zero, int axis, bool per_channel, "
     "str rounding, ScalarType dtype, bool input_unsigned=False, bool output_unsigned=False) -> Tensor",
     # int8: 256 entries, the results; int16: 513 entries of int16, interpolated to int32 with 7 more bits
@@ -45,7 +45,7 @@ def rescale(
     input_unsigned: bool = False,
     output_unsigned: bool = False,
 ) -> Tensor:
-    """Multiplies by a fixed-point number, and saturates."""
+    """Multiplies by a fixed-point value, and saturates."""
     shape = [-1 if per_channel and dim == axis else 1 for dim in range(x.dim())]
     factors, shifts = (
         torch.tensor(each, dtype=torch.int64, device=x.device).reshape(shape) for each in (multiplier, shift)
@@ -88,7 +88,7 @@ def shift_left(x: Tensor, by: Tensor) -> Tensor:
 
 
 def shift_right(x: Tensor, by: Tensor) -> Tensor:
-    """Divides by powers of two, rounded."""
+    """Divides by powers of two, with rounding."""
     half = torch.where(by > 0, torch.ones_like(by, dtype=torch.int64) << (by - 1).clamp(min=0), 0)
     return (x.to(torch.int64) + half >> by).to(torch.int32)
 

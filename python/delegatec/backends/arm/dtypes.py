@@ -49,7 +49,7 @@ BITS: Final[dict[int, int]] = {
 
 
 def names_of(enumeration: type) -> dict[int, str]:
-    """Returns number -> name of an enumeration of the schema."""
+    """Returns integer value -> name of an enumeration of the schema."""
     return {value: name for name, value in vars(enumeration).items() if not name.startswith("_")}
 
 

@@ -32,7 +32,7 @@ _ENUMERATIONS: Final = {
     "nan_mode": names_of(NanMode),
     "rounding_mode": names_of(RoundingMode),
 }
-"""Attribute -> number -> name."""
+"""Attribute -> integer value -> name."""
 
 
 def blob_graph(graph: Graph) -> BlobGraph:

@@ -96,7 +96,7 @@ def _part_of(node: Node, reason: Rejection) -> Rejection:
 class ArmPartitioner(TablePartitioner[Settings]):
     """Delegates regions of quantized values as a whole.
 
-    Without the profile FP, no floating-point value crosses the border of a delegate or is inside of it.
+    Without the profile FP, no floating-point value crosses the boundary of a delegate or is inside it.
     """
 
     @property

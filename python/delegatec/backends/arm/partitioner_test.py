@@ -30,7 +30,7 @@ def through(x: torch.Tensor, scale: float = 0.01) -> Any:
 
 
 def lowered(function: Any, *args: torch.Tensor, specification: str = INT) -> Compiled:
-    """Lowers a function, and checks that its results are within one step of those of eager mode."""
+    """Lowers a function, and checks that its results are within one quantization step of eager mode."""
     compiled = compile_module(Call(function), args, specification=specification)
     for result, wanted in zip(compiled(*args), [function(*args)], strict=True):
         assert (result - wanted).abs().max() <= 0.0101
@@ -96,7 +96,7 @@ def test_a_quantized_constant_of_a_rejected_call() -> None:
 
 
 def test_values_of_bool_connect_units_of_small_npus() -> None:
-    """What chooses by a value of bool from outside, or gives one away, is not delegated."""
+    """Calls that select by a bool from outside the region, or return a bool from it, are not delegated."""
 
     def function(x: torch.Tensor, mask: torch.Tensor) -> Any:
         is_positive = dequantize(x) > 0.1
@@ -149,7 +149,7 @@ def test_empty_values_are_not_delegated() -> None:
 
 
 def test_values_of_dynamic_sizes_are_not_delegated() -> None:
-    """What tries to convert them keeps the sizes of the program."""
+    """The conversion attempt keeps the sizes of the program."""
 
     def function(x: torch.Tensor) -> Any:
         y = through(x)

@@ -37,7 +37,7 @@ def region_problems(graph: schema.GraphT) -> Iterator[str]:
 
 
 def _depths(blocks: Mapping[bytes, schema.BlockT], main: bytes) -> dict[bytes, int]:
-    """Returns the number of regions around each region that runs, up to one more than the limit."""
+    """Returns the nesting depth of each region that runs, up to one more than the limit."""
     depths = {main: 0}
     pending = [main]
     while pending:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of blobs: what is written is read, shown and run; damaged ones are problems."""
+"""Regions of blobs: written regions are read, shown and run; damaged ones are problems."""
 
 from __future__ import annotations
 

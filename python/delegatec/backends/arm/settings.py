@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lowering to TOSA depends on."""
+"""Settings of the lowering to TOSA."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ MARKS: Final = frozenset({"u55", "u65", "u85"})
 
 @dataclass(frozen=True)
 class TosaSpecification:
-    """What a consumer of TOSA graphs supports.
+    """The features that a consumer of TOSA graphs supports.
 
     Attributes:
         version: major and minor.
@@ -48,7 +48,7 @@ class TosaSpecification:
         floating: whether it includes the FP profile.
         extensions: lower case, such as "int16", "int4", "bf16", "cf" (control flow).
         mark: "u55", "u65" or "u85" if graphs are for an Ethos-U of that family; empty otherwise.
-        level_8k: whether sizes are limited as in the level 8K of the specification.
+        level_8k: whether sizes are limited as in level 8K of the specification.
     """
 
     version: tuple[int, int]
@@ -60,7 +60,7 @@ class TosaSpecification:
 
     @classmethod
     def parse(cls, text: str) -> TosaSpecification:
-        """Parses a specification; letters of any case.
+        """Parses a specification; case-insensitive.
 
         Raises:
             ValueError: with all problems of the text.

@@ -28,7 +28,7 @@ class Blob:
 
     Attributes:
         graph: its graph, unpacked.
-        constants: the bytes behind the FlatBuffer.
+        constants: the bytes after the FlatBuffer.
     """
 
     graph: schema.GraphT

@@ -53,7 +53,7 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
 
     Args:
         graph: after `fill_lists`.
-        segment: number of bytes behind the FlatBuffer.
+        segment: number of bytes after the FlatBuffer.
     """
     count = len(graph.values)
     for name, kinds in _EXCHANGED.items():

@@ -45,7 +45,7 @@ _EXTENDED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "et_vk.conv_with_clamp.default": ("aten.convolution.default", ("minimum", "maximum")),
 }
 _REPRESENTATIONS: Final = {each.value: each for each in Representation}
-# The value of a SymInt, which only a caller's number has.
+# The value of a SymInt, which only a caller's integer has.
 _NUMBER: Final = BlobValue("i32", (), note="number")
 # Named in a note, at most.
 _MOST_TRANSITIONS: Final = 8

@@ -35,7 +35,7 @@ _HELP: Final = "quantize activations to int8, too, or do not quantize the convol
 class VulkanLegality(Legality[Settings]):
     """Legality of the calls of one program.
 
-    A tensor that is an operand for its size alone is copied to the device like others. A convolution with a
+    A tensor that is an operand only for its size is copied to the device like others. A convolution with a
     quantized weight is supported between quantized values only, together with the calls that quantize and
     dequantize them.
 
@@ -108,7 +108,7 @@ class VulkanPartitioner(TablePartitioner[Settings]):
 
 
 def _measured(node: Node) -> Iterator[Node]:
-    """Yields the sizes of tensors that the numbers among operands depend on: a delegate reads the tensors."""
+    """Yields the sizes of tensors that scalar operands depend on: a delegate reads the tensors."""
     for size in size_nodes([node]):
         if isinstance(size.target, OpOverload):
             yield size

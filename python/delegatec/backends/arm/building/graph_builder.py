@@ -227,5 +227,5 @@ class GraphBuilder(NodeValues):
 
 
 def bound(number: Number, dtype: int) -> list[int]:
-    """Returns a limit of CLAMP, as it is stored: the bytes of one element."""
+    """Returns a limit of CLAMP in its stored form: the bytes of one element."""
     return list(element(number, STORED[dtype]))

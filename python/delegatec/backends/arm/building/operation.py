@@ -51,7 +51,7 @@ _ATTRIBUTES: Final[Mapping[str, Any]] = {
     "CONV2D_BLOCK_SCALED": schema.BlockScaledT,
 }
 RESULTS: Final = {"CAST_TO_BLOCK_SCALED": 2}
-"""Operator -> number of results; others have one."""
+"""Operator -> result count; others have one."""
 # The generated code has names in camel case.
 _CAPITAL: Final = re.compile(r"_([a-z])")
 _SNAKE: Final = re.compile(r"([A-Z])")
@@ -66,7 +66,7 @@ REGIONS: Final[Mapping[str, tuple[str, str]]] = {
 
 def text(name: bytes) -> str:
     """Returns a name of a file."""
-    # Another encoding is not worth an error, and distinct names stay distinct.
+    # Another encoding is not worth an error, and distinct names remain distinct.
     return name.decode("utf-8", "surrogateescape")
 
 
@@ -77,9 +77,9 @@ class Value:
     Attributes:
         name: unique in the graph.
         dtype: of `DType`; SHAPE for a shape.
-        shape: sizes; of a shape, the number of its elements.
+        shape: sizes; of a shape, its element count.
         part: the bytes of a constant; None for other values.
-        numbers: the elements of a small constant, if it was made from numbers.
+        numbers: the elements of a small constant, if it was made from scalars.
         is_constant: whether it is a constant, also if its bytes are not known yet.
     """
 
@@ -108,7 +108,7 @@ class Operation:
         name: in TOSA, such as "CONV2D".
         inputs: its operands.
         outputs: its results.
-        attributes: name of each attribute in the schema, such as "nan_mode" -> value, as it is stored.
+        attributes: name of each attribute in the schema, such as "nan_mode" -> value in its stored form.
     """
 
     name: str

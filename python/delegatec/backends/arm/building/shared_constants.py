@@ -69,7 +69,7 @@ class Constants:
 
     def _name(self, wanted: str) -> str:
         name, count = wanted, self._taken.get(wanted, 0)
-        while name in self._taken:  # also as a name with a number: a reshaped constant may be reshaped again
+        while name in self._taken:  # also with a suffix: a reshaped constant may be reshaped again
             name = f"{wanted}.{count}"
             count += 1
         self._taken[name] = 1

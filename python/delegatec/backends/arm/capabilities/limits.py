@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of single operators: functions that return what is wrong with one, or None."""
+"""Limits of single operators: functions that return a description of a violation, or None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Limit: TypeAlias = Callable[[Operation], str | None]
 
 
 def first_problem(limits: Iterable[Limit], operation: Operation) -> str | None:
-    """Returns what the first violated limit says; None if the operator is within all."""
+    """Returns the message of the first violated limit; None if the operator is within all limits."""
     return next((found for limit in limits if (found := limit(operation)) is not None), None)
 
 
@@ -43,12 +43,12 @@ def constant(index: int, what: str) -> Limit:
 
 
 def at_most(what: str, found: int, limit: int) -> str | None:
-    """Returns what is wrong with a number beyond a limit."""
+    """Returns the message for a value that exceeds a limit."""
     return f"{what} {found}, more than {limit}" if found > limit else None
 
 
 def between(what: str, found: Sequence[int], limit: int) -> str | None:
-    """Returns what is wrong with numbers that are not all from 1 to a limit."""
+    """Returns the message for values that are not all from 1 to a limit."""
     if all(1 <= each <= limit for each in found):
         return None
     return f"{what} {' x '.join(map(str, found))}, not in 1 to {limit}"

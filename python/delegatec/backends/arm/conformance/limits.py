@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of the level 8K, which every specification here has. Source: TOSA 1.0."""
+"""Limits of level 8K, which every specification here has. Source: TOSA 1.0."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _CONSTANTS: Final = {DType.FP8E4M3: "fp8e4m3", DType.FP8E5M2: "fp8e5m2"}
 
 @dataclass(frozen=True)
 class Support:
-    """A combination of types, and what supports it.
+    """A combination of types, and the profiles and extensions that support it.
 
     Attributes:
         types: of the operands that the operator's row names, and of the result.
@@ -76,8 +76,8 @@ _CASTS: Final = "; ".join(
 
 _BLOCKS: Final = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 
-# Operators, the operands whose types count, and the combinations of these and the result: what
-# supports each, and the types. A single type is that of all of them.
+# Operators, the operands whose types count, and the combinations of these and the result: the
+# support for each, and the types. A single type applies to all of them.
 _ROWS: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
     (
         "ARGMAX",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ethos-U programs before Vela: their graphs on the host, and what each family rejects.
+"""Ethos-U programs before Vela: their graphs on the host, and the operators that each family rejects.
 
 `tests/oracle/vela_test.py` compiles with Vela, which tests of packages do not have.
 """

@@ -2,7 +2,7 @@
 """Commands of an NPU in the payload of its driver ("COP1").
 
 The payload is a list of actions of the driver; one of them contains the commands. A command has one word,
-with a number of 16 bits, or two words, with a number of 32 bits.
+with a 16-bit integer, or two words, with a 32-bit integer.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def read_commands(payload: memoryview) -> Stream:
     """Reads the payload of a driver.
 
     Raises:
-        ValueError: what is wrong with it.
+        ValueError: with the problem.
     """
     if bytes(payload[:4]) != _FOURCC or len(payload) % 4:
         raise ValueError(

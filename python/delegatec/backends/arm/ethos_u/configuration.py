@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration file of a board: clocks, memories, and what they store."""
+"""The configuration file of a board: clocks, memories, and the data placed in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MEMORIES: Final = {
     "arena": ("Sram", "Dram"),
     "cache": ("Sram",),
 }
-"""What a memory mode places -> the memories that Vela accepts."""
+"""Data that a memory mode places -> the memories that Vela accepts."""
 
 
 @dataclass(frozen=True)

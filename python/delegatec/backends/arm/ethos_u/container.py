@@ -39,7 +39,7 @@ class Port:
         shape: six sizes, the leading ones 1.
         element_size: in bytes.
         offset: in its region, in bytes.
-        region: number of a base address.
+        region: index of a base address.
     """
 
     shape: tuple[int, ...]
@@ -61,7 +61,7 @@ class Compiled:
     """The result of Vela.
 
     Attributes:
-        commands: what the driver runs.
+        commands: the command stream that the driver runs.
         weights: compressed weights and scales.
         scratch: bytes of memory for the run, inputs and outputs included.
         inputs: in order.

@@ -53,7 +53,7 @@ def read_estimates(folder: Path, name: str, messages: str) -> Estimates:
     Args:
         folder: of its outputs.
         name: the name of the network.
-        messages: what it has printed.
+        messages: its printed output.
     """
     (summary,) = folder.glob(f"{name}_summary_*.csv")
     with summary.open(newline="") as file:

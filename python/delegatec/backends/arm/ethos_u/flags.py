@@ -42,7 +42,7 @@ OURS: Final = {
     "--cop-format": "the runtime, which reads COP1",
     "--separate-io-regions": "the runtime, which reads COP1",
 }
-"""Flag -> what determines it."""
+"""Flag -> the setting that determines it."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 
 
 class Stage(Enum):
-    """What a delegate holds."""
+    """The content of a delegate."""
 
     COMMANDS = "commands"
     TOSA = "tosa"
@@ -36,7 +36,7 @@ class EthosUSettings(Settings):
         memory_mode: the name of a memory mode in it; empty for the default of the family.
         configuration: the user's configuration file; empty for Vela's own.
         flags: further flags of Vela.
-        stage: what a delegate holds.
+        stage: the content of a delegate.
     """
 
     specification: TosaSpecification = field(default=COMPLETE, init=False)
@@ -61,7 +61,7 @@ class EthosUSettings(Settings):
         return self.memory_mode or CHOICES[self.accelerator.family].memory_mode
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yields a problem and what is valid for each setting that does not fit the others."""
+        """Yields a problem and the valid values for each setting that conflicts with the others."""
         if self.configuration.text:
             yield from self.configuration.problems(self.system, self.memory_mode)
         else:

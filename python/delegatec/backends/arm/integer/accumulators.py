@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accumulators of sums of products, as values that other calls use."""
+"""Accumulators of sums of products, as operands of other calls."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emission of integer arithmetic: values get other scales, and become levels or accumulators."""
+"""Emission of integer arithmetic: rescales values, and converts them to quantized values or accumulators."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Arithmetic:
         return self.builder.call(target, *args, val=self.builder.empty(shape, dtype), **kwargs)
 
     def constant(self, values: Tensor, rank: int = 0) -> Node:
-        """Adds a constant, of at least some rank."""
+        """Adds a constant with at least a given rank."""
         shape = [1] * (rank - values.dim()) + list(values.shape)
         return self.builder.constant(values.reshape(shape))
 
@@ -68,7 +68,7 @@ class Arithmetic:
     # ---- scales ------------------------------------------------------------------------------------------
 
     def quantize(self, value: Quantity, to: Quantization) -> Node:
-        """Returns the levels of a value."""
+        """Returns the quantized values of a value."""
         if isinstance(value, Fixed):
             return self.builder.constant(to.quantize(value.values))
         if isinstance(value, Lookup):
@@ -95,7 +95,7 @@ class Arithmetic:
     def wide(self, value: Quantity, bits: int = BITS) -> Levels:
         """Returns a value as int32 with one scale, below a power of two.
 
-        Levels keep their scale if they can.
+        Quantized values keep their scale if possible.
         """
         if isinstance(value, Lookup):
             value = self.evaluated(value)
@@ -109,7 +109,7 @@ class Arithmetic:
         return Levels(node, (scale,), 0, math.ceil(value.bound / scale))
 
     def evaluated(self, value: Lookup) -> Levels:
-        """Returns a function of levels with the precision of 16 bits."""
+        """Returns a function of quantized values with 16-bit precision."""
         scale = (value.bound or 1.0) / 32767
         to = Quantization.whole(torch.int16, scale)
         if value.source.dtype == torch.int16:
@@ -119,7 +119,7 @@ class Arithmetic:
         exact = _exact(value)
         if exact is not None:
             return Levels(self._table(value, exact), exact.scales, exact.zero_point, 255)
-        # two tables of int8: the high part, and the unsigned low part less 128
+        # two int8 tables: the high part, and the unsigned low part less 128
         levels = to.quantize(value.values).to(torch.int32)
         parts = []
         for part, factor, zero in ((levels >> 8, 256, 0), ((levels & 255) - 128, 1, -128)):
@@ -130,11 +130,11 @@ class Arithmetic:
         return Levels(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
 
     def _table(self, value: Lookup, to: Quantization) -> Node:
-        """Returns a function of levels as levels."""
+        """Returns a function of quantized values as quantized values."""
         source = value.source
         if to.axis is not None or to.dtype not in NARROW:
             return self.quantize(self.evaluated(value), to)
-        # The precision of a result with more bits is that of the values that have levels.
+        # The precision of a result with more bits is that of the quantized operands.
         low, high = (to.value(end) for end in (to.low, to.high))
         undefined = to.value(to.nan)
         value = Lookup(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
@@ -150,7 +150,7 @@ class Arithmetic:
         return self.quantize(Levels(node, (to.scale / 128,), 0, 32768 * 128), to)
 
     def _rescale(self, value: Levels, to: Quantization) -> Node:
-        """Returns a value in other parameters, saturated to the dtype, without its limits."""
+        """Rescales a value to other parameters, saturated to the dtype, without its limits."""
         axis = value.axis if value.axis is not None else to.axis
         count = max(len(value.scale), len(to.scales))
         scales, targets = (list(each) * (count // len(each)) for each in (value.scale, to.scales))
@@ -206,7 +206,7 @@ class Arithmetic:
         return self.once(TOSA.rescale.default, args, to.dtype, value.shape)
 
     def _plain(self, value: Levels, dtype: torch.dtype) -> Node:
-        """Returns the integers in another dtype, saturated."""
+        """Converts the integers to another dtype, with saturation."""
         if value.dtype == dtype:
             return value.node
         one = FixedPoint([1 << 30], [30])
@@ -214,7 +214,7 @@ class Arithmetic:
         return self._scaled(Levels(value.node, (1.0,), 0, 0), one, to, None)
 
     def _within(self, node: Node, low: int, high: int) -> Node:
-        """Limits int32."""
+        """Clamps int32 values."""
         rank = len(shape_of(node))
         limits = torch.iinfo(torch.int32)
         for target, bound, is_needed in (
@@ -230,7 +230,7 @@ class Arithmetic:
         return self.constant(torch.tensor(number, dtype=torch.int32), len(like.shape))
 
     def once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
-        """Creates a call unless there is an equal one."""
+        """Creates a call, or reuses an equal one."""
         key = (target, tuple(tuple(each) if isinstance(each, list) else each for each in args))
         if key not in self._shared:
             self._shared[key] = self.call(target, *args, dtype=dtype, shape=shape)
@@ -243,7 +243,7 @@ class Arithmetic:
     # ---- boundary ----------------------------------------------------------------------------------------
 
     def signed(self, node: Node) -> Node:
-        """Returns levels of uint8 as int8, which are less by 128."""
+        """Returns uint8 values as int8 values, which are less by 128."""
         if dtype_of(node) != torch.uint8:
             return node
         one = [1 << 30], [30]
@@ -251,14 +251,14 @@ class Arithmetic:
         return self.once(TOSA.rescale.default, args, torch.int8, shape_of(node))
 
     def unsigned(self, node: Node) -> Node:
-        """Returns levels of int8 as uint8, which are greater by 128."""
+        """Returns int8 values as uint8 values, which are greater by 128."""
         one = [1 << 30], [30]
         args = (node, *one, 0, 128, -1, False, "single", torch.uint8, False, True)
         return self.once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
 
 
 def _limits(value: Levels, to: Quantization) -> tuple[int, int]:
-    """Returns the least and largest level of a limited value."""
+    """Returns the minimum and maximum quantized value of a clamped value."""
     low, high = to.low, to.high
     for scale in {*to.scales}:
         if value.low > -math.inf:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices of two values for targets without selection: products with 0 and 1, or sums with constants."""
+"""Selection between two values for targets without SELECT: products with 0 and 1, or sums with constants."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _chosen(conversion: Conversion, bits: Value, x: Value, y: Value) -> Value:
 def _saturated(
     conversion: Conversion, node: Node, found: Levels | Fixed, values: list[Quantity], to: Quantization
 ) -> Levels | None:
-    """Adds a constant mask to levels that become the lowest one, as in attention; None for other choices."""
+    """Adds a constant mask that saturates masked elements to the minimum, as in attention; else None."""
     x, y = values
     if not isinstance(found, Fixed) or isinstance(x, Fixed) or not isinstance(y, Fixed):
         return None
@@ -112,4 +112,4 @@ WITHOUT_BOOLS: Final[Mapping[Any, Convert]] = {
     aten.masked_fill.Scalar: _masked_fill,
     aten.masked_fill.Tensor: _masked_fill,
 }
-"""Conversions of calls with operands or results of bool."""
+"""Conversions of calls with bool operands or results."""

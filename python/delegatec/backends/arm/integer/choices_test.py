@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, logic and selection by integers, for targets without values of bool."""
+"""Comparisons, logic and selection by integers, for targets without bools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _check(function: Any, *args: torch.Tensor, steps: int = 0) -> EdgeProgram:
 
 
 def _choice(condition: Any, dtype: torch.dtype) -> Any:
-    """Returns a function of levels, whose result is one of two values."""
+    """Returns a function of quantized values whose result is one of two values."""
     scale, zero = _TYPES[dtype]
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -69,7 +69,7 @@ def test_comparisons_with_numbers(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("name", _COMPARISONS)
 def test_comparisons_of_integers(name: str, dtype: torch.dtype) -> None:
-    """Differences of int32 may be beyond int32."""
+    """Differences of int32 values may overflow int32."""
     limits = torch.iinfo(dtype)
     values = torch.tensor([min(max(each, limits.min), limits.max) for each in _EXTREME])
     x, y = (each.to(dtype) for each in torch.meshgrid(values, values, indexing="ij"))
@@ -118,7 +118,7 @@ def test_masks_are_moved_reduced_and_multiplied(dtype: torch.dtype) -> None:
 
 
 def _chosen_by(condition: Any) -> Any:
-    """Returns a function of int8 levels that chooses by a function of a mask and a value."""
+    """Returns a function of int8 values that selects by a function of a mask and a value."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         one, other = dequantize(x, 0.02, -7), dequantize(y, 0.02, -7)
@@ -158,7 +158,7 @@ def test_parts_of_a_mask() -> None:
 
 @pytest.mark.parametrize("dtype", _TYPES)
 def test_a_constant_mask_is_added_to_levels(dtype: torch.dtype) -> None:
-    """As that of causal attention: masked scores become the lowest level, and then 0."""
+    """Like that of causal attention: masked scores become the minimum quantized value, and then 0."""
     scale, zero = _TYPES[dtype]
 
     def function(x: torch.Tensor) -> Any:

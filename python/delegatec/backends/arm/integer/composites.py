@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that quantizers leave whole, by several integer operators."""
+"""Operators that quantizers do not decompose, as several integer operators."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _exponentials(conversion: Conversion, below: Levels) -> Levels:
     arithmetic = conversion.arithmetic
     unit = 1 / ((1 << _BITS) - 1)
     if below.limit == 255:
-        # from -255 to 0, as levels from -128 to 127
+        # from -255 to 0, as int8 values from -128 to 127
         shifted = conversion.quantized(below, Quantization.whole(torch.int8, *below.scale, zero_point=127))
         found = Lookup(shifted, torch.exp(shifted.values))
         return Levels(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)

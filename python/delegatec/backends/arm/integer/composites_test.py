@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that other quantizers leave whole, and steep functions of values without parameters."""
+"""Operators that other quantizers do not decompose, and steep functions of values without parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _batch_norm(x: torch.Tensor) -> torch.Tensor:
     return f.batch_norm(x, _BIAS * 0.1, _WEIGHT, _WEIGHT, _BIAS)
 
 
-# Name -> its operand, the function, and the most steps from eager mode with levels of int16.
+# Name -> its operand, the function, and the maximum error in int16 LSBs against eager mode.
 _WHOLE: Final[dict[str, tuple[str, Function, int]]] = {
     "softmax": ("rows", lambda x: f.softmax(x, -1), 2),
     "softmax of columns": ("rows", lambda x: f.softmax(x, 1), 3),
@@ -64,7 +64,7 @@ _WHOLE: Final[dict[str, tuple[str, Function, int]]] = {
 def _quantized(
     function: Function, shape: tuple[int, ...], dtype: torch.dtype
 ) -> tuple[Callable[..., Any], torch.Tensor]:
-    """Returns the function on levels, and an operand from about -4 to 4."""
+    """Returns the function on quantized values, and an operand from about -4 to 4."""
     most = 2 ** (8 * dtype.itemsize - 1) - 1
     zero = 9 if dtype == torch.int8 else 0
     x = levels(*shape, dtype=dtype)
@@ -90,14 +90,14 @@ def _steps(function: Callable[..., Any], x: torch.Tensor, specification: str) ->
 @pytest.mark.parametrize("name", _WHOLE)
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+int16"])
 def test_of_int8(name: str, specification: str) -> None:
-    """Results are at most one step from those of eager mode."""
+    """Results differ from eager mode by at most one quantization step."""
     operand, function, _ = _WHOLE[name]
     assert _steps(*_quantized(function, _SHAPES[operand], torch.int8), specification) <= 1
 
 
 @pytest.mark.parametrize("name", _WHOLE)
 def test_of_int16(name: str) -> None:
-    """Values inside have 15 to 31 bits."""
+    """Intermediate values have 15 to 31 bits."""
     operand, function, most = _WHOLE[name]
     assert _steps(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
 
@@ -146,7 +146,7 @@ def test_masked_rows() -> None:
 
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+FP"])
 def test_a_power_of_a_number_beside_levels(specification: str) -> None:
-    """It has no levels, although its first operand is a constant."""
+    """It has no quantized values, although its first operand is a constant."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return quantize(dequantize(x, 0.03, 3) * 2, 0.06, 0), torch.pow(torch.tensor(2.0), y)

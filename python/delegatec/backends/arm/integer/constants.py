@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that follow from constants alone."""
+"""Values computed from constants only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from delegatec.backends.arm.integer.values import Fixed, Levels
 from delegatec.edge.arguments import dtype_of, shape_of
 
 _MOST_INTEGERS: Final = 1 << 20
-"""Elements of a tensor of integers that is computed, such as positions."""
+"""Elements of a computed integer tensor, such as positions."""
 
 
 def is_constant(conversion: Conversion, node: Node) -> bool:
-    """Whether a call returns a tensor that follows from constants alone, of a dtype that connects units."""
+    """Whether a call returns a tensor computed from constants only, of a dtype that connects regions."""
     is_masked = is_bool(node) and not conversion.arithmetic.bools
     return (is_float(node) or is_masked) and _is_computed(conversion, node)
 
@@ -31,7 +31,7 @@ def evaluated(conversion: Conversion, node: Node) -> Fixed:
     """Returns the result of a call in `is_constant`, computed when it is first used."""
     moved = constant_of(conversion, node.all_input_nodes[0]) if node.target in MOVES else None
     to = moved.parameters if isinstance(moved, Fixed) else None
-    # channels may have become another dimension
+    # the channels may have moved to another dimension
     parameters = to if to is not None and to.axis is None else None
     return Fixed(partial(_evaluated, conversion, node), shape_of(node), parameters)
 
@@ -45,7 +45,7 @@ def _is_computed(conversion: Conversion, node: Node) -> bool:
 
 
 def constant_of(conversion: Conversion, node: Node) -> Fixed | Tensor | None:
-    """Returns a value that follows from constants alone; None for others."""
+    """Returns a value computed from constants only; None for others."""
     found = conversion.quantities.get(node)
     if isinstance(found, Fixed):
         return found

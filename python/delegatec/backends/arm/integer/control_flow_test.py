@@ -46,7 +46,7 @@ def _quantized(x: Tensor) -> Any:
 
 @pytest.mark.parametrize("backend", ["tosa", "ethos_u"])
 def test_integers(backend: str) -> None:
-    """Without floating point, bodies exchange levels."""
+    """Without floating point, bodies exchange quantized values."""
     options = {"tosa": {"specification": "TOSA-1.0+INT+cf"}, "ethos_u": _U85 | {"stage": "tosa"}}[backend]
     module = Call(_quantized)
     compiled = compile_module(backend, module, (X,), TOSA.preserved_operators(), **options)

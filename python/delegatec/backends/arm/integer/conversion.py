@@ -79,7 +79,7 @@ _POOLS: Final = frozenset({aten.max_pool2d_with_indices.default, aten.max_pool2d
 
 
 _HEADROOM: Final = {torch.int8: 19, torch.int16: 11}
-"""Bits after the point of levels that are added."""
+"""Fraction bits of quantized values that are added."""
 
 
 class Conversion:
@@ -91,10 +91,10 @@ class Conversion:
 
     Attributes:
         quantities: floating-point value -> its representation.
-        replaced: value of another dtype, such as the levels of a quantization -> the node that computes it
+        replaced: value of another dtype, such as the result of a quantization -> the node that computes it
             with integers.
-        conditions: value of bool that is a function of levels -> the table. Such a value is computed only if
-            something else than a table needs it.
+        conditions: bool value that is a function of quantized values -> the table. It is computed only if
+            something other than a table needs it.
         reasons: call that could not be converted -> why.
     """
 
@@ -129,7 +129,7 @@ class Conversion:
         return Fixed(torch.tensor(operand, dtype=torch.float64))
 
     def _integers(self, operand: Node) -> Fixed | None:
-        """Returns a constant of integers, which operators promote."""
+        """Returns an integer constant, which operators promote."""
         constant = self.constant(operand)
         return None if constant is None else Fixed(constant.detach().to(torch.float64))
 
@@ -141,7 +141,7 @@ class Conversion:
         return Levels(node, (value.scale / (1 << bits),), 0, (1 << BITS) - 1)
 
     def node(self, operand: Any) -> Any:
-        """Returns an operand that is not floating point, as in the converted program."""
+        """Returns a non-floating-point operand, in the converted program."""
         if isinstance(operand, (list, tuple)):
             return [self.node(each) for each in operand]
         return self.replaced.get(operand, operand) if isinstance(operand, Node) else operand
@@ -149,7 +149,7 @@ class Conversion:
     # ---- parameters --------------------------------------------------------------------------------------
 
     def target(self, node: Node, exact: bool = True) -> Quantization | None:
-        """Returns parameters with which a value is quantized after it was moved or limited.
+        """Returns the parameters with which a value is quantized after moves or clamps.
 
         Args:
             node: the value.
@@ -191,7 +191,7 @@ class Conversion:
         return self.arithmetic.wide(value)
 
     def narrow(self, value: Quantity, node: Node) -> Levels:
-        """Returns a value as levels of int8 or int16; see `levels`."""
+        """Returns a value as int8 or int16 quantized values; see `levels`."""
         if isinstance(value, Levels) and value.is_narrow:
             return value
         to = self.target(node, exact=False)
@@ -221,7 +221,7 @@ class Conversion:
             return scale
         found = [each for each in several if isinstance(each, Levels)]
         if found and all(each.is_narrow for each in found):
-            # a power of two for the largest scale: NPUs add levels of such scales at once
+            # a power of two for the largest scale: NPUs add quantized values of such scales at once
             scale = max(each.scale[0] for each in found) / (1 << _HEADROOM[found[0].dtype])
             if all(each.bound < scale * (1 << BITS) for each in several):
                 return scale
@@ -235,7 +235,7 @@ class Conversion:
         return Levels(result, levels.scale, levels.zero, levels.limit, None, low=levels.low, high=levels.high)
 
     def integer(self, node: Node, args: Mapping[str, Any]) -> None:
-        """Records a call with a result that is not floating point."""
+        """Records a call with a non-floating-point result."""
         value: Tensor = node.meta["val"]
         self.replaced[node] = self.arithmetic.call(
             node.target, **args, dtype=dtype_of(node), shape=value.shape

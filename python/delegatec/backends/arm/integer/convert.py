@@ -59,7 +59,7 @@ class Converter:
         program: edited in place.
         facts: analysis results for its values.
         features: of the target.
-        skipped: calls that remain as they are.
+        skipped: calls that remain unchanged.
 
     Attributes:
         conversion: the representations of values.
@@ -122,7 +122,7 @@ class Converter:
         self._program.erase_unused_placeholders()
 
     def finish(self) -> bool:
-        """Erases the calls that are replaced; returns whether there are any."""
+        """Erases the replaced calls; returns whether there are any."""
         if self.conversion.replaced:
             _redirect(self._program, self.conversion)
         self._program.graph.eliminate_dead_code()
@@ -178,7 +178,7 @@ def _convert(conversion: Conversion, node: Node) -> None:
 
 
 def _convert_mask(conversion: Conversion, node: Node) -> None:
-    """Converts a call with operands or results of bool, which the target lacks."""
+    """Converts a call with bool operands or results, which the target lacks."""
     if node in conversion.quantities:
         return  # one of several results
     convert: Convert = WITHOUT_BOOLS.get(node.target, _general if is_value(node, bools=False) else promoted)
@@ -202,7 +202,7 @@ def _is_table(conversion: Conversion, node: Node) -> bool:
 
 
 def _compare(conversion: Conversion, node: Node) -> None:
-    """Computes a condition; operators on bool remain as they are."""
+    """Computes a condition; operators on bools remain unchanged."""
     if not any(each in conversion.quantities for each in node.all_input_nodes):
         return
     convert = _CONVERSIONS.get(node.target)
@@ -222,7 +222,7 @@ def _general(conversion: Conversion, node: Node) -> Quantity | Floating | None:
 
 
 def _follow(conversion: Conversion, node: Node) -> None:
-    """Moves levels of uint8 as int8; dequantization has their parameters."""
+    """Moves uint8 values as int8; dequantization has their parameters."""
     if node.target in MOVES and dtype_of(node) == torch.uint8:
         args, kwargs = map_arg((node.args, node.kwargs), conversion.node)
         shape = node.meta["val"].shape

@@ -67,7 +67,7 @@ _UNARY: Final[dict[str, Function]] = {
 
 
 def test_rows_of_a_constant() -> None:
-    """As quantizers write embeddings: the result has the parameters of the weight."""
+    """Embeddings as quantizers write them: the result has the parameters of the weight."""
     rows = dequantize(levels(16, 5), 0.02, 3)
     program = check(
         lambda weight, x: quantize(f.embedding(x, dequantize(weight, 0.02, 3)), 0.02, 3),
@@ -85,7 +85,7 @@ def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: tor
     scale = {torch.int8: 1 / 8, torch.int16: 1 / 1024}[dtype]
     to = {torch.int8: (1 / 200, -128), torch.int16: (1 / 32768, 0)}[out]
     x, y = (levels(4, 6, dtype=dtype, seed=seed).abs().clamp(min=int(1 / scale)) for seed in (0, 1))
-    steps = {torch.int8: 1, torch.int16: 64}[out]  # a table of int16 has 513 entries
+    steps = {torch.int8: 1, torch.int16: 64}[out]  # an int16 table has 513 entries
     check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, steps=steps)
     check(
         lambda x, y: quantize(torch.rsqrt(dequantize(x, scale)) * dequantize(y, scale), 1 / 4, 0, out),
@@ -129,7 +129,7 @@ def test_functions_of_two_values(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
 def test_layers(dtype: torch.dtype) -> None:
-    """Scales per channel, and a bias of floating point."""
+    """Per-channel scales, and a floating-point bias."""
     kernel, scales = weight(4, 3, 3, 3)
     matrix, more = weight(5, 36)
     scale, zero = {torch.int8: (0.01, -7), torch.uint8: (0.01, 100), torch.int16: (1 / 16384, 0)}[dtype]
@@ -176,7 +176,7 @@ def test_sums_of_images_are_convolutions(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 16, 67, 67), (1, 16, 1, 1)])
 def test_other_sums_of_images(shape: tuple[int, ...]) -> None:
-    """The number of elements has no divisor that is the height of a kernel."""
+    """The element count has no divisor that can be a kernel height."""
 
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.0005, 4)
@@ -216,7 +216,7 @@ def test_sums_of_groups_are_convolutions(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("call", [torch.add, torch.sub, torch.mul])
 def test_quantized_constants_are_levels(call: Any) -> None:
-    """NPUs compute on operands of int8 at once."""
+    """NPUs compute directly on int8 operands."""
     constant = levels(6, 1, seed=3)
 
     def function(x: torch.Tensor) -> Any:
@@ -239,7 +239,7 @@ def test_equal_parameters_need_no_call() -> None:
 
 
 def test_values_without_parameters_are_accumulators() -> None:
-    """A residual block whose sum alone is quantized."""
+    """A residual block of which only the sum is quantized."""
     kernel, scales = weight(3, 3, 3, 3)
 
     def function(x: torch.Tensor) -> Any:
@@ -312,7 +312,7 @@ def test_integers_that_are_quantized(dtype: torch.dtype) -> None:
 
 
 def test_a_sum_with_integers_of_32_bits() -> None:
-    """Their range is limited to what the result can represent."""
+    """Their range is clamped to the representable range of the result."""
     x = torch.tensor([-5, 0, 2, 7, 90, -(1 << 31), 1 << 30], dtype=torch.int32)
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -342,7 +342,7 @@ def test_a_choice_by_levels_is_a_table() -> None:
 
 
 def test_a_condition_with_several_users() -> None:
-    """A table, and an operator on bool, which needs it."""
+    """A table, and an operator on bools that needs it."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         x = dequantize(x, 0.01)
@@ -367,7 +367,7 @@ def test_a_mask_as_a_factor() -> None:
 
 
 def test_masks_far_beyond_the_range() -> None:
-    """The lowest number is as good as minus infinity."""
+    """The lowest finite value is as good as minus infinity."""
     mask = torch.tensor([0.0, -math.inf, torch.finfo(torch.float32).min, 0.0])
 
     def function(x: torch.Tensor) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer arithmetic of operators that compute element by element."""
+"""Integer arithmetic of elementwise operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from delegatec.edge.quantization.scale import Quantization
 aten = torch.ops.aten
 
 _MOST_RATIO: Final = 1 << 7
-"""Of the bounds of a constant and of levels, so that their common scale is precise."""
+"""Of the bounds of a constant and of quantized values, so that their common scale is precise."""
 
 
 def _relu(conversion: Conversion, node: Node) -> Quantity:
@@ -84,7 +84,7 @@ def _sum(sign: int) -> Convert:
 
 
 def _within_reach(values: Sequence[Quantity], to: Quantization | None) -> Sequence[Quantity]:
-    """Limits terms with a range so large that their common scale would be coarse, where the sum saturates."""
+    """Clamps terms whose range would make their common scale coarse, where the sum saturates."""
     if to is None or len(to.scales) > 1:
         return values
     found: list[Quantity] = []
@@ -111,7 +111,7 @@ def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[floa
 
 
 def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quantity]:
-    """Returns constants as levels if another value has levels of their dtype.
+    """Quantizes constants if another value has quantized values of their dtype.
 
     NPUs compute on int8 at once, but on int32 only after they rescale the other value.
     """
@@ -133,7 +133,7 @@ def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quant
 
 
 def similar(values: Sequence[Quantity], ratio: float) -> list[Quantity]:
-    """Limits constants that are far beyond all other values, such as masks."""
+    """Clamps constants that are far beyond all other values, such as masks."""
     most = max((each.bound for each in values if not isinstance(each, Fixed)), default=math.inf) * ratio
     return [
         Fixed(each.values.clamp(-most, most)) if isinstance(each, Fixed) and most > 0 else each
@@ -142,7 +142,7 @@ def similar(values: Sequence[Quantity], ratio: float) -> list[Quantity]:
 
 
 def _times(value: Quantity, factor: float) -> Quantity:
-    """Returns the product with a number that is not negative."""
+    """Returns the product with a non-negative scalar."""
     if factor == 1.0:
         return value
     if isinstance(value, Fixed):
@@ -193,7 +193,7 @@ def _is_wide(value: Quantity) -> bool:
 
 
 def scaled(conversion: Conversion, value: Quantity, factor: float) -> Quantity:
-    """Returns the product with a number."""
+    """Returns the product with a scalar."""
     if factor >= 0:
         return _times(value, factor)
     return negated(conversion, _times(value, -factor))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target computes with, besides integers of 8 and 32 bits."""
+"""Features of a target, besides 8-bit and 32-bit integers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Features:
     """Features of a target that choose the form of integer arithmetic.
 
     Attributes:
-        wide_tables: whether it has levels of int16, and tables of them.
-        bools: whether it has tensors of bool, comparisons and selection.
-        wide_products: whether it multiplies matrices of int16.
+        wide_tables: whether it has int16 quantized values, and tables of them.
+        bools: whether it has bool tensors, comparisons and selection.
+        wide_products: whether it multiplies int16 matrices.
     """
 
     wide_tables: bool = True

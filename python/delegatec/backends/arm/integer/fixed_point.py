@@ -27,7 +27,7 @@ class FixedPoint(NamedTuple):
     @property
     def limit(self) -> int:
         """The bound of values that RESCALE multiplies by all of the factors."""
-        # the result of an int48 value fits int32
+        # the result for an int48 value fits int32
         return 1 << (min(self.shift) + (-1 if self.bits == 31 else 16))
 
 
@@ -35,7 +35,7 @@ def fixed_point(factors: Sequence[float], bits: int = 31) -> FixedPoint | None:
     """Returns factors with the precision of a signed multiplier; None if one is out of range.
 
     Args:
-        factors: positive numbers.
+        factors: positive floats.
         bits: of a multiplier, without the sign: 31, or 15 for int48 values.
     """
     multipliers, shifts = [], []

@@ -39,7 +39,7 @@ class _Normal(NamedTuple):
         mantissa: int32, times 2^31.
         least: the least mantissa: 1/2, or 1/4 with an even exponent.
         zeros: leading zeros of the integer.
-        most: the largest number of these.
+        most: the maximum of these.
         half: (zeros - 1) / 2 with an even exponent, rounded down; else None.
         sign: 1 or -1; None for 1.
         scale: of the integer.
@@ -93,7 +93,7 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     center, reach = (1 + normal.least) / 2, (1 - normal.least) / 2
     middle = arithmetic.constant(torch.tensor(round(center * 2**31), dtype=torch.int32), len(shape))
     node = arithmetic.once(aten.sub.Tensor, (normal.mantissa, middle), torch.int32, shape)
-    # the ends have levels
+    # the ends are quantized values
     to = Quantization.whole(dtype, reach / limits.max)
     levels = conversion.quantized(Levels(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
     return Lookup(levels, function((levels.values + center).clamp(min=normal.least / 2)))
@@ -115,7 +115,7 @@ def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: flo
         conversion: the state.
         value: the divisor.
         signed: whether it may be negative.
-        least: a positive number; absolute values below it have the same reciprocal.
+        least: a positive value; absolute values below it have the same reciprocal.
     """
     normal = _normalized(conversion, value, even=False, signed=signed, least=least)
     levels = _mantissa(conversion, _function(conversion, normal, torch.reciprocal))
@@ -132,7 +132,7 @@ def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: flo
 
 
 def _refined(conversion: Conversion, normal: _Normal, levels: Levels) -> Node:
-    """Returns a reciprocal with twice the bits, by a step of Newton's method."""
+    """Returns a reciprocal with twice the bits, by one Newton iteration."""
     arithmetic = conversion.arithmetic
     divisor = Levels(normal.mantissa, (2.0**-31,), 0, (1 << 31) - 1)
     short = Levels(arithmetic.accumulate(divisor, 2.0**-15), (2.0**-15,), 0, 1 << 15)

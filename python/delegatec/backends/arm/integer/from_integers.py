@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers and bool that are converted to floating point: levels with the scale 1."""
+"""Integers and bools that are converted to floating point: quantized values with the scale 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def is_quantized_integer(conversion: Conversion, node: Node) -> bool:
-    """Whether a call converts integers, only to quantize them."""
+    """Whether a call converts integers only to quantize them."""
     if node.target is not aten._to_copy.default or not all(user.target in QUANTIZING for user in node.users):
         return False
     (source,) = node.all_input_nodes
@@ -30,7 +30,7 @@ def integer(conversion: Conversion, node: Node) -> Levels:
 
 
 def integer_levels(conversion: Conversion, node: Node) -> Levels:
-    """Returns integers as levels; int64 as int32, which it is in a graph."""
+    """Returns integers as quantized values; int64 as int32, its dtype in a graph."""
     found = conversion.node(node)
     if dtype_of(found) == torch.int64:
         val = conversion.arithmetic.builder.empty(shape_of(found), torch.int32)
@@ -42,7 +42,7 @@ def integer_levels(conversion: Conversion, node: Node) -> Levels:
 
 
 def is_mask(node: Node) -> bool:
-    """Whether a call converts bool."""
+    """Whether a call converts bools."""
     is_copy = node.target is aten._to_copy.default
     return is_copy and dtype_of(node.all_input_nodes[0]) == torch.bool and is_float(node)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of each element, by tables."""
+"""Elementwise functions, as table lookups."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten
 
 
 def lookup(conversion: Conversion, node: Node) -> Lookup | None:
-    """Returns a call as a function of the levels of one value; None if it is not one."""
+    """Returns a call as a function of the quantized values of one value; None if it is not one."""
     target: Any = node.target
     if torch.Tag.pointwise not in getattr(target, "tags", ()) and target not in _OTHERS:
         return None
@@ -67,7 +67,7 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
         assert values is not None
         if dtype_of(operand) == torch.bool:
             return values.to(torch.bool)
-        # Comparisons are those of eager mode, also where numbers are almost equal.
+        # Comparisons are those of eager mode, also where values are almost equal.
         return values.to(torch.float32) if dtype == torch.bool and values.is_floating_point() else values
 
     args: Any = map_arg(node.args, values)
@@ -79,7 +79,7 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
 def function_of(
     conversion: Conversion, value: Quantity, node: Node, function: Callable[[Tensor], Tensor]
 ) -> Quantity:
-    """Returns a function of each element."""
+    """Returns an elementwise function."""
     if isinstance(value, Fixed):
         return Fixed(function(value.values.to(torch.float64)))
     if isinstance(value, Lookup):
@@ -89,7 +89,7 @@ def function_of(
 
 
 def _unary(conversion: Conversion, node: Node) -> Quantity:
-    """Converts a function of one value that is not levels."""
+    """Converts a function of one value that is not quantized."""
     operand = node.args[0]
     value = conversion.of(operand)
     target: Any = node.target

@@ -66,7 +66,7 @@ def unsupported(
 
 
 def _without_sizes(region: Region) -> Rejection | None:
-    """Returns why the sizes of a region's values are none of TOSA."""
+    """Returns why TOSA does not support the sizes of a region's values."""
     for node in region.nodes:
         if is_empty(node):
             return Rejection(node, "shape", f"{node.name} is empty, and TOSA has no tensors without elements")
@@ -99,7 +99,7 @@ def _without_conversion(region: Region, conversion: Conversion) -> Rejection | N
 
 
 def _named(values: Sequence[Node]) -> str:
-    """Returns which values cannot cross the border of a region."""
+    """Returns the values that cannot cross the boundary of a region."""
     floats = [each for each in values if is_float(each)]
     names = ", ".join(dict.fromkeys(each.name for each in floats or values))
     return f"{names} is {'floating point' if floats else 'of bool, which the target lacks'}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons and logic for targets without values of bool: these are integers, 0 and 1."""
+"""Comparisons and logic for targets without bools, which become the integers 0 and 1."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAR: Final = 1 << 29
 
 
 def mask(conversion: Conversion, operand: Any) -> Levels | Fixed:
-    """Returns a value of bool as integers, or as a constant."""
+    """Returns a bool value as integers, or as a constant."""
     value = conversion.of(operand)
     if isinstance(value, Fixed):
         return value
@@ -45,7 +45,7 @@ def mask(conversion: Conversion, operand: Any) -> Levels | Fixed:
 
 
 def bits_of(conversion: Conversion, found: Levels | Fixed, rank: int) -> Value:
-    """Returns a value of bool, see `mask`, as int32."""
+    """Returns a bool value, see `mask`, as int32."""
     arithmetic = conversion.arithmetic
     if isinstance(found, Fixed):
         # NPUs widen int8 while they read it
@@ -87,15 +87,15 @@ def _compared(conversion: Conversion, name: str, x: Value, y: Value, limit: int,
 
 
 def _steps(x: Value, y: Value) -> Value:
-    """Returns 1 where x > y, else 0: a difference of numbers that are close to each other."""
+    """Returns 1 where x > y, else 0: a difference of values that are close to each other."""
     return x.maximum(y).minimum(y.clamp(_INT32.min, _INT32.max - 1) + 1) - y
 
 
 def check_bits(operands: Iterable[Any]) -> None:
-    """Checks that operands are bool, or the numbers 0 and 1.
+    """Checks that operands are bool, or the values 0 and 1.
 
     Raises:
-        UnsupportedError: one is another number, which would become one of these.
+        UnsupportedError: one has another value, which would become one of these.
     """
     if not all(is_bool(each) if isinstance(each, Node) else each in (0, 1) for each in operands):
         raise UnsupportedError("there is no arithmetic of bool with other numbers")
@@ -132,13 +132,13 @@ def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], r
 
 
 def _near(x: Value, number: Value) -> Value:
-    """Limits integers to those next to constants."""
+    """Clamps integers to those next to constants."""
     above = number.clamp(_INT32.min, _INT32.max - 1) + 1
     return x.maximum(number.clamp(_INT32.min + 1, _INT32.max) - 1).minimum(above)
 
 
 def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int, int]:
-    """Returns an operand of integers as int32, and bounds of it."""
+    """Returns an integer operand as int32, and its bounds."""
     arithmetic = conversion.arithmetic
     if not isinstance(operand, Node):
         if not isinstance(operand, int):
@@ -180,7 +180,7 @@ def _logical(function: Callable[..., Value]) -> Convert:
 
 
 def _reduced(target: Any) -> Convert:
-    """Converts `any` to the largest element, and `all` to the least."""
+    """Converts `any` to a maximum, and `all` to a minimum."""
 
     def convert(conversion: Conversion, node: Node) -> Quantity:
         bound = bind(node)
@@ -208,7 +208,7 @@ def _copy(conversion: Conversion, node: Node) -> Quantity | None:
 
 
 def promoted(conversion: Conversion, node: Node) -> None:
-    """Converts arithmetic of integers that promotes values of bool."""
+    """Converts integer arithmetic that promotes bools."""
     if not isinstance(node.target, OpOverload) or torch.Tag.pointwise not in node.target.tags:
         raise UnsupportedError("there is no integer arithmetic for this operator on bool")
     shape, dtype = shape_of(node), dtype_of(node)
@@ -241,4 +241,4 @@ MASKS: Final[Mapping[Any, Convert]] = {
     **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), _reduced(aten.amin.default)),
     aten._to_copy.default: _copy,
 }
-"""Conversions of calls with operands or results of bool."""
+"""Conversions of calls with bool operands or results."""

@@ -32,7 +32,7 @@ _SHAPES: Final = {
 
 
 def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Multiplies; the range is that of products of random levels."""
+    """Multiplies; the range is that of products of random quantized values."""
     one, two = dequantize(x, _X_STEP, 0), dequantize(y, _Y_STEP, 0)
     step = _X_STEP * _Y_STEP * 32768 * 3 * x.shape[-1] ** 0.5
     return quantize(one @ two, step, 0, torch.int16)  # type: ignore[no-any-return]
@@ -77,7 +77,7 @@ def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], fe
 @pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
 @pytest.mark.parametrize("name", ["batches", "batches of batches"])
 def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, features: Features) -> None:
-    """Each matrix is another weight, and the zero point is any level."""
+    """Each matrix is another weight, and the zero point is any quantized value."""
     shapes = _SHAPES[name] if is_first else (_SHAPES[name][1], _SHAPES[name][0])
     x = levels(*shapes[1], dtype=torch.int16, seed=1)
     constant, zero = levels(*shapes[0], dtype=dtype), -9 if dtype == torch.int8 else 0

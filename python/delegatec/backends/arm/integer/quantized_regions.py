@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units: the calls that floating-point values connect, from dequantization to quantization.
+"""Quantized regions: calls connected by floating-point values, from dequantization to quantization.
 
-Values of bool connect them, too, if the target has none.
+Bool values also connect calls if the target has no bools.
 
 Integers separate regions: whether one can be converted does not depend on others.
 """
@@ -27,7 +27,7 @@ class Region:
 
     Attributes:
         nodes: in the order of the graph.
-        inputs: operands of floating point from outside.
+        inputs: floating-point operands from outside the region.
         outputs: floating-point results of the program.
     """
 
@@ -37,7 +37,7 @@ class Region:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether it dequantizes values, or all of its values are of bool."""
+        """Whether it dequantizes values, or all of its values are bools."""
         return any(node.target in DEQUANTIZING for node in self.nodes) or not any(map(is_float, self.nodes))
 
 
@@ -46,7 +46,7 @@ def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
 
     Args:
         program: the program.
-        bools: whether the target has values of bool.
+        bools: whether the target has bools.
     """
     parent: dict[Node, Node] = {}
 
@@ -86,7 +86,7 @@ def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
 
 
 def _is_member(node: Node) -> bool:
-    """Whether a call computes, rather than run a body or a delegate."""
+    """Whether a call computes, rather than runs a body or a delegate."""
     target = node.target
     if target is operator.getitem:
         return _is_member(node.all_input_nodes[0])
@@ -94,22 +94,22 @@ def _is_member(node: Node) -> bool:
 
 
 def is_float(node: Node) -> bool:
-    """Whether a value is of floating point, or has such a part."""
+    """Whether a value is floating point, or has a floating-point part."""
     return any(each.dtype.is_floating_point for each in tensors(node.meta.get("val")))
 
 
 def is_value(node: Node, bools: bool) -> bool:
-    """Whether a value connects regions: it is of floating point, or of bool if the target has none."""
+    """Whether a value connects regions: it is floating point, or bool if the target has no bools."""
     return is_float(node) or (not bools and is_bool(node))
 
 
 def is_bool(node: Node) -> bool:
-    """Whether a value is of bool."""
+    """Whether a value is bool."""
     return any(each.dtype == torch.bool for each in tensors(node.meta.get("val")))
 
 
 def sources(program: EdgeProgram, regions: Collection[Node]) -> Collection[Node]:
-    """Returns calls of integers that follow from constants, and that regions read.
+    """Returns integer calls that are computed from constants, and that regions read.
 
     A mask that is a constant follows from them.
 
@@ -134,7 +134,7 @@ def crossing(nodes: Sequence[Node], bools: bool = True) -> list[Node]:
 
     Args:
         nodes: of the partition.
-        bools: whether the target has values of bool.
+        bools: whether the target has bools.
     """
     members = {*nodes}
 

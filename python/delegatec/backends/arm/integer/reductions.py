@@ -59,7 +59,7 @@ def _sum(is_mean: bool) -> Convert:
 def total(
     conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool, divisor: int = 0
 ) -> Levels:
-    """Returns a sum or a mean along dimensions; its divisor is the number of their elements by default."""
+    """Returns a sum or a mean along dimensions; its divisor is their element count by default."""
     count = math.prod(value.shape[dim] for dim in dims)
     if isinstance(value, Levels) and value.is_narrow and _is_image(value, dims):
         summed = _image_sums(conversion, value, keepdim)

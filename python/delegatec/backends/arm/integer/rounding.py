@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole numbers: rounding to them, signs, and conversion to integers."""
+"""Rounding to integral values, signs, and conversion to integers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ aten = torch.ops.aten
 _MOST_FRACTION: Final = 24
 """Bits after the point; the values of eager mode have no more."""
 _MOST_ENTRY: Final = 1 << 14
-"""Below it, entries of 16 bits are exact whole numbers."""
+"""Below it, 16-bit entries are exact integers."""
 _WHOLE: Final = {each: torch.iinfo(each) for each in (torch.int8, torch.int16, torch.int32)}
 
 
 def _floor(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
-    """Halves are rounded up by shifts, the only ones that all NPUs have."""
+    """Halves are rounded up by shifts, the only rounding that all NPUs have."""
     return _shifted(arithmetic, wide, -_half(bits), bits)
 
 
@@ -44,7 +44,7 @@ def _ceil(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
 
 
 def _trunc(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
-    """Adds to negative numbers what makes the floor of the sum the ceiling."""
+    """Adds an offset to negative values, so that the floor of the sum is the ceiling."""
     opposite = arithmetic.binary(aten.sub.Tensor, _number(arithmetic, 0, wide), wide)
     least = arithmetic.binary(aten.maximum.default, opposite, _number(arithmetic, 0, wide))
     bias = arithmetic.binary(aten.minimum.default, least, _number(arithmetic, (1 << bits) - 1, wide))
@@ -52,7 +52,7 @@ def _trunc(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
 
 
 def _round(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
-    """Corrects odd numbers to which halves were rounded up; ATen rounds halves to even numbers."""
+    """Corrects odd integers to which halves were rounded up; ATen rounds halves to even."""
     x = Value(arithmetic.builder, wide)
     by = Value(arithmetic.builder, _number(arithmetic, bits, wide))
     one, zero = (Value(arithmetic.builder, _number(arithmetic, each, wide)) for each in (1, 0))
@@ -87,13 +87,13 @@ _TRUNC: Final[_Round] = torch.trunc, _trunc
 
 
 def _rounded(conversion: Conversion, value: Quantity, by: _Round, tables: bool = True) -> Quantity:
-    """Returns whole numbers.
+    """Returns integral values.
 
     Args:
         conversion: the state.
         value: the value.
         by: the function on values, and on integers with some bits after the point.
-        tables: whether levels of int8 become a table.
+        tables: whether int8 values become a table.
     """
     function, compute = by
     if isinstance(value, Fixed):
@@ -118,7 +118,7 @@ def _rounding(by: _Round) -> Convert:
 
 
 def _sign(conversion: Conversion, node: Node) -> Quantity:
-    """Limits the integers of a value, in any scale, to whole numbers from -1 to 1."""
+    """Clamps the integers of a value, in any scale, to integral values from -1 to 1."""
     value = conversion.of(node.args[0])
     if isinstance(value, Fixed):
         return Fixed(value.values.sign())
@@ -127,7 +127,7 @@ def _sign(conversion: Conversion, node: Node) -> Quantity:
 
 
 def copy(conversion: Conversion, node: Node) -> Quantity | None:
-    """Converts a conversion to another dtype; integers are truncated, and saturate."""
+    """Converts a cast to another dtype; integers are truncated, and saturate."""
     value, dtype = conversion.of(node.args[0]), dtype_of(node)
     if dtype.is_floating_point:
         return value
@@ -139,7 +139,7 @@ def copy(conversion: Conversion, node: Node) -> Quantity | None:
 
 
 def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> Node:
-    """Returns whole numbers as integers, which saturate."""
+    """Returns integral values as integers, which saturate."""
     found = torch.int32 if dtype == torch.int64 else dtype
     limits = _WHOLE.get(found)
     if limits is None:

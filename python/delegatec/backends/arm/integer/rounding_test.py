@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole numbers, signs, and conversion to integers are exact."""
+"""Integral values, signs, and conversion to integers are exact."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INPUT: Final = {torch.int8: (0.3, -7), torch.int16: (0.0625, 3)}
 @pytest.mark.parametrize("dtype", _INPUT)
 @pytest.mark.parametrize("name", _ROUNDED)
 def test_whole_numbers(name: str, dtype: torch.dtype) -> None:
-    """A table of int16 would interpolate between steps."""
+    """An int16 table would interpolate between the steps of the function."""
     scale, zero = _INPUT[dtype]
 
     def function(x: torch.Tensor) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, extrema and choices of two values."""
+"""Comparisons, extrema and selection between two values."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _U55: Final = "TOSA-1.0+INT+int16+u55"
 _IMAGE: Final = (1, 3, 12, 13)
 _STEP: Final = 0.03
 
-# Name -> the operand, and the function, which keeps levels as they are.
+# Name -> the operand, and the function, which keeps quantized values unchanged.
 _EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
     "flip of every dimension": ((2, 3, 4, 5), lambda x: x.flip(0, 1, 2, -1)),
     "flip of a row": ((7,), lambda x: x.flip(0)),
@@ -67,7 +67,7 @@ def test_a_pool_of_blocks_needs_no_stride() -> None:
 
 @pytest.mark.parametrize("shapes", [((4, 7), (7, 5)), ((2, 3, 40, 30), (2, 3, 30, 50))], ids=str)
 def test_products_of_int16(shapes: tuple[tuple[int, ...], ...]) -> None:
-    """They are multiplied element by element, and added."""
+    """They are multiplied elementwise, and added."""
 
     def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         found = dequantize(x, 1e-3) @ dequantize(y, 1e-3)

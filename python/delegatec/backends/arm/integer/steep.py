@@ -81,7 +81,7 @@ def _relative(x: Tensor) -> Tensor:
 
 
 def _power(conversion: Conversion, node: Node) -> Quantity | Floating:
-    """Squares are products; other powers are functions."""
+    """Converts squares to products, and other powers to functions."""
     operand: Any = node.args[0]
     exponent: Any = node.args[1]
     value = conversion.of(operand)
@@ -122,7 +122,7 @@ def _product(conversion: Conversion, node: Node) -> Quantity:
 
 
 def _limited(found: Levels, value: Any, factor: Any, is_quotient: bool) -> Levels:
-    """Limits a value that is divided by its norm."""
+    """Narrows the range of a value that is divided by its norm."""
     bound = _bound(value, factor, is_quotient)
     return found if bound is None else replace(found, low=-bound, high=bound)
 
@@ -134,7 +134,7 @@ def _bound(value: Any, factor: Any, is_quotient: bool) -> float | None:
 
 
 def _reach(conversion: Conversion, node: Node) -> float | None:
-    """Returns the largest absolute value that has a level, if the value is quantized."""
+    """Returns the largest representable absolute value, if the value is quantized."""
     to = conversion.target(node)
     return (
         None

@@ -37,7 +37,7 @@ def dequantize(x: torch.Tensor, scale: float, zero: int = 0) -> Any:
 
 
 def weight(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns int8 levels, and a scale per output."""
+    """Returns int8 values, and a scale per output."""
     levels = (floats(*shape, seed=5) * 150).to(torch.int8)
     return levels, torch.linspace(0.001, 0.003, shape[0])
 
@@ -75,7 +75,7 @@ def check(
     steps: int = 1,
     features: Features = ALL,
 ) -> EdgeProgram:
-    """Checks that results differ from those of eager mode by at most one step, and are not all equal."""
+    """Checks that results differ from eager mode by at most one quantization step, and are not all equal."""
     program = integers(function, args, features)
     wanted = function(*args)
     (result,) = interpret(program, args)
@@ -91,7 +91,7 @@ def calls(program: EdgeProgram) -> list[Any]:
 
 
 def levels(*shape: int, dtype: torch.dtype = torch.int8, seed: int = 0) -> torch.Tensor:
-    """Returns levels of the whole range."""
+    """Returns quantized values of the whole range."""
     low, high = _RANGE[dtype]
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(low, high + 1, shape, generator=generator).to(dtype)

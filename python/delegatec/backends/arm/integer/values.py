@@ -17,7 +17,7 @@ from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.quantization.scale import Quantization
 
 NARROW: Final = (torch.int8, torch.int16)
-"""dtypes of levels; int32 and int64 values are accumulators."""
+"""dtypes of quantized values; int32 and int64 values are accumulators."""
 
 
 class UnsupportedError(Exception):
@@ -58,7 +58,7 @@ class Levels:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the integers are levels with one scale, rather than accumulators."""
+        """Whether the integers are quantized values with one scale, rather than accumulators."""
         return self.dtype in NARROW and self.axis is None
 
     @property
@@ -85,17 +85,17 @@ class Levels:
         return self.of(self.knots)
 
     def of(self, levels: Tensor) -> Tensor:
-        """Returns the values of levels, rounded to float32 like those of a dequantization."""
+        """Dequantizes the quantized values, rounded to float32 like the results of a dequantization."""
         found = (levels.to(torch.float64) - self.zero).to(torch.float32) * self.scale[0]
         return found.to(torch.float64).clamp(self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A function of levels with one scale.
+    """A function of quantized values with one scale.
 
     Attributes:
-        source: the levels.
+        source: the quantized values.
         values: float64, the result for each of the knots of `source`.
     """
 
@@ -119,7 +119,7 @@ class Fixed:
     Args:
         values: floating point, or a function that returns them when they are first used.
         shape: sizes of the tensor; by default those of `values`.
-        parameters: with which the values are exact levels.
+        parameters: with which the values are exactly quantized values.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of numbers in blocks with scales: the extensions mxfp and mxfp_conv of the draft of TOSA 1.1."""
+"""Layers of block-scaled floats: the extensions mxfp and mxfp_conv of the draft of TOSA 1.1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 def _weight(b: GraphBuilder, node: Node, channels: int) -> tuple[Value, Value]:
-    """Returns the levels and scales of the weight."""
+    """Returns the quantized values and scales of the weight."""
     bound = bind(node)
     outer = shape_of(bound["levels"])[:-1]
     return (

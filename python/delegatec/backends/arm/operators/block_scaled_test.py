@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of numbers in blocks with scales."""
+"""Layers of block-scaled floats."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_integers_are_exact(name: str) -> None:
     large = torch.where(LARGE == -(2**31), LARGE + 1, LARGE)
-    # a move alone is not worth the call of a delegate
+    # a move alone is not worth a delegate call
     run_case(lambda x, y: FUNCTIONS[name](x - 1, y), (large, OTHER), specification="TOSA-1.0+FP")
 
 

@@ -64,7 +64,7 @@ class Recurrence(nn.Module):
 
 
 def nested(depth: int) -> Callable[[Tensor], Tensor]:
-    """Returns a function of conditions inside each other."""
+    """Returns a function with nested conditions."""
 
     def level(number: int) -> Callable[[Tensor], Tensor]:
         def inner(x: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ _MOST_E4M3: Final = torch.finfo(torch.float8_e4m3fn).max
 def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
     """Returns a value in another type.
 
-    Floating point is truncated to integers, and wider integers wrap. Bools are ones and zeros; other numbers
+    Floating point is truncated to integers, and wider integers wrap. Bools are ones and zeros; other values
     are true unless zero.
 
     Args:
@@ -68,7 +68,7 @@ def _by_floats(b: GraphBuilder, value: Value, dtype: int) -> Value:
 
 
 def _wrapped(b: GraphBuilder, value: Value, bits: int) -> Value:
-    """Returns the low bits of an INT32 as a signed number: those below the sign, and the sign."""
+    """Returns the low bits of an INT32 as a signed integer: those below the sign, and the sign."""
     count, sign = (b.number(number, value.dtype, len(value.shape)) for number in (32 - bits, 31))
     high = b.emit("LOGICAL_LEFT_SHIFT", value, count, shape=value.shape)
     low = b.emit("LOGICAL_RIGHT_SHIFT", high, count, shape=value.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors from numbers, as constants."""
+"""Tensors from scalars, as constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delegatec.backends.arm.operators.row import operator_row
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 
 _LARGEST_CONSTANT: Final = 1024
-"""Elements of a tensor of one number, above which it is repeated."""
+"""Element count of a tensor filled with one scalar, above which the scalar is tiled."""
 
 
 def _full(b: GraphBuilder, node: Node) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of elements. TOSA broadcasts operands of one rank and promotes nothing."""
+"""Elementwise functions. TOSA broadcasts operands of one rank and promotes nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _EXTREMA: Final = {
     "fmin": ("MINIMUM", NanMode.IGNORE),
 }
 _WHOLE: Final = {DType.FP32: 2.0**23, DType.FP16: 2.0**10, DType.BF16: 2.0**7}
-"""Magnitudes from which on all numbers are integers."""
+"""Magnitudes from which on all floats are integers."""
 _NARROW: Final = (DType.INT8, DType.INT16)
 
 
@@ -56,13 +56,13 @@ def arithmetic_type(dtype: torch.dtype) -> int:
 
 
 def compute(b: GraphBuilder, node: Node, name: str, operands: Sequence[Any], **attributes: Any) -> None:
-    """Lowers arithmetic of numbers.
+    """Lowers integer and float arithmetic.
 
     Args:
         b: the graph.
         node: the result.
         name: the operator of TOSA.
-        operands: nodes and numbers, converted to the dtype of the result.
+        operands: nodes and scalars, converted to the dtype of the result.
         **attributes: of the operator.
     """
     kind = arithmetic_type(dtype_of(node))
@@ -214,7 +214,7 @@ def _unpredictable(node: Node, facts: Facts) -> str | None:
 
 
 def _round(b: GraphBuilder, node: Node) -> None:
-    """Converts to integers, as CAST rounds; larger numbers have no fraction."""
+    """Converts to integers, as CAST rounds; larger floats have no fraction."""
     value = b.of(bind(node)["self"])
     kind, shape = value.dtype, value.shape
     size = b.emit("ABS", value, shape=shape)

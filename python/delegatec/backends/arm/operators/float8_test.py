@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of eight bits: moved, converted and summed, if the specification has their extension."""
+"""8-bit float types: moved, converted and summed, if the specification has their extension."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _comparison(name: str, is_reversed: bool, is_negated: bool) -> Lower:
 
 
 def _compared(dtype: torch.dtype) -> int:
-    """Returns the type in which values are compared: bools as numbers, exact in each type."""
+    """Returns the type in which values are compared: bools as 0 and 1, exact in each type."""
     return DType.INT32 if dtype == torch.bool else arithmetic_type(dtype)
 
 

@@ -109,7 +109,7 @@ class _Lines:
         self.dim = positive(bound["dim"], rank)
         self.sizes = [size if each == self.dim else wanted[each] for each, size in enumerate(data)]
         self._count = wanted[self.dim]
-        # dimensions in which the index is expanded are those of slices
+        # the index is expanded along the dimensions of the slices
         self._index = unexpand(bound["index"])
         self._own = (*(1,) * (rank - len(shape_of(self._index))), *shape_of(self._index))
         if self._own[self.dim] != self._count:
@@ -173,7 +173,7 @@ def _moved_index(b: GraphBuilder, index: Value, move: Callable[[Value], Value]) 
 
 
 def _numbers(b: GraphBuilder, value: Value) -> Value:
-    """Returns bools, which TOSA does not gather, as numbers."""
+    """Returns bools, which TOSA does not gather, as integers."""
     if value.dtype != DType.BOOL:
         return value
     return converted(b, value, DType.INT8 if b.settings.specification.integer else DType.FP32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups in the reference executor, against eager mode."""
+"""Gathers in the reference executor, against eager mode."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ ONE: dict[str, tuple[Callable[..., Any], torch.Tensor, str]] = {
 @pytest.mark.parametrize("name", ONE)
 def test_of_one_tensor(name: str) -> None:
     function, x, expected = ONE[name]
-    # a move alone is not worth the call of a delegate
+    # a move alone is not worth a delegate call
     run_case(lambda x: function(x * 2.0), (x,), expected and f"MUL {expected}")
 
 

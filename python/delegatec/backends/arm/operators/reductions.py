@@ -101,7 +101,7 @@ def _position(of_negative: bool) -> Lower:
 
 
 def _reversed(b: GraphBuilder, value: Value) -> Value:
-    """Returns numbers in reversed order: -x, or -1 - x for integers."""
+    """Returns values in reversed order: -x, or -1 - x for integers."""
     if value.dtype not in FORMAT_FLOATS:
         return b.emit("BITWISE_NOT", value, shape=value.shape)
     zero = b.number(0, value.dtype)

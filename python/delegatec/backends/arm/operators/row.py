@@ -73,7 +73,7 @@ def operand(b: GraphBuilder, value: Operand, node: Node, kind: int | None = None
 
     Args:
         b: the graph.
-        value: a node or a number.
+        value: a node or a scalar.
         node: the operator.
         kind: type of the operand in TOSA; by default that of the result.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts by numbers below the number of bits."""
+"""Shifts by distances below the bit width."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _right(b: GraphBuilder, node: Node) -> None:
         return
     x, by = (operand(b, each, node) for each in _operands(node))
     is_wide = TO_TOSA[dtype_of(node)] == DType.INT32
-    # The right shift of these families rounds, and is of INT32.
+    # The right shift of these families rounds, and operates on INT32.
     rounds = is_wide and b.settings.specification.mark in SMALL_FAMILIES
     if rounds:
         x = _without_half(b, x, by, node)
@@ -43,9 +43,9 @@ def _right(b: GraphBuilder, node: Node) -> None:
 
 
 def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
-    """Returns x minus what a rounding shift adds, so that it rounds down.
+    """Returns x minus the addend of a rounding shift, so that it rounds down.
 
-    Numbers below `half` more than the lowest have the same quotient as that, and would overflow.
+    Values less than `half` above the lowest have the same quotient as the lowest, and would overflow.
     """
     rank = len(shape_of(node))
     if by.numbers is not None:
@@ -53,7 +53,7 @@ def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
         half = b.number(1 << number >> 1, DType.INT32, rank)
         least = b.number(_LOWEST + (1 << number >> 1), DType.INT32, rank)
     else:
-        # 2**(by - 1), or 0 if `by` is 0; none of the steps has more than 31 bits.
+        # 2**(by - 1), or 0 if `by` is 0; none of the intermediate results has more than 31 bits.
         zero, one = (b.number(each, DType.INT32, rank) for each in (0, 1))
         less = b.emit("SUB", by, one, shape=by.shape)
         places = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)

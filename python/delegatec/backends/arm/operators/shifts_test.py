@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts by any number, also on families whose shifts round, against eager mode."""
+"""Shifts by any distance, also on families whose shifts round, against eager mode."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_shift(name: str) -> None:
 
 
 def _within(numbers: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """Returns the numbers of a dtype, and those next to its limits."""
+    """Returns the integers of a dtype, and those next to its limits."""
     limits = torch.iinfo(dtype)
     found = [each for each in numbers if limits.min <= each <= limits.max]
     return torch.tensor([*found, limits.min + 1, limits.max - 1], dtype=dtype)

@@ -18,7 +18,7 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     Integers from NaN are unspecified.
     """
     if dtype == torch.float8_e4m3fn:
-        # without infinities: NaN from half a step above the largest number
+        # without infinities: NaN from half an ULP above the largest float
         return torch.where(x.abs() > _BEYOND_E4M3, torch.nan, x).to(dtype)
     if not x.is_floating_point() or dtype.is_floating_point or dtype == torch.bool:
         return x.to(dtype)
@@ -45,7 +45,7 @@ def _rescale(
     half = torch.ones_like(by) << (by - 1)
     if rounding_mode == RoundingMode.DOUBLE_ROUND:
         half = half + torch.where(by > 31, torch.where(wide >= 0, 1 << 30, -(1 << 30)), 0)
-    # products of int32 have 63 bits, of int48 and int16 as many
+    # products of int32 have 63 bits, and so do those of int48 and int16
     value = (wide * multiplier.to(torch.int64) + half >> by) + _number(out_zero, output_unsigned)
     value = value.reshape(x.shape)  # a 0-d tensor broadcasts to the one dimension of the parameters
     bits = 8 * dtype.itemsize

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of elements."""
+"""Elementwise functions."""
 
 from __future__ import annotations
 

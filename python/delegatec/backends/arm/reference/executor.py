@@ -32,7 +32,7 @@ _KERNELS: Final[Mapping[str, Kernel]] = {
 _DTYPES: Final = {**STORED, DType.INT48: torch.int64}
 
 
-# What kernels and rules raise for operands and attributes that no conforming graph has.
+# Exceptions of kernels and rules for operands and attributes that no conforming graph has.
 _UNFIT: Final = (
     ArithmeticError,
     AssertionError,

@@ -137,7 +137,7 @@ def _avg_pool(
     sums = _windows(x.to(torch.int64) - x_zero, kernel, stride, pad, 0).sum((-2, -1))
     scaled = torch.empty_like(sums)
     for count in {*counts.flatten().tolist()}:
-        # a reciprocal of 31 bits, rounded to the nearest
+        # a 31-bit reciprocal, rounded to nearest
         exponent = (count - 1).bit_length()
         multiplier = ((1 << 30) + 1 << exponent) // count
         shift = 30 + exponent

@@ -30,9 +30,9 @@ class Container:
 
     Attributes:
         words: the SPIR-V module of the graph.
-        inputs: number of each input's variable in the module, in order.
+        inputs: index of each input's variable in the module, in order.
         outputs: the same, of outputs.
-        constants: the bytes of the constants, as the module numbers them.
+        constants: the bytes of the constants, by their index in the module.
     """
 
     words: list[int]

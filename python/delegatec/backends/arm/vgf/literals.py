@@ -89,7 +89,7 @@ class Literals:
     # ---- instructions ------------------------------------------------------------------------------------
 
     def boolean_type(self, id: int) -> None:
-        """Declares the type of truth values."""
+        """Declares the type of bools."""
         self.types[id] = Type(DType.BOOL)
 
     def integer_type(self, id: int, width: int, _: int) -> None:
@@ -112,15 +112,15 @@ class Literals:
         self.types[id] = Type(self.types[element].dtype, sizes)
 
     def true(self, kind: int, id: int) -> None:
-        """Defines the truth value true."""
+        """Defines the bool constant true."""
         self._define(id, kind, np.ones(1, np.uint8))
 
     def false(self, kind: int, id: int) -> None:
-        """Defines the truth value false."""
+        """Defines the bool constant false."""
         self._define(id, kind, np.zeros(1, np.uint8))
 
     def constant(self, kind: int, id: int, *words: int) -> None:
-        """Defines a number."""
+        """Defines a scalar constant."""
         data = b"".join(word.to_bytes(4, "little") for word in words)
         stored = _STORED[self.types[kind].dtype]
         self._define(id, kind, np.frombuffer(data[: stored.itemsize], stored))

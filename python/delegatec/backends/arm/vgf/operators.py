@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instruction set of TOSA in SPIR-V: an instruction has the number of its operator, less one.
+"""The instruction set of TOSA in SPIR-V: an instruction has the code of its operator, less one.
 
 Attributes are constant operands, which precede the others.
 """
@@ -53,7 +53,7 @@ SHAPES: Final[Mapping[str, tuple[int, ...]]] = {
 """Operator -> positions of the operands that are shapes, without attributes. In SPIR-V they are tensors."""
 
 LISTS: Final = frozenset({"kernel", "stride", "pad", "dilation", "out_pad", "perms"})
-"""Attributes that are lists of numbers."""
+"""Attributes that are lists of integers."""
 ELEMENTS: Final = frozenset({"min_val", "max_val"})
 """Attributes that are stored as the bytes of an element."""
 

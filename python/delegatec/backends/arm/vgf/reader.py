@@ -21,7 +21,7 @@ from delegatec.backends.arm.vgf.operators import (
 from delegatec.backends.arm.vgf.spirv import BINDING, Opcode, instructions, text
 
 _ERRORS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What reading a damaged module raises: an id that it does not define, or of another kind."""
+"""Exceptions when reading a damaged module: an id that it does not define, or of another kind."""
 
 
 def read_graph(data: memoryview) -> Graph:

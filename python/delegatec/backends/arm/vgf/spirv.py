@@ -57,7 +57,7 @@ def instructions(words: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
 
 
 def text(words: Sequence[int]) -> tuple[str, int]:
-    """Returns a string at the start of operands, and the number of its words."""
+    """Returns a string at the start of operands, and its length in words."""
     data = b"".join(word.to_bytes(4, "little") for word in words)
     end = data.find(b"\0")
     if end < 0:

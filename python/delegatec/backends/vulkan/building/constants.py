@@ -29,8 +29,8 @@ from delegatec.delegation.protocol.parts import digest, tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
-# The shader of softmax in buffers starts at -3.402823e38 to look for the largest element of a row. The lowest
-# float32, which models use as a mask, is below: the results of a row of nothing else would be zero.
+# The softmax shader for buffers initializes the maximum of a row to -3.402823e38. The lowest float32,
+# which models use as a mask, is below: the results of a fully masked row would be zero.
 _LEAST_SCORE: Final = -3.40282e38
 _INT32: Final = torch.iinfo(torch.int32)
 
@@ -80,7 +80,7 @@ class Constants:
     def representable(
         self, number: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> bool | int | float:
-        """Returns a number in the range of a dtype; reports it if it is beyond float16 or int32."""
+        """Returns a scalar in the range of a dtype; reports it if it is beyond float16 or int32."""
         if dtype == torch.float32 and -FLOAT32_MAX <= number < _LEAST_SCORE:
             return _LEAST_SCORE
         if dtype == torch.int32 and not _INT32.min <= number <= _INT32.max:

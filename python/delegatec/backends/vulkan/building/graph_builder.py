@@ -75,7 +75,7 @@ class GraphBuilder:
         return self._ids[node]
 
     def is_built(self, node: Node) -> bool:
-        """Whether a node has its value already."""
+        """Whether a node already has a value."""
         return node in self._ids
 
     def is_constant(self, node: Node) -> bool:
@@ -165,7 +165,7 @@ class GraphBuilder:
         return self._add(schema.Content.Tensor, table)
 
     def number(self, number: Number, dtype: torch.dtype) -> int:
-        """Returns a constant tensor of one element, for operators that take no numbers; deduplicated."""
+        """Returns a constant tensor of one element, for operators that take no scalars; deduplicated."""
         key = ("number", dtype, repr(number))
         if key not in self._shared:
             index, data = self.constants.add_number(number, stored(dtype), self.current)
@@ -181,7 +181,7 @@ class GraphBuilder:
         return self._shared[key]
 
     def fill(self, number: Number, dtype: torch.dtype) -> int:
-        """Returns a number that fills a tensor; reports it if it is beyond the dtype."""
+        """Returns a scalar that fills a tensor; reports it if it is beyond the dtype."""
         if dtype == torch.bool:
             return self.scalar(float(bool(number)))
         return self.scalar(float(self.constants.representable(number, stored(dtype), self.current)))
@@ -191,7 +191,7 @@ class GraphBuilder:
         return self._share("null", schema.Content.Null, schema.NullT())
 
     def scalar(self, value: Number | str) -> int:
-        """Returns a number or a string, deduplicated by its type and value."""
+        """Returns a scalar or a string, deduplicated by its type and value."""
         key = (type(value), repr(value))
         if isinstance(value, bool):
             return self._share(key, schema.Content.Bool, schema.BoolT(value))
@@ -206,16 +206,16 @@ class GraphBuilder:
         return self._share(("integers", *values), schema.Content.IntList, schema.IntListT(list(values)))
 
     def doubles(self, values: Sequence[float]) -> int:
-        """Returns a list of floating-point numbers, deduplicated."""
+        """Returns a list of floats, deduplicated."""
         key = ("doubles", *map(repr, values))
         return self._share(key, schema.Content.DoubleList, schema.DoubleListT(list(values)))
 
     def size(self, size: int | torch.SymInt) -> int:
-        """Returns a size, which may vary."""
+        """Returns a size, which may be dynamic."""
         return self._sizes.of(size) if isinstance(size, torch.SymInt) else self.scalar(size)
 
     def sizes(self, sizes: Sequence[int | torch.SymInt]) -> int:
-        """Returns a list of sizes, which may vary."""
+        """Returns a list of sizes, which may be dynamic."""
         return (
             self.list_of(list(map(self.size, sizes)))
             if is_dynamic(sizes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes as values of a graph: the runtime computes them again if an input has another shape."""
+"""Sizes as values of a graph: the runtime recomputes them if an input has another shape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ARITHMETIC: Final[dict[Any, str]] = {
     symbolic.FloorDiv: "floordiv",
     symbolic.CleanDiv: "floordiv",
 }
-"""Functions of sympy, and the runtime's operators on numbers."""
+"""Functions of sympy, and the runtime's scalar operators."""
 
 
 def is_computable(size: Any) -> bool:
@@ -88,7 +88,7 @@ class Sizes:
         return result
 
     def _known(self) -> Iterator[tuple[int, int, Any]]:
-        """Yields the id, the dimension and the expression of each size that varies."""
+        """Yields the id, the dimension and the expression of each dynamic size."""
         for tensor, id in self._tensors():
             for dim, size in enumerate(tensor.shape):
                 if isinstance(size, torch.SymInt):
@@ -110,7 +110,7 @@ class Sizes:
         raise AssertionError(f"no tensor of the delegate has the size {symbol}")
 
     def _multiple(self, expression: Any) -> int | None:
-        """Computes a size from another one of which it is a multiple; None if it is of none."""
+        """Computes a size as a multiple of another one; None if there is none."""
         for id, dim, size in self._known():
             found = multiple_of(expression, size)
             if found is not None:

@@ -20,7 +20,7 @@ _INTEGERS: Final = (1.0, 0)
 
 
 def cancel_conversions(program: EdgeProgram, facts: Facts) -> bool:
-    """Replaces integers that are converted to int8 and back.
+    """Cancels conversions of float32 integers to int8 and back.
 
     Args:
         program: a private program, edited in place.

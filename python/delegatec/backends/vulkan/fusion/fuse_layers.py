@@ -173,7 +173,7 @@ def _padded(values: Tensor) -> Tensor:
 
 
 def _limited(builder: Builder, node: Node, limits: tuple[int, int]) -> Node:
-    """Clamps levels, unless all are in the limits."""
+    """Clamps quantized values, unless all are within the limits."""
     return node if limits == RANGE else quantized_levels(levels_of(builder, node).clamp(*map(float, limits)))
 
 

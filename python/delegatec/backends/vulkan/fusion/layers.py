@@ -31,7 +31,7 @@ _OPERANDS: Final = ("self", "other", "input")
 
 @dataclass(frozen=True)
 class Fused:
-    """A layer and what is between it and the quantized values.
+    """A layer and the calls between it and the quantized values.
 
     Attributes:
         node: the layer.

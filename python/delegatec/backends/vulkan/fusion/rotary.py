@@ -48,7 +48,7 @@ class _Rotation:
 
     Attributes:
         result: the rotated tensor, with the elements that pass through.
-        part: the tensor before.
+        part: the tensor before the rotation.
         cosines: factors of its elements, those that pass through excepted.
         sines: factors of the elements of the other half.
         heads_first: whether its dimensions are [batch, heads, rows, depth], else [batch, rows, heads, depth].
@@ -67,7 +67,7 @@ class _Rotation:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Returns what queries and keys have in common."""
+        """Returns the properties that queries and keys share."""
         sizes = shape_of(self.result)
         return self.cosines, self.sines, self.heads_first, sizes[-1]
 
@@ -161,7 +161,7 @@ def _joined(node: Node) -> tuple[Node, Node] | None:
 
 
 def _part(node: Node) -> _Part:
-    """Returns what a node is of the tensor of which it is a slice."""
+    """Returns the part of the source tensor that a slice node selects."""
     if node.target is aten.slice.Tensor:
         bound = bind(node)
         shape = shape_of(bound["self"])
@@ -186,7 +186,7 @@ def _with_rest(node: Node, part: _Part) -> tuple[Node, _Part]:
 
 
 def _moved_behind(first: Node, second: Node) -> bool:
-    """Moves what uses the first node behind the second, unless the second uses it, too."""
+    """Moves the consumers of the first node after the second, unless the second also consumes it."""
     users, moved, node = {first}, [], first.next
     while node is not second:
         if users & set(node.all_input_nodes):
@@ -229,7 +229,7 @@ def _fuse(builder: Builder, queries: _Rotation, keys: _Rotation, tables: Mapping
 
 
 def _operand(builder: Builder, rotation: _Rotation) -> Value:
-    """Returns what is rotated, as [batch, rows, heads, depth]."""
+    """Returns the tensor to rotate, as [batch, rows, heads, depth]."""
     part = rotation.part
     source = part.source
     if not rotation.heads_first:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with quantized weights, and look-ups in quantized tables, by the runtime's operators for them."""
+"""Products with quantized weights, and gathers from quantized tables, by the runtime's operators for them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _addmm(builder: Builder, node: Node) -> Node | None:
 
 
 def _embedding(builder: Builder, node: Node) -> Node | None:
-    """Dequantizes rows of a table of four bits while they are gathered; see `gather_rows_first`."""
+    """Dequantizes rows of a 4-bit table while they are gathered; see `gather_rows_first`."""
     found = operands_of(node)
     if found.block[0] != 1 or len(shape_of(node)) != 2:
         return None
@@ -125,7 +125,7 @@ def _gathered_from(builder: Builder, node: Any) -> tuple[Node, Tensor, Node] | N
 def _product(
     builder: Builder, node: Node, matrix: QuantizedConstant, bias: Node | None, shape: tuple[int, ...]
 ) -> Node | None:
-    """Returns a product with a weight of four or eight bits; None if the runtime has none."""
+    """Returns a product with a 4-bit or 8-bit weight; None if the runtime has none."""
     x = value_of(builder, node)
     if x.dtype not in FLOATS:
         return None
@@ -162,7 +162,7 @@ def _multiplied(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value
 
 
 def _int8(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value:
-    """Multiplies by levels of eight bits and a scale per column."""
+    """Multiplies by 8-bit quantized values and a scale per column."""
     builder, (columns, rows) = x.builder, matrix.values.shape
     padding = (0, -rows % _TEXEL, 0, -columns % _TEXEL)
     levels = torch.nn.functional.pad(matrix.values.to(torch.int8), padding)
@@ -180,7 +180,7 @@ def _int8(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value:
 
 
 def _int4(x: Value, matrix: QuantizedConstant, levels: Tensor, factor: int, bias: Node | None) -> Value:
-    """Multiplies by levels of four bits and a scale per column and group."""
+    """Multiplies by 4-bit quantized values and a scale per column and group."""
     builder, columns = x.builder, levels.shape[0]
     padded = torch.nn.functional.pad(levels, (0, 0, 0, -columns % _TEXEL))
     found = builder.call(

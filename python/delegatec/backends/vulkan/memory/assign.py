@@ -71,7 +71,7 @@ def assign(
 
 
 def _copy_constant_outputs(program: EdgeProgram) -> None:
-    """Copies the constants that are outputs, because of rewrites: the runtime does not write them."""
+    """Copies constants that rewrites made outputs: the runtime does not write them."""
     output = program.output_node()
     builder = Builder(program).at(output)
     for node in output.all_input_nodes:

@@ -33,7 +33,7 @@ def _link(first: int, second: int) -> Value[int]:
 
 @dataclass
 class Problem:
-    """Variables and what their choice costs.
+    """Variables and the costs of their choices.
 
     Attributes:
         domains: the possible representations of each variable.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of the runtime demands of the memory of its operands and results."""
+"""Memory requirements of a runtime call for its operands and results."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ HEIGHT: Final = frozenset({Representation.HEIGHT})
 CHANNELS: Final = frozenset({Representation.CHANNELS})
 TEXTURES: Final = WIDTH | HEIGHT | CHANNELS
 ROWS: Final = BUFFER | WIDTH
-"""Those in which four neighbors of a row are adjacent."""
+"""Those in which four consecutive elements of a row are adjacent."""
 ANY: Final = BUFFER | TEXTURES
 
 INT8: Final = frozenset(each for each in Representation if each.name.startswith("INT8"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that vary between runs: tensors have memory for the largest ones."""
+"""Dynamic sizes: tensors have memory for the upper bounds."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def shape_of(node: Node) -> tuple[int, ...]:
 
 
 def varies(node: Node) -> bool:
-    """Whether a tensor among the operands and results of a call has sizes that vary."""
+    """Whether an operand or result of a call has dynamic sizes."""
     values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
     return any(is_dynamic(tensor.shape) for value in values for tensor in tensors(value))

@@ -36,7 +36,7 @@ def reduces_safely(shape: Sequence[int], dims: Sequence[int], representation: Re
     if _AXES - 1 in axes and len(shape) > _AXES and shape[0] > 1:
         return False
     if len(axes) > 1:
-        return True  # the invocations that would have the rows compute the same one
+        return True  # the invocations for these rows compute the same row
     rows = extents(shape, representation)
     second, third = (axes[0] + 1) % _AXES, (axes[0] + 2) % _AXES
     return max(rows[second], rows[third]) % _ROWS == 0

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of the Vulkan runtime: their rows, what they demand of memory, and their lowerings."""
+"""Operators of the Vulkan runtime: their rows, memory requirements and lowerings."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clamps of one tensor to numbers: `clamp`, `hardtanh` and `relu`."""
+"""Clamps of one tensor to scalars: `clamp`, `hardtanh` and `relu`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from delegatec.backends.vulkan.operators.row import (
 from delegatec.edge.arguments import bind, dtype_of, short_name
 from delegatec.edge.legalize.constraints import rank_at_most, result_dtypes
 
-# What the shaders convert, besides floats.
+# The dtypes that the shaders convert, besides floats.
 _CONVERSIONS: Final = frozenset(
     {
         (torch.int32, torch.float32),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that vary between the runs of one delegate."""
+"""Dynamic sizes: they vary between the runs of one delegate."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_static_layer_of_a_sum_over_sizes_that_vary(rank: int) -> None:
 
 
 def test_positions_of_integers_of_several_sizes() -> None:
-    """Several indices make positions out of sizes, which are not tensors."""
+    """Several indices compute positions from sizes, which are not tensors."""
     sizes = {0: _BATCH, 1: _LENGTH, 2: Dim("depth", max=9), 3: Dim("width", max=9)}
     x = (floats(3, 4, 5, 2) * 50).to(torch.int8)
     rows, columns = torch.tensor([[1], [0]]), torch.tensor([2, 0, 1])

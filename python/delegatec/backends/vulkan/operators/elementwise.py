@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of single elements.
+"""Elementwise functions.
 
 GLSL leaves the results of min, max, clamp and comparisons for NaN to the driver.
 """
@@ -39,7 +39,7 @@ _SAME: Final = same_dtypes("the runtime does not promote.")
 
 
 def _binary(name: str) -> Lower:
-    """Returns the lowering of an operator on two tensors, of which a number becomes a constant."""
+    """Returns the lowering of an operator on two tensors; a scalar operand becomes a constant."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         first, second, *rest = bind(node).values()
@@ -139,7 +139,7 @@ _ARITHMETIC: Final = {
     "mul": "aten.mul.Tensor",
     "div": "aten.div.Tensor",
 }
-# Without eq: of floats it holds up to a distance of 1e-5, and the runtime does not find it for integers.
+# Without eq: for floats it has a tolerance of 1e-5, and the runtime does not find it for integers.
 _COMPARISONS: Final = ("lt", "le", "gt", "ge")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of elements, in the reference executor, compared with eager mode."""
+"""Elementwise functions, in the reference executor, compared with eager mode."""
 
 from __future__ import annotations
 

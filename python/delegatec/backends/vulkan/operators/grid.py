@@ -28,7 +28,7 @@ def over_settings(cases: Mapping[str, Case]) -> pytest.MarkDecorator:
 
 
 def floats(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Returns normal numbers."""
+    """Returns normal floats."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 

@@ -21,7 +21,7 @@ SCALES = floats(4, seed=3)
 
 
 class Both(nn.Module):
-    """Uses its operand clamped, and as it is."""
+    """Uses its operand clamped, and unclamped."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.relu() + x

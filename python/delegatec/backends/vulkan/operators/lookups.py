@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups by indices."""
+"""Gathers by indices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves, reductions and look-ups, in the reference executor, compared with eager mode."""
+"""Moves, reductions and gathers, in the reference executor, compared with eager mode."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def sliced(node: Node) -> tuple[Size, Size]:
 
 
 def never_negative(value: Size) -> bool:
-    """Whether a number is never negative, by the ranges of its sizes."""
+    """Whether an integer is never negative, by the ranges of its sizes."""
     return smallest(value) >= 0
 
 

@@ -54,7 +54,7 @@ def _row_packed(node: Node, is_constant: IsConstant) -> Representations:
     """Returns the representations for the rows of the first matrix.
 
     In a texture, the texels at the end of rows have padding, which products multiply by zero weights. It is
-    zero in what is copied and in what products compute; an elementwise function of zero may be infinite.
+    zero in copied tensors and in results of products; an elementwise function of zero may be infinite.
     """
     source = _rows_of(node)
     length = source.meta["val"].shape[-1]

@@ -28,7 +28,7 @@ from delegatec.edge.legalize.rules.reductions import reduced_dims
 def _memory(node: Node, _: IsConstant) -> Sequence[Group]:
     bound, dims = bind(node), reduced_dims(node)
     shape = shape_of(bound["self"])
-    # Not in buffers: their shader clamps results to the finite numbers of float16, infinities as well.
+    # Not in buffers: their shader clamps results, including infinities, to the finite range of float16.
     allowed: set[Representation] = set()
     if len(shape) <= 4 and bound["keepdim"]:
         axes = [len(shape) - 1 - dim for dim in dims]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that become other calls, in the reference executor, compared with eager mode."""
+"""Rewritten calls, in the reference executor, compared with eager mode."""
 
 from __future__ import annotations
 

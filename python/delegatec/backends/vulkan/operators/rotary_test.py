@@ -99,7 +99,7 @@ def joined(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def one_after_another(q: Tensor) -> Tensor:
-    """Rotates what is rotated already."""
+    """Rotates a tensor that is already rotated."""
     return rotated(rotated(heads(q, 16), *TABLES).exp(), *TABLES)
 
 

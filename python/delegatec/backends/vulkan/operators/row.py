@@ -39,7 +39,7 @@ Lower = Callable[[GraphBuilder, Node], None]
 
 @dataclass(frozen=True)
 class OperatorRow(row.OperatorRow[GraphBuilder, Settings]):
-    """A row, with what the runtime's operator demands of memory.
+    """A row, with the memory requirements of the runtime's operator.
 
     Attributes:
         demands: returns the groups of a call.
@@ -71,8 +71,8 @@ def operator_row(
         computes: whether it does more than move data.
         note: a remark for the operator table of the docs.
         preserved: whether it must not be decomposed before partitioning.
-        known: what must be known about its operands.
-        resizes: constraints of calls with sizes that vary; by default they are illegal.
+        known: facts that must be known about its operands.
+        resizes: constraints on calls with dynamic sizes; by default they are illegal.
     """
     target = overload(name) if isinstance(name, str) else name
     fixed: tuple[Constraint, ...] = (
@@ -93,7 +93,7 @@ def operator_row(
 
 
 def resizing(doc: str, broken: Callable[[Node], str | None]) -> Constraint:
-    """Returns a constraint of calls with sizes that vary."""
+    """Returns a constraint on calls with dynamic sizes."""
     return constraint.Constraint(
         "dynamic-shape", doc, lambda node, _: broken(node) if varies(node) else None, _STATIC_HELP
     )

@@ -23,7 +23,7 @@ STEPS = [(floats(3, 8, seed=seed),) for seed in range(4)]
 
 
 class Stateful(torch.nn.Module):
-    """Calls a function of itself; its buffers are `a`, `b`."""
+    """Calls a function with itself as the argument; its buffers are `a`, `b`."""
 
     def __init__(self, function: Callable[..., Any], *buffers: torch.Tensor) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def compiled(module: torch.nn.Module, inputs: tuple[Any, ...], owns: bool = True
 
 
 def returned(found: Compiled) -> int:
-    """Returns the number of values that the program returns or writes."""
+    """Returns the count of values that the program returns or writes."""
     return len(found.program.output_specs)
 
 

@@ -52,7 +52,7 @@ TABLE: Final = OperatorTable(
 
 
 def demands_with(settings: Settings, is_constant: IsConstant) -> Callable[[Node], Sequence[Group]]:
-    """Returns what calls demand of memory, as a function of the call.
+    """Returns the memory requirements of calls, as a function of the call.
 
     Args:
         settings: the user's settings.

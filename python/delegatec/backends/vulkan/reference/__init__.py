@@ -2,7 +2,7 @@
 """Reference executor of Vulkan blobs on the host, from the blob alone.
 
 From the runtime's source (backends/vulkan/runtime of ExecuTorch 1.4.1). Tensors hold their elements, not
-their texels; instead, every operator checks what the runtime checks, and what its shaders assume:
+their texels; instead, every operator checks the runtime's conditions, and the assumptions of its shaders:
 
     executor        inputs, constants, operator calls and outputs of a graph
     run             tensors by id, who shares memory, the shaders that operators bind

@@ -98,7 +98,7 @@ def _attend(run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor, Tensor]
         run: the state.
         call: the operator.
         tensors: queries, caches, and the result.
-        first: the place of the position, which a mask, dropout, causality and a scale follow.
+        first: the index of the position, which a mask, dropout, causality and a scale follow.
     """
     q, keys, values, out = tensors
     _rank(call, q, keys, values, out)
@@ -190,7 +190,7 @@ def _rotated(call: Call, results: int) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def _rotary(run: Run, call: Call) -> None:
-    """Rotates pairs of neighbors."""
+    """Rotates pairs of adjacent elements."""
     (q, k, cosines, sines), outs = _rotated(call, 4)
     if q.sizes[-1] != 2 * cosines.sizes[-1] or q.sizes[-1] % (2 * _TEXEL) or cosines.sizes[0] < q.sizes[-3]:
         reject(f"{call.name} of {q} with {cosines}")
@@ -222,7 +222,7 @@ def _rotary_halves(run: Run, call: Call) -> None:
 
 
 def _rotary_interleaved(run: Run, call: Call) -> None:
-    """Rotates pairs of neighbors by pairs of a cosine and a sine."""
+    """Rotates pairs of adjacent elements by pairs of a cosine and a sine."""
     x, table, out = call.tensor(0), call.tensor(1), call.tensor(2)
     if x.dim != _RANK - 1 or x.sizes[2] % _TEXEL or table.numel != x.sizes[1] * x.sizes[2]:
         reject(f"{call.name} of {x} with {table}")

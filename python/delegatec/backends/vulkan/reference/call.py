@@ -43,7 +43,7 @@ class Call:
         return len(self.ids)
 
     def id(self, place: int) -> int:
-        """Returns the value id of an argument; negative places count from the end."""
+        """Returns the value id of an argument; negative indices count from the end."""
         if not -len(self.ids) <= place < len(self.ids):
             reject(f"{self.name} has {len(self.ids)} arguments, and the runtime reads number {place}")
         return self.ids[place]
@@ -115,11 +115,11 @@ class Call:
         return result
 
     def float32(self, place: int) -> float:
-        """Returns a number as float32."""
+        """Returns a scalar as float32."""
         return as_float32(float(self.number(place)))
 
     def integer(self, place: int, default: int | None = None) -> int:
-        """Returns a number as an integer; null is the default, if there is one."""
+        """Returns a scalar as an integer; null is the default, if there is one."""
         if default is not None and self.is_none(place):
             return default
         number = self.number(place)
@@ -179,7 +179,7 @@ class Call:
 
 
 def as_float32(number: float) -> float:
-    """Returns a number rounded to float32."""
+    """Returns a float rounded to float32."""
     if not math.isfinite(number):
         return number
     return float(torch.tensor(number, dtype=torch.float32))
@@ -192,7 +192,7 @@ def same_packed(name: str, *tensors: Tensor) -> None:
 
 
 def summed(name: str, *tensors: Tensor) -> None:
-    """Rejects operands that have infinite elements after a sum, which the runtime multiplies by zero."""
+    """Rejects operands with infinite elements after a sum, which the runtime multiplies by zero."""
     for tensor in tensors:
         if tensor.is_spoiled:
             reject(f"{name} of {tensor}: the runtime adds NaN for infinite elements that fill its texels")

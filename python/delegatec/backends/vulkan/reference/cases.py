@@ -31,9 +31,9 @@ class Case:
         name: the operator.
         arguments: tensors are inputs; lists of tensors are lists of inputs.
         expected: the results.
-        places: where its tensors can be; the others are rejected.
-        at: places of single inputs, by position.
-        results: places of single results.
+        places: supported storage and layouts of its tensors; the others are rejected.
+        at: storage and layout of single inputs, by position.
+        results: storage and layout of single results.
         listed: whether its results are a list, even one of them.
         exact: whether it has no float16 variant, or rounds.
     """
@@ -67,7 +67,7 @@ class Case:
         return found
 
     def blob(self, place: Place) -> Blob:
-        """Returns a blob with all tensors in one place."""
+        """Returns a blob with all tensors in one storage and layout."""
         blob = Blob()
         count = 0
 
@@ -92,7 +92,7 @@ class Case:
 
 
 def random(*shape: int) -> torch.Tensor:
-    """Returns numbers between -2 and 2."""
+    """Returns floats between -2 and 2."""
     return torch.rand(shape, generator=_GENERATOR) * 4 - 2
 
 

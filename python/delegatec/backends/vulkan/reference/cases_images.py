@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of images, lookups and new values, with their results, for tests."""
+"""Operators on images, gathers and tensor creation, with their results, for tests."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ K = Constant
 
 @dataclass(frozen=True)
 class Quantized(Case):
-    """An operator of int8 between a quantization of the inputs and a dequantization of the result.
+    """An int8 operator between a quantization of the inputs and a dequantization of the result.
 
     Attributes:
         block: the layout of the quantized tensors.
@@ -38,7 +38,7 @@ class Quantized(Case):
     exact: bool = True
 
     def blob(self, place: Place) -> Blob:
-        """Returns a blob with inputs and results in one place."""
+        """Returns a blob with inputs and results in one storage and layout."""
         blob = Blob()
         arguments: list[Any] = []
         for argument in self.arguments:
@@ -62,7 +62,7 @@ class Quantized(Case):
 
 
 def _quantized(x: torch.Tensor, scale: float = _SCALE, zero: int = _ZERO) -> torch.Tensor:
-    """Returns numbers rounded to those that int8 represents."""
+    """Returns floats rounded to values that int8 represents."""
     steps = (x / scale).round() + zero
     return (steps.clamp(-128, 127) - zero) * scale
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of one and two dimensions. The operator packs weight and bias; a null bias is zero."""
+"""1-d and 2-d convolutions. The operator packs weight and bias; a null bias is zero."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _one_dimension(run: Run, call: Call, conv: _Convolution) -> None:
 
 
 def _columns(run: Run, call: Call, conv: _Convolution) -> None:
-    """Convolutions of one dimension of tensors that pack their channels, which are the height."""
+    """1-d convolutions of tensors that pack their channels, which are the height."""
     must_pack(call.name, HEIGHT, conv.out)
     weight = conv.weight
     bias = None if call.is_none(2) else call.packed(2, conv.out.storage)

@@ -36,7 +36,7 @@ def same_layout(x: Tensor, out: Tensor) -> bool:
 
 
 def _prepack(run: Run, call: Call) -> None:
-    """Packs a constant once; later runs keep it, with everything that operators wrote to it."""
+    """Packs a constant once; later runs keep it, with all data that operators wrote to it."""
     constant, out = call.constant(0), call.tensor(1)
     if run.is_resident(out):
         return
@@ -51,7 +51,7 @@ def _clone(run: Run, call: Call) -> None:
 
 def clone(run: Run, call: Call, x: Tensor, out: Tensor) -> None:
     """Copies between any storage and layout."""
-    # A clone to another number of dimensions does not resize.
+    # A clone to another rank does not resize.
     shape = x.sizes if x.dim == out.dim else out.sizes
     if x.is_int8_block and out.is_int8_block:
         run.kernel("q8ta_clone", out, x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New values, padding, and numbers that follow from shapes."""
+"""Tensor creation, padding, and integers computed from shapes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _grid_priors(run: Run, call: Call) -> None:
     run.write(out, (value + offset) * stride)
 
 
-# ---- numbers ----
+# ---- scalars ----
 
 
 def _set(run: Run, call: Call, place: int, value: int) -> None:
@@ -135,7 +135,7 @@ def _floor(left: int, right: int) -> int:
 
 
 def _select_number(run: Run, call: Call) -> None:
-    """Reads an element of an input from what the caller passed; shapes are computed again in every run."""
+    """Reads an element of an input that the caller passed; shapes are recomputed in every run."""
     x = call.tensor(0)
     dim, index = call.integer(1), call.integer(2)
     staged = run.staged.get(x.id)
@@ -155,7 +155,7 @@ NUMBERS: Final[dict[str, Semantics]] = {
     "mul": _arithmetic(lambda left, right: left * right),
     "floordiv": _arithmetic(_floor),
 }
-"""Numbers that follow from sizes."""
+"""Integers computed from sizes."""
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **{f"aten.{name}.default": _full(None) for name in ("full", "full_like")},

@@ -3,7 +3,7 @@
 
 float16 textures are computed in float32, and rounded when stored; float16 buffers in float16. Differences
 from ATen are the shaders': `eq` has a tolerance of 1e-5, integers go through float32 where a shader has a
-float parameter, and integer division rounds to zero.
+float parameter, and integer division rounds toward zero.
 """
 
 from __future__ import annotations

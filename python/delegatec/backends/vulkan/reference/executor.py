@@ -71,7 +71,7 @@ _CASTS: Final = {
 
 
 class VulkanReferenceExecutor(ReferenceExecutor):
-    """Runs one blob. Packed constants keep what operators write to them, as on the device.
+    """Runs one blob. Packed constants keep the data that operators write to them, as on the device.
 
     Args:
         blob: the blob.
@@ -130,7 +130,7 @@ class VulkanReferenceExecutor(ReferenceExecutor):
             if value.contentType == Content.SymInt:
                 run.symbols[id] = value.content.value
         for call in self._calls(run):
-            if call.name in creation.NUMBERS:  # which the runtime computes when it loads the blob, too
+            if call.name in creation.NUMBERS:  # the runtime also computes these when it loads the blob
                 self._execute(run, call)
         return run
 

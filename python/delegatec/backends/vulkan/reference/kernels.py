@@ -7,8 +7,9 @@ float16, gives garbage.
 
 The tables in `shaders` list them, read off the runtime's templates (backends/vulkan/runtime/graph/ops/glsl
 of ExecuTorch 1.4.1). They consist of lines of tensors, of variants (|), then of names. Tensors are
-storage.dtype, with ! if written, where a number is that word of the variant. Variants are the product of
-their columns; there may be several, after ";". A name has a $ for each word of the variant.
+storage.dtype, with ! if written, where a number stands for the word of the variant at that index. Variants
+are the product of their columns; there may be several, after ";". A name has a $ for each word of the
+variant.
 """
 
 from __future__ import annotations

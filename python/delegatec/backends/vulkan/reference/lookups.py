@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups by indices. An index out of range reads other memory, so it is rejected."""
+"""Gathers by indices. An index out of range reads other memory, so it is rejected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _gather(run: Run, call: Call) -> None:
         reject(f"{call.name} along dimension {axis} of {x}; it must not be negative")
     run.kernel(kernel_name("gather", out), out, x, indices)
     if not out.is_buffer:
-        # The shader reads the texels of the indices at the positions of the result.
+        # The shader reads the index texels at the positions of the result.
         same_packed(call.name, indices, out)
     if x.dim != indices.dim:
         reject(f"{call.name} of {x} at {indices}")

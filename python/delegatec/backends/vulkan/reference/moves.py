@@ -101,7 +101,7 @@ def _slice(run: Run, call: Call) -> None:
     ubo = "_ubo" if SymIntT in (type(call.content(2)), type(call.content(4))) else ""
     run.kernel(kernel_name(f"slice{ubo}", out), out, x)
     start, end, step = call.integer(2, 0), call.integer(3, _UNSPECIFIED_END), call.integer(4, 1)
-    # The shader starts at `start`, counted from the end if negative, without a limit.
+    # The shader starts at `start`, counted from the end if negative, without clamping.
     first = start + size if start < 0 else start
     if start == _UNSPECIFIED_END:
         reject(f"{call.name} from {start}")

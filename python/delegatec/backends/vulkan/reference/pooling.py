@@ -34,7 +34,7 @@ def _count(size: int, window: Pair, step: int, up: bool) -> int:
     Args:
         size: of the operand.
         window: extent of a window, and padding at both ends.
-        step: between windows.
+        step: stride between windows.
         up: whether to count a partial window.
     """
     extent, padding = window

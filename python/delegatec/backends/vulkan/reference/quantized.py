@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of tensors of int8, which are stored in blocks."""
+"""Operators on int8 tensors, which are stored in blocks."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ Window = tuple[list[int], list[int], list[int], list[int], int]
 
 
 def _check_kind(call: Call, name: str, x: Tensor, results: int, window: Window) -> None:
-    """Rejects what a shader does not compute; those in groups read one group for four channels of results."""
+    """Rejects calls that a shader does not compute; grouped ones read one group for four result channels."""
     kernel, stride, padding, dilation, groups = window
     channels = x.whcn[2] // groups
     plain = kernel == [1, 1] and stride == [1, 1] and padding == [0, 0] and groups == 1

@@ -20,7 +20,7 @@ _EMBEDDING_BLOCK: Final = 32
 
 
 def nibbles(weight: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
-    """Returns pairs of 4-bit numbers in bytes, which are stored with an offset of 8."""
+    """Unpacks bytes into pairs of 4-bit integers, which are stored with an offset of 8."""
     pairs = [(weight & 15).to(torch.int8) - _HALF_BYTE, (weight >> 4).to(torch.int8) - _HALF_BYTE]
     return torch.stack(pairs[::-1] if high_first else pairs, -1).flatten(-2)
 
@@ -82,7 +82,7 @@ def _per_channel(run: Run, call: Call) -> None:
 
 
 def _static(run: Run, call: Call) -> None:
-    """Quantizes the operand, on devices with products of int8."""
+    """Quantizes the operand, on devices with int8 products."""
     weight = call.constant(3)
     product = _Product(run, call, weight, 6)
     x, out = product.x, product.out

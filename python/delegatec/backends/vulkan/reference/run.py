@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a delegate on the device: tensors, numbers, shared memory (the runtime's `ComputeGraph`)."""
+"""State of a delegate on the device: tensors, scalars, shared memory (the runtime's `ComputeGraph`)."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _STRIDED: Final = ("nchw_to_", "buffer_to_", "view_", "clone_", "permute_", "bin
 
 
 class Run:
-    """Tensors by value id, and what their operators share.
+    """Tensors by value id, and the state that their operators share.
 
     Attributes:
         values: a tensor, constant, or content of the blob, by id.
-        symbols: numbers that may change between runs, by id.
-        changed: ids of the tensors and numbers whose sizes or values changed in this run.
+        symbols: integers that may change between runs, by id.
+        changed: ids of the tensors and integers whose sizes or values changed in this run.
         dynamic: whether the current call resizes its results: the runtime does where an argument changed.
         unspecified: choices for unspecified behavior.
         limits: the largest images.
-        staged: what the caller passed, by id.
+        staged: the tensors that the caller passed, by id.
         own: tensors that operators make, and keep between runs.
     """
 
@@ -116,7 +116,7 @@ class Run:
             self.changed.add(tensor.id)
 
     def set_symbol(self, id: int, value: int) -> None:
-        """Sets a number (`set_symint`)."""
+        """Sets an integer (`set_symint`)."""
         if self.symbols[id] != value:
             self.symbols[id] = value
             self.changed.add(id)

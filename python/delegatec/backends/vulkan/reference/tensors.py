@@ -121,7 +121,7 @@ class Tensor:
         dtype: its dtype.
         sizes: its shape now.
         storage: "buffer", "texture3d" or "texture2d".
-        layout: its memory layout, a number of the format.
+        layout: its memory layout, an enumerator of the format.
         memory: id of the memory that it shares, or negative.
         value: its elements, once written, and until other tensors overwrite its memory.
         largest: its declared shape: the memory that it has.
@@ -143,7 +143,7 @@ class Tensor:
 
     @property
     def dim(self) -> int:
-        """The number of its dimensions."""
+        """Its rank."""
         return len(self.sizes)
 
     @property

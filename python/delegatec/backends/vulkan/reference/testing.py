@@ -90,7 +90,7 @@ class Blob:
         return self._value(Content.Tensor, table)
 
     def symbol(self, value: int) -> Id:
-        """Adds a number that may change."""
+        """Adds an integer that may change."""
         return self._value(Content.SymInt, schema.SymIntT(value))
 
     def value(self, content: Any) -> Id:

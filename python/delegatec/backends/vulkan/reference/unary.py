@@ -107,7 +107,7 @@ def _leaky_relu(run: Run, call: Call) -> None:
 
 
 def _bitwise_not(run: Run, call: Call) -> None:
-    """Returns 1 - x: the complement of a truth value."""
+    """Returns 1 - x: the complement of a bool."""
     x, out = call.tensor(0), call.tensor(1)
     run.kernel(kernel_name("bitwise_not", out, dtype_first=True), out, x)
     same_packed(call.name, x, out)

@@ -20,7 +20,7 @@ class Unspecified(UnspecifiedBehavior):
         texels: texels outside of an image are zero, or raise (softmax of less than four elements along an
             axis that is not packed).
         rounding: how `round` rounds x.5.
-        powers: `pow` of a negative number.
+        powers: `pow` of a negative base.
         nan: minimum, maximum and clamp of a NaN: the other operand, or the NaN.
         integers: a float that its integer type cannot hold, or an integer divided by zero.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that TOSA lacks, by calls that it has.
+"""Rewrites of calls that TOSA lacks to calls that it has.
 
 Rules that any target can use are in `edge/legalize/rules` and `edge/channels_last`; those here know TOSA, and
 come first.

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def _linear(builder: Builder, node: Node) -> Node | None:
-    """Convolves rows of pixels by a constant weight, whose order a convolution has."""
+    """Replaces a linear layer by a convolution over rows of pixels, with a constant weight in OHWI order."""
     bound = bind(node)
     x, weight, bias = value_of(builder, bound["input"]), bound["weight"], bound["bias"]
     constant = builder.facts.constant(weight)

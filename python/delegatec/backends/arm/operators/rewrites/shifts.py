@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts by any number: beyond the bits, the sign or zeros are left."""
+"""Shifts by any distance: beyond the bit width, the sign or zeros are left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _shifted(target: Any, x: Value, distance: Value) -> Value:
 
 
 def _selected(is_left: bool) -> Rule:
-    """Returns a rule that compares the distance with the number of bits."""
+    """Returns a rule that compares the distance with the bit width."""
 
     def rule(builder: Builder, node: Node) -> Node:
         first, second = bind(node).values()
@@ -53,7 +53,7 @@ def _computed(is_left: bool) -> Rule:
             is_inside = _at_most_one(by + 1) * _at_most_one(bits - by)
             found = _shifted(aten.bitwise_left_shift.Tensor, x, by.clamp(0, bits - 1)) * is_inside
             if bits < 32:
-                # The low bits, with the sign that the highest of them is.
+                # The low bits, of which the highest is the sign.
                 found = _shifted(aten.bitwise_left_shift.Tensor, found, found.scalar(32 - bits))
                 found = _shifted(aten.bitwise_right_shift.Tensor, found, found.scalar(32 - bits))
         else:

@@ -31,7 +31,7 @@ def _dequantize_memory(node: Node, _: IsConstant) -> Sequence[Group]:
 
 
 def is_shifted(node: Node) -> bool:
-    """Whether a quantization to uint8 can be one to int8: its levels are only dequantized."""
+    """Whether a quantization to uint8 can be one to int8: its values are only dequantized."""
     bound = bind(node)
     limits = (bound["quant_min"], bound["quant_max"])
     return bound["dtype"] == torch.uint8 and limits == UNSIGNED and all(map(_dequantizes, node.users))
@@ -59,7 +59,7 @@ def _float32(node: Node, _: object) -> str | None:
 
 
 def _scale(node: Node, _: object) -> str | None:
-    """The runtime divides by it in float32."""
+    """The runtime divides by the scale in float32."""
     scale = bind(node)["scale"]
     return None if 2.0**-120 < scale < 2.0**120 else f"the scale {scale}"
 

@@ -57,7 +57,7 @@ def test_conversions(name: str, storage: str) -> None:
 
 
 def test_float16() -> None:
-    """Values that float16 represents become the same levels."""
+    """Values that float16 represents become the same quantized values."""
     x = (X * 8).round() / 8
     run_case(lambda x: dq(q(x)), (x,), "", precision="fp16")
     run_case(lambda x: dq(q(x * 2)), (x,), "", precision="fp16")

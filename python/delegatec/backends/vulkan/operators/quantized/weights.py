@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with, and look-ups in, constants of 8 or 4 bits. The runtime packs them before the first run."""
+"""Products with, and gathers from, 8-bit or 4-bit constants. The runtime packs them before the first run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _linear_memory(node: Node, _: IsConstant) -> Sequence[Group]:
 
 
 def _levels_memory(node: Node, _: IsConstant) -> Sequence[Group]:
-    """Of float16 in buffers, sums of levels are float16, too, and overflow."""
+    """With float16 in buffers, sums of quantized values are float16, too, and overflow."""
     allowed = ROW_PACKED if dtype_of(node) == torch.float32 else WIDTH
     return (Group(allowed, (bind(node)["x"],), (0,)),)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the runtime lacks, or computes wrongly, by calls that it has.
+"""Rewrites of calls that the runtime lacks, or computes wrongly, to calls that it has.
 
 Rules that any target can use are in `edge/legalize/rules`; those here know the runtime, and come first.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of elements that the runtime lacks, or computes wrongly."""
+"""Elementwise functions that the runtime lacks, or computes wrongly."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REWRITES: Final = (
     *(Rewrite(overload(name), ranks.of_few_dimensions) for name in _FEW_DIMENSIONS),
     *ranks.ELEMENTWISE,
     *(Rewrite(target, ranks.of_rank_one) for target in _BINARY),
-    # equality of floats holds up to a distance of 1e-5
+    # equality of floats has a tolerance of 1e-5
     *comparison.EQUAL_BY_ORDER,
     extrema.MAXIMUM_BY_MINIMUM,
     powers.RECIPROCAL_BY_DIVISION,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products, convolutions and look-ups in the forms that the runtime has."""
+"""Matrix products, convolutions and gathers in the forms that the runtime has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def _slices(builder: Builder, node: Node) -> list[Node | None] | None:
-    """Slices a value whose sizes vary: the runtime does not resize the results of a split."""
+    """Replaces a split of a value with dynamic sizes by slices: the runtime does not resize split results."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     if not is_dynamic(x.shape):
@@ -63,7 +63,7 @@ def _index_select(builder: Builder, node: Node) -> Node | None:
 
 
 def _embedding(builder: Builder, node: Node) -> Node | None:
-    """Gathers rows of a table that is not a constant."""
+    """Gathers rows of a non-constant table."""
     bound = bind(node)
     if builder.facts.constant(bound["weight"]) is not None:
         return None

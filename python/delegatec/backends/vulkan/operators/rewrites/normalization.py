@@ -25,7 +25,7 @@ _RANK: Final = 4
 
 
 def _rms_norm(builder: Builder, node: Node) -> Node | None:
-    """Joins the normalized dimensions; absent weights are ones, variable ones are multiplied."""
+    """Flattens the normalized dimensions; absent weights are ones, variable ones are multiplied."""
     bound = bind(node)
     x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
     weight, rows = bound["weight"], x.numel // count

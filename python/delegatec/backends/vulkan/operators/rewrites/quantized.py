@@ -43,7 +43,7 @@ def quantized_levels(levels: Value) -> Node:
 
 
 def _cast(builder: Builder, node: Node) -> Node | None:
-    """Converts to and from int8 by way of float32."""
+    """Converts to and from int8 through float32."""
     source = bind(node)["self"]
     if dtype_of(source) == torch.int8:
         return levels_of(builder, source).to(dtype_of(node)).node
@@ -76,7 +76,7 @@ def _moved(builder: Builder, node: Node) -> Node | None:
 
 
 def _gathered(builder: Builder, node: Node) -> Node | None:
-    """Gathers rows of int8 from a table of four bits, or as the sum of two look-ups."""
+    """Gathers int8 rows from a 4-bit table, or as the sum of two gathers."""
     bound = bind(node)
     table, indices = builder.facts.constant(bound["self"]), bound["index"]
     if table is None or table.dtype != torch.int8 or table.dim() != 2 or bound["dim"] not in (0, -2):
@@ -104,17 +104,17 @@ def _gathered(builder: Builder, node: Node) -> Node | None:
 
 
 def halves(levels: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
-    """Returns int8 less eight as a sum of numbers of four bits, each with its factor."""
+    """Returns int8 less eight as a sum of 4-bit integers, each with its factor."""
     shifted = levels.to(torch.int16) - _HALF
     low = ((shifted + _HALF) & 15) - _HALF
     return [((shifted - low) // 16, 16), (low, 1)]
 
 
 def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
-    """Returns pairs of numbers in [-8, 8) in bytes, with an offset of eight.
+    """Packs pairs of integers in [-8, 8) into bytes, with an offset of eight.
 
     Args:
-        levels: of any integer dtype; an even number of columns.
+        levels: of any integer dtype; an even column count.
         high_first: whether the first of a pair is in the high half.
     """
     numbers = (levels + _HALF).to(torch.uint8)
@@ -123,7 +123,7 @@ def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
 
 
 def _folded(builder: Builder, node: Node) -> Node | None:
-    """Computes the values of constants of 32 bits, such as a bias: they are as large."""
+    """Dequantizes 32-bit constants, such as a bias, at compile time: the values are as large."""
     found = quantized_constant(node, builder.facts.constant)
     if found is None or found.dtype != torch.int32:
         return None
@@ -147,7 +147,7 @@ def _in_float32(builder: Builder, node: Node) -> Node | None:
 
 
 def _quantize(builder: Builder, node: Node) -> Node | None:
-    """Quantizes to a part of the range of int8 in floating point."""
+    """Quantizes to a part of the int8 range in floating point."""
     bound = bind(node)
     if bound["dtype"] != torch.int8:
         return None

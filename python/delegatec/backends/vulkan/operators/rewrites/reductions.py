@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of the dimensions, and in the form, that the runtime has."""
+"""Rewrites of reductions to the dimensions and the form that the runtime has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _kept(builder: Builder, node: Node) -> Any:
 
 
 def _rows(builder: Builder, node: Node) -> Node | None:
-    """Joins the reduced dimensions to rows, and reduces these."""
+    """Flattens the reduced dimensions into rows, and reduces the rows."""
     x, dims = value_of(builder, bind(node)["self"], dtype_of(node)), reduced_dims(node)
     if not x.shape:
         return x.node
@@ -45,7 +45,7 @@ def _rows(builder: Builder, node: Node) -> Node | None:
 
 
 def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
-    """Returns a rule that reduces rows, long ones in two steps, with a function of the call and a matrix."""
+    """Returns a rule that reduces rows, long ones in two passes, with a function of the call and a matrix."""
 
     def rule(builder: Builder, node: Node) -> Node | None:
         x = value_of(builder, bind(node)["self"], dtype_of(node))
@@ -61,7 +61,7 @@ def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
 
 
 def _short_rows(builder: Builder, node: Node) -> Node | None:
-    """Multiplies without joining dimensions."""
+    """Multiplies without flattening dimensions."""
     x = value_of(builder, bind(node)["self"], dtype_of(node))
     if x.rank <= _RANK or reduced_dims(node) != [x.rank - 1]:
         return None
@@ -83,7 +83,7 @@ def _product(node: Node, x: Value) -> Node:
 
 
 def _image(node: Node, x: Value) -> Node:
-    """Reduces an image, with one dimension that is reduced, too."""
+    """Reduces an image together with one other dimension."""
     target: Any = node.target
     return x.builder.call(target, x.view(1, 1, *x.shape).node, [1, 3], True)
 
@@ -94,7 +94,7 @@ def _divisor(count: int) -> int:
 
 
 _RANK: Final = 2
-# A product sums a row in order, so that rounding grows with the length; and textures limit it.
+# A product sums a row in order, so the rounding error grows with the length; textures also limit it.
 _LONG: Final = 2048
 
 _REDUCTIONS: Final[dict[Any, Any]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shaders of functions of elements."""
+"""Shaders of elementwise functions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shaders of copies, moves and look-ups."""
+"""Shaders of copies, moves and gathers."""
 
 from __future__ import annotations
 
