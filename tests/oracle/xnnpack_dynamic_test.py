@@ -93,7 +93,7 @@ def test_rows_quantized_at_run_time_in_float16(
 
 
 def rounded_half(x: Tensor, dims: int) -> Tensor:
-    """Returns the result of `quantize_dynamically` for float16, with many values halfway between two quantized values.
+    """Returns `quantize_dynamically` of float16, with many values halfway between two quantized values.
 
     The kernel multiplies by the inverse of the scale, and adds the zero point after it rounds.
     """
