@@ -80,11 +80,12 @@ def functionalize(program: EdgeProgram) -> bool:
 
 
 def convert_copied_values(program: EdgeProgram) -> None:
-    """Converts the source of a copy to the dtype and sizes of the destination.
+    """Converts the source of a copy to the dtype and sizes of the destination, and copies a shared source.
 
-    torch's functionalization returns a value that is copied to a complete buffer unchanged.
+    torch's functionalization returns a value that is copied to a complete buffer unchanged, and loses the
+    order of results if two buffers have one value.
     """
-    aten = torch.ops.aten
+    aten, seen = torch.ops.aten, set[Node]()
     for node in program.graph.find_nodes(op="call_function", target=aten.copy_.default):
         target, source = node.args[0].meta["val"], node.args[1]
         builder = Builder(program, Facts({})).at(node)
@@ -92,6 +93,9 @@ def convert_copied_values(program: EdgeProgram) -> None:
             source = builder.call(aten.to.dtype, source, target.dtype)
         if sizes_key(source.meta["val"]) != sizes_key(target):
             source = builder.call(aten.expand.default, source, list(target.shape))
+        if source.op == "placeholder" or source.target is aten.copy_.default or source in seen:
+            source = builder.call(aten.clone.default, source)
+        seen.add(source)
         node.update_arg(1, source)
 
 

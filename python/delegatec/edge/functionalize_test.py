@@ -253,6 +253,26 @@ def test_writes_to_whole_buffers(model: Callable[..., Any], local: bool) -> None
     assert_computes(program, (*(state[str(target)] for target in left), *results), X)
 
 
+def test_two_buffers_of_one_value() -> None:
+    """Next to a write to an input, torch's functionalization loses the order of results."""
+
+    def model(self: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        x.floor_divide_(x)
+        self.total.copy_(self.total.roll(1, 0))
+        self.rows.copy_(self.total)
+        self.more.copy_(self.rows)
+        return y
+
+    buffers = {"total": Y.clone(), "rows": torch.zeros(2, 3), "more": torch.ones(2, 3)}
+    module, inputs = Function(model, **buffers), (X.clone(), Y.clone())
+    program = edge(module, *(each.clone() for each in inputs))
+    eager = deepcopy(module)
+    written = X.clone()
+    eager(written, Y.clone())
+    state = [eager.get_buffer(name) for name in buffers]
+    assert_computes(program, (*state, written, Y), *inputs)
+
+
 def test_inputs_that_are_written_to_are_outputs() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)

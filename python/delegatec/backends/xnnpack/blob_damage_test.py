@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged bytes and bytes that are no blob: either they read without an error, or DC407 is raised."""
+"""Damaged bytes and bytes that are not a blob: either they read without an error, or DC407 is raised."""
 
 from __future__ import annotations
 
