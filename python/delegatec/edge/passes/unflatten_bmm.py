@@ -33,7 +33,7 @@ def unflatten_bmm(program: EdgeProgram) -> bool:
     Returns:
         Whether it had such products.
     """
-    changed = rewrite(program, {aten.bmm.default: _separate})
+    changed = rewrite(program, {aten.bmm.default: _unflatten})
     if changed:
         merge_movements(program)
         eliminate_common(program)
@@ -41,7 +41,7 @@ def unflatten_bmm(program: EdgeProgram) -> bool:
     return changed
 
 
-def _separate(b: Builder, node: Node) -> Node | None:
+def _unflatten(b: Builder, node: Node) -> Node | None:
     batch = _batch(node)
     if batch is None:
         return None

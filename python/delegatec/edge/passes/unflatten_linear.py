@@ -42,7 +42,7 @@ def unflatten_linear(program: EdgeProgram) -> bool:
     return changed
 
 
-def _separate(
+def _unflatten(
     b: Builder, node: Node, x: Node, bias: Node | None = None, weight: Node | None = None, **turned: Node
 ) -> Node | None:
     rows = _rows(node)
@@ -77,5 +77,5 @@ _RULES: Final = fusion(
     Call(aten.linear.default, _ROWS, Var("weight"), Argument("bias"))
     | Call(aten.mm.default, _ROWS, _TURNED)
     | Call(aten.addmm.default, _BIAS, _ROWS, _TURNED),
-    _separate,
+    _unflatten,
 )

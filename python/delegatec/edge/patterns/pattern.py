@@ -8,6 +8,7 @@ sums and products commute, and a variable that occurs twice is one value.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -21,15 +22,15 @@ from delegatec.edge.patterns.match import Match
 aten = torch.ops.aten
 
 
-class Pattern:
+class Pattern(ABC):
     """A condition on a value."""
 
     targets: frozenset[Any] = frozenset()
     """The targets of the calls that it matches; empty if it matches other values, too."""
 
+    @abstractmethod
     def matches(self, value: Any, match: Match) -> Iterator[Match]:
         """Yields the matches of a value, in order of preference, each with more variables."""
-        raise NotImplementedError
 
     def first(self, value: Any, match: Match | None = None) -> Match | None:
         """Returns the first match of a value, if any, with the variables of another match."""

@@ -20,7 +20,7 @@ from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuild
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.dynamic_quantization import IMAGE_DIMS
-from delegatec.backends.xnnpack.quantized.weights import layer_of, quantized_bias, takes_rounded
+from delegatec.backends.xnnpack.quantized.weights import layer_of, quantized_bias, takes_dynamically_quantized
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.quantization.constant import QuantizedConstant
@@ -91,7 +91,7 @@ def quantized_operands(b: QuantizedBuilder, node: Node, x: Node, form: FilterFor
     """
     if b.scale_of(node) is not None:
         return _static(b, node, x, form)
-    return _dynamic(b, node, x, form) if is_rounded(x) else None
+    return _dynamic(b, node, x, form) if is_dynamically_quantized(x) else None
 
 
 def _static(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Operands:
@@ -177,12 +177,12 @@ def _channels(b: QuantizedBuilder, steps: Tensor, dim: int) -> schema.ScalesOfCh
     return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(steps))
 
 
-def is_rounded(node: Node) -> bool:
+def is_dynamically_quantized(node: Node) -> bool:
     """Whether layers quantize a value dynamically."""
     return node.target is XNNPACK.quantize_dynamically.default
 
 
-def _rounded(b: QuantizedBuilder, call: Node, form: FilterForm) -> int:
+def _dynamically_quantized(b: QuantizedBuilder, call: Node, form: FilterForm) -> int:
     """Returns a dynamically quantized value, for layers alone."""
     source, dims = bind(call).values()
     if len(form.shape) == _MATRIX_DIMS:
@@ -214,7 +214,7 @@ def _column(b: QuantizedBuilder, call: Node, id: int) -> int:
 
 def _dynamic(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Operands | None:
     layer = layer_of(node, b.constant_value)
-    if layer is None or not takes_rounded(layer):
+    if layer is None or not takes_dynamically_quantized(layer):
         return None
     # the runtime computes wrong sums of an odd number of inputs in four bits
     is_even = form is MATRIX and layer.weight.values.shape[1] % 2 == 0
@@ -225,7 +225,7 @@ def _dynamic(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Oper
         bias_id = converted(b, b.of(bind(node)["bias"]), torch.float32)
     elif layer.bias is not None:
         bias_id = b.constant(layer.bias.detach(), torch.float32)
-    rows = _rounded(b, x, form)
+    rows = _dynamically_quantized(b, x, form)
     return Operands(rows, filter_of(b, layer.weight, layer.scales, form, packs=packs), bias_id)
 
 

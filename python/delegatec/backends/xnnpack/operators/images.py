@@ -19,7 +19,7 @@ from delegatec.backends.xnnpack.building.layers import (
     FilterForm,
     Operands,
     equal_weights,
-    is_rounded,
+    is_dynamically_quantized,
     quantized_operands,
 )
 from delegatec.backends.xnnpack.building.operations import converted, fully_connected
@@ -62,13 +62,13 @@ def _convolution(b: QuantizedBuilder, node: Node) -> None:
     channels = (inputs, outputs // groups, groups)
     is_of_pixels = groups == math.prod(kernel) == 1 and _is_dense(bound)
     # the runtime has no depthwise convolution of dynamically quantized values
-    if groups > 1 and inputs == 1 and not is_rounded(bound["x"]):
+    if groups > 1 and inputs == 1 and not is_dynamically_quantized(bound["x"]):
         if is_large(b, node):
             convolve_in_parts(b, node)
             return
         filter = _Filter("depthwise", _depthwise, kernel, channels)
         _emit_convolution(b, node, Operation.DepthwiseConvolution, filter)
-    elif is_of_pixels and is_rounded(bound["x"]):
+    elif is_of_pixels and is_dynamically_quantized(bound["x"]):
         b.alias(node, converted(b, _pixels(b, node, bound["x"], (outputs, inputs)), dtype_of(node)))
     elif _is_float16(b, node) and is_of_pixels:
         # The same layer, with weights of half the size.
@@ -158,7 +158,7 @@ def _emit_convolution(b: QuantizedBuilder, node: Node, operation: int, filter: _
         node,
         operation,
         lambda out: schema.ConvolutionT(top, right, bottom, left, *numbers, *operands, out, 0),
-        torch.float32 if is_rounded(bound["x"]) else None,
+        torch.float32 if is_dynamically_quantized(bound["x"]) else None,
     )
 
 

@@ -11,7 +11,7 @@ from torch.fx import Node
 from delegatec.backends.xnnpack.building.columns import column_layer
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.groups import grouped_layer
-from delegatec.backends.xnnpack.building.layers import is_rounded, linear_operands
+from delegatec.backends.xnnpack.building.layers import is_dynamically_quantized, linear_operands
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, multiplied
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operands import NO_VALUE
@@ -25,10 +25,10 @@ from delegatec.edge.legalize.constraints import rank_of
 def _linear(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     x = bound["input"]
-    weight = None if is_rounded(x) else grouped_weight(bound["weight"], b.constant_value)
+    weight = None if is_dynamically_quantized(x) else grouped_weight(bound["weight"], b.constant_value)
     if weight is not None:
         out = grouped_layer(b, node, weight)
-    elif is_rounded(x) and bind(x)["dims"] > 1:
+    elif is_dynamically_quantized(x) and bind(x)["dims"] > 1:
         out = column_layer(b, node, x)
     else:
         out = fully_connected(b, *linear_operands(b, node))

@@ -40,7 +40,7 @@ def _constant(b: QuantizedBuilder, node: Node) -> None:
     """Emits nothing: layers read the quantized values of a weight, and other calls the dequantized ones."""
 
 
-def _rounded(b: QuantizedBuilder, node: Node) -> None:
+def _dynamically_quantized(b: QuantizedBuilder, node: Node) -> None:
     """Emits nothing: the layers that read the call quantize its operand."""
     b.alias(node, b.of(bind(node)["x"]))
 
@@ -83,7 +83,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
     operator_row(
         XNNPACK.quantize_dynamically.default,
-        _rounded,
+        _dynamically_quantized,
         resizes=True,
         note="a conversion for all layers that read it",
     ),

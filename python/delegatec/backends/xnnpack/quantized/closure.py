@@ -4,23 +4,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from torch.fx import Node
 
 
-class Fused(Protocol):
-    """A group of calls.
+@dataclass(frozen=True)
+class Fused:
+    """A group of calls that are replaced together.
 
     Attributes:
-        calls: all calls.
-        inner: those whose values have no replacement.
+        source: the value that they read.
+        result: the last call, whose value is replaced.
+        calls: all calls, the result last.
     """
 
+    source: Node
+    result: Node
+    calls: tuple[Node, ...]
+
     @property
-    def calls(self) -> Sequence[Node]: ...
-    @property
-    def inner(self) -> Sequence[Node]: ...
+    def inner(self) -> Sequence[Node]:
+        """The calls except the result, whose values have no replacement."""
+        return self.calls[:-1]
 
 
 FusedT = TypeVar("FusedT", bound=Fused)

@@ -12,8 +12,8 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
-from delegatec.backends.xnnpack.quantized.closure import closed
-from delegatec.backends.xnnpack.quantized.weights import layer_of, takes_rounded
+from delegatec.backends.xnnpack.quantized.closure import Fused, closed
+from delegatec.backends.xnnpack.quantized.weights import layer_of, takes_dynamically_quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
@@ -46,25 +46,14 @@ _IMAGES_RANK: Final = IMAGE_DIMS + 1
 
 
 @dataclass(frozen=True)
-class DynamicQuantization:
+class DynamicQuantization(Fused):
     """A dynamically quantized value that only layers with quantized weights read.
 
     Attributes:
-        source: the value, float32 or float16.
-        result: the call that dequantizes it.
         dims: how many of its last dimensions share a scale in the runtime.
-        calls: all calls, the result included.
     """
 
-    source: Node
-    result: Node
     dims: int
-    calls: tuple[Node, ...]
-
-    @property
-    def inner(self) -> Sequence[Node]:
-        """The calls except the result."""
-        return self.calls[:-1]
 
 
 def dynamic_quantizations(nodes: Sequence[Node], constant: Constant) -> list[DynamicQuantization]:
@@ -74,7 +63,7 @@ def dynamic_quantizations(nodes: Sequence[Node], constant: Constant) -> list[Dyn
         nodes: its calls.
         constant: returns the value of a constant node, and None for other nodes.
     """
-    found = [each for node in nodes if (each := _rounding(node, constant)) is not None]
+    found = [each for node in nodes if (each := _dynamic_quantization(node, constant)) is not None]
     return closed([each for each in found if _is_read_by_layers(each, constant)])
 
 
@@ -130,7 +119,7 @@ _PERMUTED: Final = fusion(
 )
 
 
-def _rounding(node: Node, constant: Constant) -> DynamicQuantization | None:
+def _dynamic_quantization(node: Node, constant: Constant) -> DynamicQuantization | None:
     match = _ROUNDED.first(node)
     if match is None:
         return None
@@ -141,7 +130,7 @@ def _rounding(node: Node, constant: Constant) -> DynamicQuantization | None:
     if not has_eight_bits or not _is_of_rows(operands):
         return None
     dims = IMAGE_DIMS if _is_convolved(node) else _dims_of_scale(node, constant)
-    return DynamicQuantization(x, node, dims, tuple(dict.fromkeys(match.calls[::-1])))
+    return DynamicQuantization(x, node, tuple(dict.fromkeys(match.calls[::-1])), dims)
 
 
 def _with_chosen(targets: frozenset[Any], x: Pattern) -> Pattern:
@@ -196,7 +185,7 @@ def _multiplies(user: Node, x: Node, constant: Constant) -> bool:
     if layer is None or bind(user)["input"] is not x:
         return False
     if user.target is aten.linear.default:
-        return takes_rounded(layer)
+        return takes_dynamically_quantized(layer)
     return len(shape_of(x)) == _IMAGES_RANK and not layer.group_size
 
 

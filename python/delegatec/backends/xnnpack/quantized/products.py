@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
-from delegatec.backends.xnnpack.quantized.closure import closed
+from delegatec.backends.xnnpack.quantized.closure import Fused, closed
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.patterns.formulas import cast, viewed
@@ -32,29 +32,18 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Product:
-    """A product with a quantized weight.
+class Product(Fused):
+    """A product of `source`, float32 or float16, with a quantized weight.
 
     Attributes:
-        source: the first factor, float32 or float16.
         rounds: whether the model quantizes it dynamically.
         levels: the constant of the weight's quantized values, int8 [inputs, outputs].
         steps: the constant of its scales, [outputs].
-        result: the call that yields the product.
-        calls: all calls, the result included.
     """
 
-    source: Node
     rounds: bool
     levels: Node
     steps: Node
-    result: Node
-    calls: tuple[Node, ...]
-
-    @property
-    def inner(self) -> Sequence[Node]:
-        """The calls except the result."""
-        return self.calls[:-1]
 
 
 def products(nodes: Sequence[Node], constant: Constant) -> list[Product]:
@@ -133,12 +122,12 @@ def _product(node: Node, constant: Constant) -> Product | None:
         if quantize is None and _are_numbers(x, node):
             wide = _unviewed(x)
             is_row = sizes_key(wide.meta["val"].shape[-1:]) == sizes_key(x.meta["val"].shape[-1:])
-            return Product(wide if is_row else x, False, levels, steps, node, calls)
+            return Product(wide if is_row else x, node, calls, False, levels, steps)
         if quantize is None or not _are_numbers(x) or not _is_of_rows(bind(quantize)):
             continue
         # A float16 model rounds it between the scales, and gets float32.
         if dtype_of(node) is dtype_of(match.values["scaled"]) is torch.float32:
-            return Product(x, True, levels, steps, node, tuple(dict.fromkeys(calls)))
+            return Product(x, node, tuple(dict.fromkeys(calls)), True, levels, steps)
     return None
 
 

@@ -50,7 +50,7 @@ def layer_of(node: Node, constant: Constant) -> QuantizedLayer | None:
     return found if found is not None and has_form(found.weight, found.axis) else None
 
 
-def takes_rounded(layer: QuantizedLayer) -> bool:
+def takes_dynamically_quantized(layer: QuantizedLayer) -> bool:
     """Whether the runtime multiplies dynamically quantized rows by a layer's weight."""
     return not layer.group_size or layer.weight.is_int4
 
