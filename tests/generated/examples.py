@@ -70,6 +70,8 @@ def calls_of(program: Program, methods: Mapping[str, ExportedProgram]) -> list[C
     again = is_dynamic or has_state or program.aliases or program.step or _holds_state(program)
     for number in range(3 if is_dynamic else 2 if again else 0):
         calls.append(_call(program, FORWARD, methods[FORWARD], number))
+    if is_dynamic:  # the smallest sizes first: a runtime may plan memory at the first call
+        calls[:2] = reversed(calls[:2])
     if program.step:
         steps = [_call(program, STEP, methods[STEP], number) for number in range(len(calls))]
         calls = [call for pair in zip(calls, steps, strict=True) for call in pair]

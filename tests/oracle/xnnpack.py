@@ -27,6 +27,8 @@ def run_in_runtime(
 ) -> DelegationReport:
     """Lowers a module, runs it in the stock runtime, and compares with eager mode.
 
+    The smallest inputs come first, and again in their place: the runtime plans memory at the first run.
+
     Args:
         module: the module.
         calls: example inputs, those of each run; the first are exported.
@@ -39,7 +41,8 @@ def run_in_runtime(
         What was delegated.
     """
     report, program = lowered_program(module, calls[0], dynamic_shapes, options)
-    for call in calls:
+    smallest = min(calls, key=lambda call: sum(tensor.numel() for tensor in pytree.tree_leaves(call)))
+    for call in (smallest, *calls):
         with torch.no_grad():
             wanted = pytree.tree_leaves(module(*call))
         results = program.run(pytree.tree_leaves(call))

@@ -50,7 +50,7 @@ class _Camera(nn.Module):
         lambda x: (x / 255 - 0.5).permute(0, 3, 1, 2),
     ],
 )
-@pytest.mark.parametrize("sizes", [None, ({0: Dim("batch", max=4)},)])
+@pytest.mark.parametrize("sizes", [None, ({0: Dim("batch", min=1, max=4)},)])
 def test_images_of_a_camera(normalize: Callable[[Tensor], Tensor], sizes: Any) -> None:
     batches = (2, 4, 1) if sizes else (1,)
     report = run_in_runtime(_Camera(normalize), [(_pixels(batch, 16, 20, 3),) for batch in batches], sizes)

@@ -75,7 +75,7 @@ def test_many_groups() -> None:
 
 def test_rows_of_varying_number() -> None:
     layer = GroupedLinear((96, 128), 32, has_zeros=True)
-    shapes = ({0: Dim("batch", max=4), 1: Dim("rows", max=9)},)
+    shapes = ({0: Dim("batch", min=1, max=4), 1: Dim("rows", min=1, max=9)},)
     calls = [(numbers(*shape, 128),) for shape in ((2, 3), (4, 9), (1, 1), (3, 5))]
     check(layer, *calls, dynamic_shapes=shapes)
 

@@ -26,13 +26,17 @@ def test_models_in_float16(layer: nn.Module) -> None:
 def test_windows_that_follow_from_sizes_that_vary() -> None:
     model = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(2))
     images = [torch.randn(2, 3, size, 6) for size in (4, 7, 2)]
-    report = run_in_runtime(model, [(image,) for image in images], ({2: Dim("height", max=9)},))
+    report = run_in_runtime(model, [(image,) for image in images], ({2: Dim("height", min=1, max=9)},))
     assert [rejection.rule for rejection in report.rejections] == ["shape"]
 
 
 def test_sizes_that_vary() -> None:
     torch.manual_seed(0)
-    sizes = {0: Dim("batch", max=9), 2: 4 * Dim("height", max=16), 3: 4 * Dim("width", max=16)}
+    sizes = {
+        0: Dim("batch", min=1, max=9),
+        2: 4 * Dim("height", min=1, max=16),
+        3: 4 * Dim("width", min=1, max=16),
+    }
     model = nn.Sequential(
         *(nn.Conv2d(8, 4, 3, 2, 1), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AvgPool2d(2, 1, 1)),
         *(nn.ConvTranspose2d(4, 3, 2, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
@@ -77,7 +81,7 @@ def test_a_size_that_follows_from_two_others() -> None:
 @pytest.mark.parametrize("corners", [True, False])
 def test_images_of_sizes_that_vary_are_resized_to_one(corners: bool) -> None:
     torch.manual_seed(0)
-    sizes = {0: Dim("batch", max=9), 2: Dim("height", min=2, max=16), 3: Dim("width", min=2, max=16)}
+    sizes = {0: Dim("batch", min=1, max=9), 2: Dim("height", min=2, max=16), 3: Dim("width", min=2, max=16)}
     model = nn.Sequential(nn.Upsample((12, 10), mode="bilinear", align_corners=corners), nn.ReLU())
     shapes = ((2, 3, 8, 9), (1, 3, 16, 2), (9, 3, 12, 10), (3, 3, 5, 16))
     report = run_in_runtime(model, [(torch.randn(shape),) for shape in shapes], (sizes,))
@@ -120,7 +124,7 @@ def test_means_of_a_batch_that_grows(is_quantized: bool) -> None:
     calls = [(torch.randn(batch, 3, 10, 10, dtype=dtype),) for batch in (2, 1, 64)]
     model = _Means(is_quantized).to(dtype)
     tolerance = 0.051 if is_quantized else 4e-3  # one quantization step
-    report = run_in_runtime(model, calls, ({0: Dim("batch", max=64)},), rtol=4e-3, atol=tolerance)
+    report = run_in_runtime(model, calls, ({0: Dim("batch", min=1, max=64)},), rtol=4e-3, atol=tolerance)
     (delegate,) = report.delegates
     found = operations(delegate.module.blob_bytes())
     place = found.index("GlobalAveragePooling")

@@ -125,7 +125,7 @@ def test_dynamic(maker: Any, per_channel: bool, tmp_path: Path) -> None:
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:
-    shapes = ({0: torch.export.Dim("rows", max=64)},)
+    shapes = ({0: torch.export.Dim("rows", min=1, max=64)},)
     for name, quantizer in (("static", SmallQuantizer()), ("dynamic", SmallQuantizer(dynamic=True))):
         module = _converted(Layers(), ROWS, quantizer, shapes=shapes)
         (folder := tmp_path / name).mkdir()

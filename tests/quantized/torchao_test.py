@@ -115,7 +115,7 @@ def test_linear_layers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["int8", "int4 groups", "8da4w", "int8, int8"])
 def test_dynamic_shapes(name: str, tmp_path: Path) -> None:
-    rows = torch.export.Dim("rows", max=16)
+    rows = torch.export.Dim("rows", min=1, max=16)
     others = tuple((torch.randn(2, rows, 64),) for rows in (3, 16))
     module = _quantized(Layers(), CONFIGS[name]())
     check(module, (X,), tmp_path, {"portable": 2e-6}, others, dynamic_shapes=({1: rows},))

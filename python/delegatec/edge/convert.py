@@ -158,7 +158,7 @@ def to_edge(
         "delegatec.to_edge", "preserve", preserve, _SETS, OpOverload, "a set of overloads of operators"
     )
     _take_over(exported)
-    complete_symbols(exported.graph)
+    complete_symbols(exported)
     renorm_embeddings(exported, kept)
     origins = number_nodes(exported.graph_module)
     in_float32 = {node.meta["debug_handle"] for node in float32_calls(exported.graph)}

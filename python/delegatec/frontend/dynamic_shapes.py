@@ -15,7 +15,9 @@ from delegatec.diagnostics import Diagnostic
 from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.frontend.method import Method
 
-_HELP: Final = "write {dimension: torch.export.Dim(name, max=...)} for each tensor, or None for fixed sizes"
+_HELP: Final = (
+    "write {dimension: torch.export.Dim(name, min=1, max=...)} for each tensor, or None for fixed sizes"
+)
 
 
 def dynamic_shape_problems(module: object, method: Method) -> Iterator[Diagnostic]:

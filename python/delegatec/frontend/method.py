@@ -22,7 +22,7 @@ class Method:
             only to verification. Scalars, strings and None are specialized.
         example_kwargs: keyword arguments of the same kinds.
         dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs a bound:
-            `torch.export.Dim("batch", max=16)`.
+            `torch.export.Dim("batch", min=1, max=16)`.
     """
 
     function: str

@@ -77,7 +77,7 @@ def _unbounded(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                     message=f"dimension {dim} of input {node.name} ({size}) has no upper bound",
                     location=model.location,
                     expected="a bound for each dynamic dimension: the runtime plans memory ahead of time",
-                    help=f'set one in dynamic_shapes: torch.export.Dim("{node.name}_{dim}", max=...)',
+                    help=f'set one in dynamic_shapes: torch.export.Dim("{node.name}_{dim}", min=1, max=...)',
                 )
 
 

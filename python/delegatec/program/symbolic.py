@@ -104,7 +104,7 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
 def _bound_help(symbol: str, node: Node) -> str:
     """Returns how to bound a symbol of a size; torch names those that depend on data u0, u1, and so on."""
     if not symbol.startswith("u"):
-        return "declare it with a bound: torch.export.Dim(name, max=...)"
+        return "declare it with a bound: torch.export.Dim(name, min=1, max=...)"
     if "repeat_interleave" in str(node.target):
         return "pass the number of rows of the result: torch.repeat_interleave(x, repeats, output_size=...)"
     return "bound the number that it depends on: n = count.item(); torch._check(n <= 64)"

@@ -211,7 +211,9 @@ def test_a_row_without_a_batch() -> None:
 
 @pytest.mark.parametrize("settings", [DYNAMIC, {"activation": "float", **GROUPS}])
 def test_sizes_may_vary(settings: dict[str, Any]) -> None:
-    methods = export(Model(Words().eval(), (TOKENS,), dynamic_shapes={"tokens": {1: Dim("length", max=32)}}))
+    methods = export(
+        Model(Words().eval(), (TOKENS,), dynamic_shapes={"tokens": {1: Dim("length", min=1, max=32)}})
+    )
     program = quantize_model(methods, {}, Settings(**settings)).methods["forward"]
     run = program.module(check_guards=False)
     with torch.no_grad():

@@ -62,7 +62,7 @@ def test_rejected_with_a_reason(
 
 
 def test_dynamic_shapes_are_rejected() -> None:
-    size = torch.export.Dim("size", max=8)
+    size = torch.export.Dim("size", min=1, max=8)
     exported = torch.export.export(Call(torch.exp), (X,), dynamic_shapes=(({0: size},),))
     compiled = compile_program(to_edge(exported))
     assert {r.rule for r in compiled.report.rejections} == {"dynamic-shape"}

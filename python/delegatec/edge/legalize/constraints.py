@@ -48,7 +48,7 @@ def static_shapes(why: str) -> Constraint[object]:
 def bounded_shapes(
     why: str, computable: Callable[[Any], bool], with_numbers: Collection[OpOverload]
 ) -> Constraint[object]:
-    """Requires upper bounds of symbolic sizes, and that arguments are sizes which a target can compute.
+    """Requires symbolic sizes of at least 1, with upper bounds, and arguments that a target can compute.
 
     Args:
         why: the reason for the bounds.
@@ -61,7 +61,8 @@ def bounded_shapes(
             if any(largest(size) is None for size in value.shape):
                 return f"a size of {[str(size) for size in value.shape]} has no upper bound"
             if any(smallest(size) < 1 for size in value.shape if not isinstance(size, int)):
-                return f"a tensor of shape {[str(size) for size in value.shape]} may be empty"
+                sizes = [str(size) for size in value.shape]
+                return f"a tensor of shape {sizes} may be empty: its lower bound is 0, the default of Dim"
         numbers = (
             each
             for each, is_size in _numbers(node)
@@ -69,8 +70,10 @@ def bounded_shapes(
         )
         return next((f"the number {each} is an operand" for each in numbers), None)
 
-    help = 'set a bound in dynamic_shapes: torch.export.Dim("name", max=...)'
-    return Constraint("dynamic-shape", f"Dynamic sizes have upper bounds: {why}", broken, help)
+    help = 'set both bounds in dynamic_shapes: torch.export.Dim("name", min=1, max=...)'
+    return Constraint(
+        "dynamic-shape", f"Dynamic sizes are at least 1 and have upper bounds: {why}", broken, help
+    )
 
 
 def _numbers(node: Node) -> Iterator[tuple[Any, bool]]:

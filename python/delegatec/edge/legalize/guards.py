@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from sympy import Symbol
 from torch._subclasses import FakeTensor
-from torch.fx import Graph
+from torch.export import ExportedProgram
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
 from torch.utils import _pytree as pytree
@@ -48,22 +48,25 @@ def uncached(builder: Builder) -> Iterator[None]:
         yield
 
 
-def complete_symbols(graph: Graph) -> None:
-    """Records where data-dependent symbols come from, which readers of a `.pt2` leave out.
+def complete_symbols(exported: ExportedProgram) -> None:
+    """Completes what the shape environments of an exported program know of its symbols.
 
-    torch looks it up for the text of an error, and raises a KeyError instead if it is missing.
+    Sizes 0 and 1 that `dynamic_shapes` allow: torch.export traces as if they were excluded, and only a `.pt2`
+    that was read has them in its environment. And where data-dependent symbols come from, which readers of a
+    `.pt2` leave out: torch looks it up for the text of an error, and raises a KeyError instead.
     """
     modes = {
         value.fake_mode
-        for node in graph.nodes
+        for node in exported.graph.nodes
         for value in pytree.tree_leaves(node.meta.get("val"))
         if isinstance(value, FakeTensor)
     }
     for shape_env in {mode.shape_env for mode in modes if mode.shape_env is not None}:
-        for symbol in shape_env.var_to_range:
-            if (
-                isinstance(symbol, Symbol)
-                and shape_env.is_unbacked_symint(symbol)
-                and symbol not in shape_env.var_to_stack
-            ):
+        for symbol in list(shape_env.var_to_range):
+            if not isinstance(symbol, Symbol):
+                continue
+            if not shape_env.is_unbacked_symint(symbol):
+                declared = exported.range_constraints.get(symbol)
+                shape_env.var_to_range[symbol] = declared or shape_env.var_to_range[symbol]
+            elif symbol not in shape_env.var_to_stack:
                 shape_env.var_to_stack[symbol] = CapturedTraceback.extract()  # type: ignore[no-untyped-call]

@@ -16,7 +16,7 @@ from delegatec.backends.common.testing import Call
 from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.testing import calls, compile_module, graph_of, run_sizes
 
-_BATCH: Final = Dim("batch", max=5)
+_BATCH: Final = Dim("batch", min=1, max=5)
 _LENGTH: Final = Dim("length", min=3, max=12)
 _SIZES: Final = ((2, 5), (5, 12), (1, 3), (4, 8), (2, 11))
 _TABLE: Final = floats(12, 8)
@@ -149,7 +149,7 @@ def test_a_static_layer_of_a_sum_over_sizes_that_vary(rank: int) -> None:
 
 def test_positions_of_integers_of_several_sizes() -> None:
     """Several indices compute positions from sizes, which are not tensors."""
-    sizes = {0: _BATCH, 1: _LENGTH, 2: Dim("depth", max=9), 3: Dim("width", max=9)}
+    sizes = {0: _BATCH, 1: _LENGTH, 2: Dim("depth", min=1, max=9), 3: Dim("width", min=1, max=9)}
     x = (floats(3, 4, 5, 2) * 50).to(torch.int8)
     rows, columns = torch.tensor([[1], [0]]), torch.tensor([2, 0, 1])
     compiled = compile_module(Call(lambda x: x[rows, columns]), (x,), ((sizes,),))
@@ -233,7 +233,7 @@ def test_the_number_of_elements_is_a_size() -> None:
 def test_members_of_another_tensor() -> None:
     module = Call(torch.isin)
     x, y = torch.arange(4), torch.arange(3)
-    compiled = compile_module(module, (x, y), (({0: _BATCH}, {0: Dim("others", max=6)}),))
+    compiled = compile_module(module, (x, y), (({0: _BATCH}, {0: Dim("others", min=1, max=6)}),))
     for many, others in ((4, 3), (5, 6), (1, 1)):
         x, y = torch.arange(many), torch.arange(others) * 2
         assert compiled(x, y)[0].equal(torch.isin(x, y))

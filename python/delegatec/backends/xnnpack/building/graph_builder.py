@@ -147,6 +147,10 @@ class GraphBuilder:
         """Adds a value that an operation computes; the runtime computes its sizes."""
         return self.value(TO_FORMAT[dtype], shape, dtype)
 
+    def like(self, id: int, shape: Sequence[Size]) -> int:
+        """Adds a value that an operation computes, with the type of another value."""
+        return self.temporary(shape, self.dtype_of(id))
+
     def value(
         self,
         data_type: int,

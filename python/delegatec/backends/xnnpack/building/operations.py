@@ -6,7 +6,7 @@ Operands of one operation have one dtype. Sizes may be symbolic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import torch
@@ -15,10 +15,11 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
+from delegatec.backends.xnnpack.building.in_place import dim_to_enlarge
 from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import broadcast, dtype_of
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import largest, sizes_key
 
 _MOST_OPERANDS: Final = 5
 """The maximum number of operands of a concatenation."""
@@ -40,12 +41,42 @@ def unary(b: GraphBuilder, operation: int, id: int) -> int:
 def binary(
     b: GraphBuilder, operation: int, first: int | float, second: int | float, limits: Limits | None = None
 ) -> int:
-    """Emits a function of two values, which broadcast; a float is a scalar, not an id."""
+    """Emits a function of two values, which broadcast; a float is a scalar, not an id.
+
+    An operand that can be as large as the result at some sizes, and is smaller at others, is kept out of the
+    result's memory: there, the result has one element more along a dimension, which is dropped afterwards.
+    """
     dtype = b.dtype_of(first if isinstance(first, int) else int(second))
     ids = [b.number(each, dtype) if isinstance(each, float) else each for each in (first, second)]
     assert b.dtype_of(ids[0]) == b.dtype_of(ids[1])
+    dims = [dim_to_enlarge(b, *ids), dim_to_enlarge(b, *reversed(ids))]
+    ids = [_enlarged(b, id, dim) for id, dim in zip(ids, reversed(dims), strict=True)]
     out = b.temporary(broadcast(*map(b.shape_of, ids)), dtype)
     b.emit(operation, schema.BinaryT(*ids, out, 0), limits)
+    return _without_first(b, out, {dim for dim in dims if dim is not None})
+
+
+def _enlarged(b: GraphBuilder, id: int, dim: int | None) -> int:
+    """Emits one element more at the start of a dimension, counted from the end."""
+    if dim is None:
+        return id
+    before = [0] * len(b.shape_of(id))
+    before[dim] = 1
+    return padded(b, id, before, [0] * len(before), 1.0)
+
+
+def _without_first(b: GraphBuilder, id: int, dims: Collection[int]) -> int:
+    """Emits a value without the first element of dimensions, counted from the end."""
+    if not dims:
+        return id
+    dtype, shape = b.type_of(id)
+    offsets = [int(dim - len(shape) in dims) for dim in range(len(shape))]
+    out = b.temporary([size - offset for size, offset in zip(shape, offsets, strict=True)], dtype)
+    # "to the end" is 0 at offset 0 only; elsewhere the runtime limits the size to what there is
+    sizes = [
+        (largest(size) or 1) if offset else 0 for size, offset in zip(b.shape_of(out), offsets, strict=True)
+    ]
+    b.emit(Operation.Slice, schema.SliceT(len(shape), offsets, sizes, id, out, 0))
     return out
 
 
@@ -153,7 +184,7 @@ def padded(b: GraphBuilder, id: int, before: Sequence[int], after: Sequence[int]
         return id
     dtype, old = b.type_of(id)
     shape = [low + size + high for low, size, high in zip(before, old, after, strict=True)]
-    out = b.temporary(shape, dtype)
+    out = b.like(id, shape)
     table = schema.ConstantPadT(list(before), list(after), b.representable(number, dtype), id, out, 0)
     b.emit(Operation.ConstantPad, table)
     return out

@@ -150,6 +150,11 @@ class QuantizedBuilder(GraphBuilder):
         scale = self._scale()
         return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale, dtype)
 
+    def like(self, id: int, shape: Sequence[Size]) -> int:
+        """See `GraphBuilder.like`. The value is quantized if the other one is, in its scale."""
+        dtype, scale = self.dtype_of(id), self._scales.get(id)
+        return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale, dtype)
+
     def number(self, number: Number, dtype: torch.dtype) -> int:
         """See `GraphBuilder.number`."""
         scale = None if self._scale() is None else scale_of_number(float(number))

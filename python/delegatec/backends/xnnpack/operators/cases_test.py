@@ -73,7 +73,7 @@ def test_nan_is_replaced_outside(function: Function) -> None:
 
 
 def test_sizes_that_the_runtime_cannot_infer() -> None:
-    one, other = torch.export.Dim("one", max=64), torch.export.Dim("other", max=64)
+    one, other = torch.export.Dim("one", min=1, max=64), torch.export.Dim("other", min=1, max=64)
 
     def left(function: Function, args: tuple[torch.Tensor, ...], *sizes: dict[int, Any]) -> str:
         return compile_module(Call(function), args, (sizes,)).left[0][2]
@@ -93,3 +93,9 @@ def test_sizes_that_the_runtime_cannot_infer() -> None:
         *({1: one, 2: other}, {}),
     )
     assert "a number of heads that varies" in grouped
+
+
+def test_sizes_that_may_be_0() -> None:
+    batch = torch.export.Dim("batch", max=64)
+    (left,) = compile_module(Call(torch.exp), (floats(5, 4),), (({0: batch},),)).left
+    assert "may be empty: its lower bound is 0, the default of Dim" in left[2]

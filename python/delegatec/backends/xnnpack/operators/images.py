@@ -22,7 +22,7 @@ from delegatec.backends.xnnpack.building.layers import (
     is_dynamically_quantized,
     quantized_operands,
 )
-from delegatec.backends.xnnpack.building.operations import converted, fully_connected
+from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
@@ -221,8 +221,7 @@ def _resize(b: QuantizedBuilder, node: Node) -> None:
 
 def _prelu(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
-    operands = b.of(bound["x"]), b.of(bound["slope"])
-    _result(b, node, Operation.Prelu, lambda out: schema.BinaryT(*operands, out, 0))
+    b.alias(node, binary(b, Operation.Prelu, b.of(bound["x"]), b.of(bound["slope"])))
 
 
 def _constants(*names: str) -> KnownConstraint:

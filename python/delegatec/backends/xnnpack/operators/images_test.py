@@ -67,7 +67,11 @@ def test_reasons() -> None:
 
 
 def test_sizes_that_vary() -> None:
-    sizes = {0: Dim("batch", max=9), 2: 4 * Dim("height", max=16), 3: 4 * Dim("width", max=16)}
+    sizes = {
+        0: Dim("batch", min=1, max=9),
+        2: 4 * Dim("height", min=1, max=16),
+        3: 4 * Dim("width", min=1, max=16),
+    }
     layers = nn.Conv2d(8, 4, 3, 2, 1), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AvgPool2d(2, 1, 1)
     expected = "Transpose Convolution MaxPooling ConstantPad AveragePooling Transpose"
     run_case(Case(nn.Sequential(*layers), (torch.randn(2, 8, 8, 12),), expected, (sizes,)))

@@ -26,6 +26,7 @@ from delegatec.backends.xnnpack.reference import (
     resizing,
     unary,
 )
+from delegatec.backends.xnnpack.reference.memory import PlannedMemory
 from delegatec.backends.xnnpack.reference.run import MAX_ELEMENTS, Run, Semantics, truncated
 from delegatec.backends.xnnpack.reference.tensors import DTYPES, Tensor, reject
 from delegatec.backends.xnnpack.values import external_ids, quantization_of, tensor_of
@@ -67,6 +68,7 @@ class XnnpackReferenceExecutor(ReferenceExecutor):
         self._outputs = external_ids(blob.graph, OUTPUT)
         self.num_inputs = len(self._inputs)
         self.reads_blob = bool(blob.kept_ids)  # operations other than layers read constants at each run
+        self._memory = PlannedMemory(blob.graph)
         self._read = {id for node in blob.graph.nodes for id in operand_ids(node)}
 
     def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
@@ -108,6 +110,7 @@ class XnnpackReferenceExecutor(ReferenceExecutor):
             except (RuntimeError, LookupError, ValueError, ArithmeticError) as error:
                 # operands that the checks missed, and torch rejects
                 reject(f"{name}: {str(error).splitlines()[0]}")
+        self._memory.check(self._tensors)
         return [run.elements(id).clone() for id in self._outputs]
 
     def _as_declared(self, id: int, given: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of what is known of symbolic sizes."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch.export import Dim
+
+from delegatec.edge.convert import to_edge
+from delegatec.edge.symbols import smallest
+from delegatec.edge.testing import export
+
+
+@pytest.mark.parametrize("least", [0, 1, 2, 3])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_lower_bounds_are_those_of_dynamic_shapes(least: int, is_read: bool) -> None:
+    """In the process that exports, torch's environment starts at 2: rows excluded sizes of 1 there only."""
+    program = export(torch.relu, torch.ones(4, 2), dynamic_shapes=({0: Dim("rows", min=least, max=8)},))
+    if is_read:
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        program = torch.export.load(io.BytesIO(file.getvalue()))
+    rows, _ = to_edge(program).placeholders()[0].meta["val"].shape
+    assert smallest(rows) == least
