@@ -6,14 +6,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from unittest.mock import patch
 
+import torch
 from sympy import Symbol
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._traceback import CapturedTraceback
 
@@ -29,7 +31,8 @@ NEEDS_VALUE: Final = (GuardOnDataDependentSymNode, UnknownSizeError, _ShapeEnvGu
 def no_new_guards(builder: Builder) -> Iterator[None]:
     """Makes comparisons of symbolic sizes raise if they would specialize a dynamic size.
 
-    Shortcuts in torch that depend on such a comparison ("is this size 1?") are not used.
+    So do products of a constant with a size, for which torch computes with a placeholder. Shortcuts in torch
+    that depend on such a comparison ("is this size 1?") are not used.
     """
     shape_env = builder.fake_mode.shape_env
     if shape_env is None:
@@ -37,8 +40,22 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
         return
     oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
     # torch logs the errors
-    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious:
+    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious, _NoConcreteSizes():
         yield
+
+
+class _NoConcreteSizes(TorchFunctionMode):
+    """Rejects symbolic scalars in calls on tensors that are not fake: torch replaces them by 7777777."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        operands = [*args, *(kwargs or {}).values()]
+        if any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in operands):
+            tensors = [each for each in operands if isinstance(each, torch.Tensor)]
+            if tensors and not any(isinstance(each, FakeTensor) for each in tensors):
+                raise UnknownSizeError(f"{getattr(func, '__name__', func)} of a constant and a dynamic size")
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

@@ -9,9 +9,12 @@ import pytest
 import torch
 from torch.export import Dim
 
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.builder import Builder
 from delegatec.edge.convert import to_edge
-from delegatec.edge.symbols import smallest
-from delegatec.edge.testing import export
+from delegatec.edge.legalize.guards import no_new_guards
+from delegatec.edge.symbols import UnknownSizeError, smallest
+from delegatec.edge.testing import edge, export
 
 
 @pytest.mark.parametrize("least", [0, 1, 2, 3])
@@ -25,3 +28,11 @@ def test_lower_bounds_are_those_of_dynamic_shapes(least: int, is_read: bool) -> 
         program = torch.export.load(io.BytesIO(file.getvalue()))
     rows, _ = to_edge(program).placeholders()[0].meta["val"].shape
     assert smallest(rows) == least
+
+
+def test_constants_are_not_computed_from_dynamic_sizes() -> None:
+    """torch multiplies a tensor with 7777777 instead of a symbolic scalar."""
+    program = edge(torch.relu, torch.ones(4, 2), dynamic_shapes=({0: Dim("rows", min=1, max=8)},))
+    rows, _ = program.placeholders()[0].meta["val"].shape
+    with no_new_guards(Builder(program, Facts({}))), pytest.raises(UnknownSizeError, match="a dynamic size"):
+        torch.arange(3) * rows

@@ -259,3 +259,18 @@ def test_other_scales_are_rejected() -> None:
     resize = torch.nn.Upsample(size=(8, 8), mode="bilinear")
     messages = _left(resize, {2: _LENGTH}, floats(1, 4, 5, 4))
     assert any("ratios of" in message for message in messages), messages
+
+
+def test_an_index_along_a_length_that_varies() -> None:
+    """Offsets of the rows are not constants: they were multiples of a placeholder that torch computes with."""
+
+    def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x.gather(-1, index.clamp(0, 2)) * 2
+
+    def inputs(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return floats(2, 1, 3, 2, length), torch.arange(12 * length).view(2, 1, 3, 2, length) % 4
+
+    compiled = compile_module(Call(function), inputs(5), (({4: _LENGTH}, {4: _LENGTH}),))
+    assert compiled.delegates and not compiled.left
+    for length in (3, 12, 7):
+        torch.testing.assert_close(compiled(*inputs(length))[0], function(*inputs(length)))

@@ -15,6 +15,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import Value, arange, table, value_of
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -27,12 +28,15 @@ def positions(builder: Builder, size: int, dim: int, rank: int) -> Value:
 
 def progression(builder: Builder, count: int, trailing: int = 0, *, start: int = 0, step: int = 1) -> Value:
     """Returns start, start + step, ... as int32, followed by `trailing` dimensions of size 1."""
-    if not isinstance(count, int):
-        found = arange(builder, count, torch.int32)
-        found = found * step if step != 1 else found
-        return (found + start if start else found).view(count, *(1,) * trailing)
-    values = torch.arange(count, dtype=torch.int32) * step + start
-    return table(builder, values.view(-1, *(1,) * trailing))
+    shape = (count, *(1,) * trailing)
+    if not is_dynamic((count, start, step)):
+        return table(builder, (torch.arange(count, dtype=torch.int32) * step + start).view(shape))
+    if isinstance(count, int):
+        found, has_steps = table(builder, torch.arange(count, dtype=torch.int32)), count > 1
+    else:
+        found, has_steps = arange(builder, count, torch.int32), step != 1
+    found = found * step if has_steps else found
+    return (found + start if start else found).view(*shape)
 
 
 def as_int32(builder: Builder, index: Node, low: int, high: int) -> Value:
