@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -35,6 +36,9 @@ ELEMENTWISE = {
         " remainder sub",
         X.abs(),
         noise(3, 1).abs() + 0.5,
+    ),
+    "leaky_relu of zeros": of_function(
+        lambda x: (F.leaky_relu(x, math.inf), F.leaky_relu(x, math.nan)), torch.tensor([-1.0, 0.0, -0.0, 2.0])
     ),
     **_each(
         "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor",

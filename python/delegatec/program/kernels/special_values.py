@@ -15,6 +15,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.legalize.rules.activations import LEAKY_RELU
 from delegatec.edge.legalize.rules.softmax import log_softmax_by_arithmetic
 from delegatec.edge.legalize.rules.variance import correction_of
 from delegatec.program.kernels import empty
@@ -33,6 +34,11 @@ def _log_softmax(b: Builder, node: Node) -> Node | None:
     if dtype_of(x) is not torch.float64 or dtype_of(node) is not torch.float64:
         return empty.log_softmax_of_empty(b, node)
     return log_softmax_by_arithmetic(b, node)
+
+
+def _leaky_relu(b: Builder, node: Node) -> Node | None:
+    """The kernel returns 0 for 0 times a slope that is not finite, instead of NaN."""
+    return None if math.isfinite(bind(node)["negative_slope"]) else LEAKY_RELU.rule(b, node)
 
 
 def _reduced(node: Node) -> tuple[list[int], int]:
@@ -175,6 +181,7 @@ RULES: RuleTable = {
         _rounded_number,
     ),
     aten.floor_divide.default: _floor_divide,
+    aten.leaky_relu.default: _leaky_relu,
     aten.var.correction: _var,
     aten.var.dim: _var,
     aten.var_mean.correction: _var_mean,

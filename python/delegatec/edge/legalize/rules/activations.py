@@ -92,7 +92,7 @@ def _leaky_relu_by_maximum(x: Value, slope: float) -> Value | None:
 
 
 def _leaky_relu(x: Value, slope: float) -> Value:
-    return x.lt(0.0).where(x * slope, x)
+    return x.gt(0.0).where(x, x * slope)
 
 
 def _elu(x: Value, alpha: float, scale: float, input_scale: float) -> Value:
@@ -102,6 +102,7 @@ def _elu(x: Value, alpha: float, scale: float, input_scale: float) -> Value:
 
 
 _FLOAT: Final = (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),)
+LEAKY_RELU: Final = Rewrite(aten.leaky_relu.default, pointwise(_leaky_relu), _FLOAT, note="by where")
 
 RULES: RuleTable = {
     aten.hardsigmoid.default: _hard_gate,
@@ -121,7 +122,7 @@ REWRITES: Final = (
     ),
     Rewrite(aten.gelu.default, pointwise(_gelu_by_tanh), _FLOAT, note="the tanh approximation"),
     Rewrite(aten.glu.default, pointwise(_glu), _FLOAT),
-    Rewrite(aten.leaky_relu.default, pointwise(_leaky_relu), _FLOAT, note="by where"),
+    LEAKY_RELU,
     Rewrite(
         aten.elu.default,
         pointwise(_elu),
