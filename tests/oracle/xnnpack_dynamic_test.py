@@ -53,7 +53,7 @@ def test_weights_alone_in_float16(form: str, dtype: torch.dtype) -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
     # quantized values of four bits, and computed in float32
     found = graph_of(report.delegates[0].module.blob_bytes())
-    wanted = layer.levels.numel() * bits // 8 + 4 * (layer.steps.numel() + shape[0])
+    wanted = layer.values.numel() * bits // 8 + 4 * (layer.scales.numel() + shape[0])
     assert wanted <= sum(each.size for each in found.constants) < wanted + shape[0]
     wanted = f.linear(x.half().float(), layer.weight(), layer.bias)
     torch.testing.assert_close(program.run([x])[0], wanted.to(dtype), rtol=2e-3, atol=5e-3)

@@ -51,14 +51,14 @@ class VulkanBackend(TableBackend[Settings]):
         """See `Backend.passes`. The last one chooses the memory of each value."""
         settings = self.settings(compile_specs)
 
-        def cancel_levels(program: EdgeProgram) -> bool:
+        def cancel_quantization(program: EdgeProgram) -> bool:
             return cancel_conversions(program, view.facts_in(program))
 
         def assign_memory(program: EdgeProgram) -> bool:
             demands = demands_with(settings, lambda node: node.name in program.constants)
             return assign(program, demands, _PREFERENCE[settings.storage], settings.limits)
 
-        return [*super().passes(view, compile_specs), cancel_levels, assign_memory]
+        return [*super().passes(view, compile_specs), cancel_quantization, assign_memory]
 
     def keeps(self, initial: torch.Tensor) -> bool:
         """See `Backend.keeps`. Its initial value is packed like a constant."""

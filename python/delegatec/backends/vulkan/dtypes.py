@@ -29,7 +29,7 @@ INTEGERS: Final = frozenset({torch.int32, torch.int64})
 NUMBERS: Final = FLOATS | INTEGERS
 BOOLS: Final = frozenset({torch.bool})
 ALL: Final = NUMBERS | BOOLS
-LEVELS: Final = frozenset({torch.int8, torch.uint8})
+QUANTIZED: Final = frozenset({torch.int8, torch.uint8})
 """dtypes of quantized values, and of pairs of 4 bits, which few operators support."""
 
 

@@ -153,9 +153,13 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         return list(found.values())
 
 
-def _has_one_scale(levels: Node) -> bool:
+def _has_one_scale(quantized_values: Node) -> bool:
     """Whether all producers and consumers of quantized values have the same scale."""
-    scales = {scale_of(each) for each in (levels, *levels.users) if each.target in (QUANTIZE, DEQUANTIZE)}
+    scales = {
+        scale_of(each)
+        for each in (quantized_values, *quantized_values.users)
+        if each.target in (QUANTIZE, DEQUANTIZE)
+    }
     return len(scales) == 1
 
 

@@ -43,8 +43,8 @@ class Patches(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(0)
-        levels = torch.randint(-127, 128, (6, 3, 5, 5), generator=generator, dtype=torch.int8)
-        self.register_buffer("levels", levels)
+        quantized_values = torch.randint(-127, 128, (6, 3, 5, 5), generator=generator, dtype=torch.int8)
+        self.register_buffer("levels", quantized_values)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = quantized.dequantize_per_tensor(x, 0.02, 5, -128, 127, torch.int8)

@@ -10,7 +10,14 @@ import torch
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.features import Features
-from delegatec.backends.arm.integer.testing import calls, check, dequantize, levels, quantize, reasons
+from delegatec.backends.arm.integer.testing import (
+    calls,
+    check,
+    dequantize,
+    quantize,
+    quantized_values,
+    reasons,
+)
 from delegatec.edge import EdgeProgram
 
 aten = torch.ops.aten
@@ -48,8 +55,8 @@ def _choice(condition: Any, dtype: torch.dtype) -> Any:
 
 
 def _operands(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    x, y = levels(5, 40, dtype=dtype), levels(5, 40, dtype=dtype, seed=1)
-    return x, torch.where(levels(5, 40, seed=2) > 60, x, y)  # some are equal
+    x, y = quantized_values(5, 40, dtype=dtype), quantized_values(5, 40, dtype=dtype, seed=1)
+    return x, torch.where(quantized_values(5, 40, seed=2) > 60, x, y)  # some are equal
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
@@ -99,7 +106,7 @@ def test_a_condition_of_levels_is_a_table(dtype: torch.dtype) -> None:
         value = dequantize(x, scale, zero)
         return quantize(torch.where(value > 0.1, value, -value), scale, zero, dtype)
 
-    program = _check(function, levels(5, 40, dtype=dtype), steps=1)
+    program = _check(function, quantized_values(5, 40, dtype=dtype), steps=1)
     assert (calls(program) == [TOSA.table.default]) == (dtype == torch.int8)
 
 
@@ -168,7 +175,9 @@ def test_a_constant_mask_is_added_to_levels(dtype: torch.dtype) -> None:
         scores = dequantize(quantize(scores, scale, zero, dtype), scale, zero)
         return quantize(torch.where(is_causal, scores.exp(), 0.0), scale * 4, zero, dtype)
 
-    program = _check(function, levels(3, 8, 8, dtype=dtype) // 4, steps=1 if dtype == torch.int8 else 5)
+    program = _check(
+        function, quantized_values(3, 8, 8, dtype=dtype) // 4, steps=1 if dtype == torch.int8 else 5
+    )
     found = calls(program)
     assert (found.count(aten.add.Tensor), found.count(aten.mul.Tensor)) == (1, 1)
 
@@ -186,7 +195,7 @@ def test_masks_of_quantized_constants() -> None:
         bias = torch.where(is_causal, zero, far)
         return quantize(dequantize(x, 1.0, 3) + quantized(bias, 1.0, 127), 1.5, 60)
 
-    program = _check(function, levels(2, 8, 8), steps=1)
+    program = _check(function, quantized_values(2, 8, 8), steps=1)
     assert calls(program).count(aten.add.Tensor) == 1
     assert aten.mul.Tensor not in calls(program)
 

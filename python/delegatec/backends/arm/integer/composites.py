@@ -66,14 +66,16 @@ def _below_largest(conversion: Conversion, node: Node) -> tuple[Levels, int]:
         raise UnsupportedError(f"softmax of {value.shape[dim]} elements")
     arithmetic = conversion.arithmetic
     is_byte = value.is_narrow and value.dtype == torch.int8
-    levels = replace(value, low=-math.inf, high=math.inf) if is_byte else arithmetic.wide(value, BITS)
-    reduced = [1 if each == dim else size for each, size in enumerate(levels.shape)]
-    most = arithmetic.call(aten.amax.default, levels.node, [dim], True, dtype=levels.dtype, shape=reduced)
-    first, largest = (
-        arithmetic.accumulate(each, levels.scale[0]) for each in (levels, replace(levels, node=most))
+    quantized = replace(value, low=-math.inf, high=math.inf) if is_byte else arithmetic.wide(value, BITS)
+    reduced = [1 if each == dim else size for each, size in enumerate(quantized.shape)]
+    most = arithmetic.call(
+        aten.amax.default, quantized.node, [dim], True, dtype=quantized.dtype, shape=reduced
     )
-    limit = 255 if is_byte else 2 * levels.limit
-    return Levels(arithmetic.binary(aten.sub.Tensor, first, largest), levels.scale, 0, limit), dim
+    first, largest = (
+        arithmetic.accumulate(each, quantized.scale[0]) for each in (quantized, replace(quantized, node=most))
+    )
+    limit = 255 if is_byte else 2 * quantized.limit
+    return Levels(arithmetic.binary(aten.sub.Tensor, first, largest), quantized.scale, 0, limit), dim
 
 
 def _exponentials(conversion: Conversion, below: Levels) -> Levels:
@@ -127,9 +129,9 @@ def _affine(conversion: Conversion, x: Quantity, weight: Any, bias: Any, shape: 
     return x
 
 
-def _viewed(conversion: Conversion, levels: Levels, shape: Sequence[int]) -> Levels:
-    node = Value(conversion.arithmetic.builder, levels.node).view(*shape).node
-    return replace(levels, node=node)
+def _viewed(conversion: Conversion, quantized: Levels, shape: Sequence[int]) -> Levels:
+    node = Value(conversion.arithmetic.builder, quantized.node).view(*shape).node
+    return replace(quantized, node=node)
 
 
 def _first(convert: Convert) -> Convert:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as f
 
-from delegatec.backends.arm.integer.testing import Function, dequantize, levels, quantize
+from delegatec.backends.arm.integer.testing import Function, dequantize, quantize, quantized_values
 from delegatec.backends.arm.testing import compile_module, operators
 from delegatec.backends.common.testing import Call, eager, floats
 
@@ -67,7 +67,7 @@ def _quantized(
     """Returns the function on quantized values, and an operand from about -4 to 4."""
     most = 2 ** (8 * dtype.itemsize - 1) - 1
     zero = 9 if dtype == torch.int8 else 0
-    x = levels(*shape, dtype=dtype)
+    x = quantized_values(*shape, dtype=dtype)
     wanted = function(dequantize(x, 4 / most, zero))
     if dtype == torch.int8:
         low, high = min(float(wanted.min()), 0.0), max(float(wanted.max()), 0.0)
@@ -151,7 +151,7 @@ def test_a_power_of_a_number_beside_levels(specification: str) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return quantize(dequantize(x, 0.03, 3) * 2, 0.06, 0), torch.pow(torch.tensor(2.0), y)
 
-    args = levels(4), floats(3, 4)
+    args = quantized_values(4), floats(3, 4)
     compiled = compile_module(Call(function), args, specification=specification)
     has_floats = specification.endswith("FP")
     assert [name for name, _, _ in compiled.left] == ([] if has_floats else ["aten.pow.Tensor_Tensor"])

@@ -174,7 +174,7 @@ class Conversion:
 
     # ---- representations ---------------------------------------------------------------------------------
 
-    def levels(self, value: Quantity, node: Node) -> Levels:
+    def as_quantized(self, value: Quantity, node: Node) -> Levels:
         """Returns a value as integers with one scale, and without limits: they can be moved.
 
         Args:
@@ -191,7 +191,7 @@ class Conversion:
         return self.arithmetic.wide(value)
 
     def narrow(self, value: Quantity, node: Node) -> Levels:
-        """Returns a value as int8 or int16 quantized values; see `levels`."""
+        """Returns a value as int8 or int16 quantized values; see `as_quantized`."""
         if isinstance(value, Levels) and value.is_narrow:
             return value
         to = self.target(node, exact=False)
@@ -227,12 +227,20 @@ class Conversion:
                 return scale
         return (max(each.bound for each in several) * terms or 1.0) / ((1 << BITS) - 1)
 
-    def moved(self, node: Node, levels: Levels, *args: Any, **kwargs: Any) -> Levels:
+    def moved(self, node: Node, quantized: Levels, *args: Any, **kwargs: Any) -> Levels:
         """Returns the result of a movement of integers."""
         value: Tensor = node.meta["val"]
         call = self.arithmetic.call
-        result = call(node.target, *args, dtype=levels.dtype, shape=value.shape, **kwargs)
-        return Levels(result, levels.scale, levels.zero, levels.limit, None, low=levels.low, high=levels.high)
+        result = call(node.target, *args, dtype=quantized.dtype, shape=value.shape, **kwargs)
+        return Levels(
+            result,
+            quantized.scale,
+            quantized.zero,
+            quantized.limit,
+            None,
+            low=quantized.low,
+            high=quantized.high,
+        )
 
     def integer(self, node: Node, args: Mapping[str, Any]) -> None:
         """Records a call with a non-floating-point result."""

@@ -26,7 +26,14 @@ from delegatec.backends.arm.integer.quantized_regions import is_bool, is_value
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
 from delegatec.backends.arm.integer.steep import STEEP
-from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import (
+    Fixed,
+    Floating,
+    Lookup,
+    Quantity,
+    Quantized,
+    UnsupportedError,
+)
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
@@ -242,8 +249,8 @@ def _dequantize(conversion: Conversion, node: Node) -> None:
         return
     if to is None:
         raise UnsupportedError("quantization parameters that are not constant, or several zero points")
-    levels = conversion.arithmetic.signed(conversion.replaced.get(source, source))
-    conversion.quantities[node] = Levels(levels, to.scales, to.zero_point, to.limit, to.axis)
+    quantized = conversion.arithmetic.signed(conversion.replaced.get(source, source))
+    conversion.quantities[node] = Quantized(quantized, to.scales, to.zero_point, to.limit, to.axis)
 
 
 def _quantize(conversion: Conversion, node: Node) -> None:

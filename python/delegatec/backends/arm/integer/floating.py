@@ -95,17 +95,17 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     node = arithmetic.once(aten.sub.Tensor, (normal.mantissa, middle), torch.int32, shape)
     # the ends are quantized values
     to = Quantization.whole(dtype, reach / limits.max)
-    levels = conversion.quantized(Levels(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
-    return Lookup(levels, function((levels.values + center).clamp(min=normal.least / 2)))
+    quantized = conversion.quantized(Levels(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
+    return Lookup(quantized, function((quantized.values + center).clamp(min=normal.least / 2)))
 
 
 def _mantissa(conversion: Conversion, value: Lookup) -> Levels:
     """Returns values as 15 bits."""
-    levels = conversion.arithmetic.evaluated(value)
-    if levels.limit < 1 << (_MANTISSA + 1) and levels.dtype == torch.int32:
-        return levels
+    quantized = conversion.arithmetic.evaluated(value)
+    if quantized.limit < 1 << (_MANTISSA + 1) and quantized.dtype == torch.int32:
+        return quantized
     scale = value.bound / ((1 << _MANTISSA) - 1)
-    return Levels(conversion.arithmetic.accumulate(levels, scale), (scale,), 0, 1 << _MANTISSA)
+    return Levels(conversion.arithmetic.accumulate(quantized, scale), (scale,), 0, 1 << _MANTISSA)
 
 
 def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: float) -> Floating:
@@ -118,57 +118,57 @@ def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: flo
         least: a positive value; absolute values below it have the same reciprocal.
     """
     normal = _normalized(conversion, value, even=False, signed=signed, least=least)
-    levels = _mantissa(conversion, _function(conversion, normal, torch.reciprocal))
-    node = levels.node
+    quantized = _mantissa(conversion, _function(conversion, normal, torch.reciprocal))
+    node = quantized.node
     arithmetic = conversion.arithmetic
     if not arithmetic.wide_tables:
-        node = _refined(conversion, normal, levels)
+        node = _refined(conversion, normal, quantized)
     if normal.sign is not None:
         node = arithmetic.binary(aten.mul.Tensor, node, normal.sign)
     # 2^(zeros - 32) = 2^(most - 32) / 2^(most - zeros)
-    most = arithmetic.constant(torch.tensor(normal.most, dtype=torch.int32), len(levels.shape))
+    most = arithmetic.constant(torch.tensor(normal.most, dtype=torch.int32), len(quantized.shape))
     exponent = arithmetic.binary(aten.sub.Tensor, most, normal.zeros)
-    return Floating(node, exponent, levels.scale[0] * 2.0 ** (normal.most - 32) / normal.scale)
+    return Floating(node, exponent, quantized.scale[0] * 2.0 ** (normal.most - 32) / normal.scale)
 
 
-def _refined(conversion: Conversion, normal: _Normal, levels: Levels) -> Node:
+def _refined(conversion: Conversion, normal: _Normal, quantized: Levels) -> Node:
     """Returns a reciprocal with twice the bits, by one Newton iteration."""
     arithmetic = conversion.arithmetic
     divisor = Levels(normal.mantissa, (2.0**-31,), 0, (1 << 31) - 1)
     short = Levels(arithmetic.accumulate(divisor, 2.0**-15), (2.0**-15,), 0, 1 << 15)
-    unit = short.scale[0] * levels.scale[0]
-    product = arithmetic.binary(aten.mul.Tensor, short.node, levels.node)
-    one = arithmetic.constant(torch.tensor(round(1 / unit), dtype=torch.int32), len(levels.shape))
+    unit = short.scale[0] * quantized.scale[0]
+    product = arithmetic.binary(aten.mul.Tensor, short.node, quantized.node)
+    one = arithmetic.constant(torch.tensor(round(1 / unit), dtype=torch.int32), len(quantized.shape))
     error = Levels(arithmetic.binary(aten.sub.Tensor, one, product), (unit,), 0, round(2**-6 / unit))
     # The first approximation has 8 bits.
     fraction = arithmetic.accumulate(error, 2.0**-20)
     change = Levels(
-        arithmetic.binary(aten.mul.Tensor, fraction, levels.node),
-        (2.0**-20 * levels.scale[0],),
+        arithmetic.binary(aten.mul.Tensor, fraction, quantized.node),
+        (2.0**-20 * quantized.scale[0],),
         0,
         1 << 30,
     )
-    change_node = arithmetic.accumulate(change, levels.scale[0])
-    return arithmetic.binary(aten.add.Tensor, levels.node, change_node)
+    change_node = arithmetic.accumulate(change, quantized.scale[0])
+    return arithmetic.binary(aten.add.Tensor, quantized.node, change_node)
 
 
 def inverse_root(conversion: Conversion, value: Quantity) -> Floating:
     """Returns the reciprocal square root."""
     normal = _normalized(conversion, value, even=True)
     assert normal.half is not None
-    levels = _mantissa(conversion, _function(conversion, normal, torch.rsqrt))
-    most = conversion.arithmetic.constant(torch.tensor(15, dtype=torch.int32), len(levels.shape))
+    quantized = _mantissa(conversion, _function(conversion, normal, torch.rsqrt))
+    most = conversion.arithmetic.constant(torch.tensor(15, dtype=torch.int32), len(quantized.shape))
     # the integer is mantissa * 2^(31 - 2 * half)
     exponent = conversion.arithmetic.binary(aten.sub.Tensor, most, normal.half)
-    return Floating(levels.node, exponent, levels.scale[0] / math.sqrt(2 * normal.scale))
+    return Floating(quantized.node, exponent, quantized.scale[0] / math.sqrt(2 * normal.scale))
 
 
 def root(conversion: Conversion, value: Quantity) -> Floating:
     """Returns the square root."""
     normal = _normalized(conversion, value, even=True)
     assert normal.half is not None
-    levels = _mantissa(conversion, _function(conversion, normal, torch.sqrt))
-    return Floating(levels.node, normal.half, levels.scale[0] * math.sqrt(2.0**31 * normal.scale))
+    quantized = _mantissa(conversion, _function(conversion, normal, torch.sqrt))
+    return Floating(quantized.node, normal.half, quantized.scale[0] * math.sqrt(2.0**31 * normal.scale))
 
 
 def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> Levels:
@@ -233,8 +233,8 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
     to = Quantization.whole(dtype, unit * (1 << bits))
-    levels = conversion.quantized(Levels(rest, (unit,), 0, 1 << (point - 1)), to)
-    mantissa = _mantissa(conversion, Lookup(levels, torch.exp(levels.values)))
+    quantized = conversion.quantized(Levels(rest, (unit,), 0, 1 << (point - 1)), to)
+    mantissa = _mantissa(conversion, Lookup(quantized, torch.exp(quantized.values)))
     exponent = arithmetic.binary(aten.sub.Tensor, number(highest), whole)
     for target, bound in ((aten.maximum.default, 0), (aten.minimum.default, 31)):
         exponent = arithmetic.once(target, (exponent, number(bound)), torch.int32, shape)

@@ -15,7 +15,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Lookup, Quantity, Quantized, UnsupportedError
 from delegatec.backends.common.row import overload
 from delegatec.edge.arguments import dtype_of, shape_of
 
@@ -45,9 +45,9 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
     operands = [
         conversion.quantities.get(each) or conversion.conditions.get(each) for each in node.all_input_nodes
     ]
-    source: Levels | None = None
+    source: Quantized | None = None
     for each in operands:
-        found = each.source if isinstance(each, Lookup) else each if isinstance(each, Levels) else None
+        found = each.source if isinstance(each, Lookup) else each if isinstance(each, Quantized) else None
         if found is not None:
             found = replace(found, low=-math.inf, high=math.inf)
             if not found.is_narrow or (source is not None and found != source):

@@ -49,8 +49,8 @@ def bits_of(conversion: Conversion, found: Levels | Fixed, rank: int) -> Value:
     arithmetic = conversion.arithmetic
     if isinstance(found, Fixed):
         # NPUs widen int8 while they read it
-        levels = arithmetic.constant(found.values.to(torch.int8), rank)
-        found = Levels(levels, (1.0,), 0, 1)
+        quantized = arithmetic.constant(found.values.to(torch.int8), rank)
+        found = Levels(quantized, (1.0,), 0, 1)
     return Value(arithmetic.builder, arithmetic.accumulate(found, 1.0))
 
 
@@ -147,10 +147,10 @@ def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int
     else:
         value = constant_of(conversion, operand)
         if value is None:
-            levels = integer_levels(conversion, operand)
+            quantized = integer_levels(conversion, operand)
             interval = arithmetic.builder.facts.of(operand)
             low, high = max(interval.low, _INT32.min), min(interval.high, _INT32.max)
-            return Value(arithmetic.builder, arithmetic.accumulate(levels, 1.0)), int(low), int(high)
+            return Value(arithmetic.builder, arithmetic.accumulate(quantized, 1.0)), int(low), int(high)
         found = value.values if isinstance(value, Fixed) else value
     low, high = int(found.min()), int(found.max())
     if low < _INT32.min or high > _INT32.max:
@@ -160,8 +160,8 @@ def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int
 
 def record(conversion: Conversion, node: Node, found: Value, limit: int) -> None:
     """Records the integers of a call as its result."""
-    levels = Levels(found.node, (1.0,), 0, limit)
-    conversion.replaced[node] = as_integers(conversion, levels, dtype_of(node))
+    quantized = Levels(found.node, (1.0,), 0, limit)
+    conversion.replaced[node] = as_integers(conversion, quantized, dtype_of(node))
 
 
 # ---- logic -----------------------------------------------------------------------------------------------

@@ -67,9 +67,9 @@ def product(conversion: Conversion, first: Levels, second: Levels) -> Levels:
     return _multiplied(conversion, first, second)
 
 
-def _batches(conversion: Conversion, *levels: Levels) -> list[Value]:
+def _batches(conversion: Conversion, *quantized: Levels) -> list[Value]:
     """Returns batches of matrices; one matrix is a batch."""
-    values = [Value(conversion.arithmetic.builder, each.node) for each in levels]
+    values = [Value(conversion.arithmetic.builder, each.node) for each in quantized]
     return [each.view(1, *each.shape) if each.rank == 2 else each for each in values]
 
 
@@ -113,7 +113,7 @@ def _elementwise(conversion: Conversion, first: Levels, second: Levels) -> Level
     return Levels(cat(sums, 1).node, terms.scale, 0, terms.limit * count)
 
 
-def _as_int16(conversion: Conversion, levels: Levels) -> Levels:
-    if levels.dtype == torch.int16:
-        return levels
-    return conversion.quantized(levels, Quantization.whole(torch.int16, *levels.scale))
+def _as_int16(conversion: Conversion, quantized: Levels) -> Levels:
+    if quantized.dtype == torch.int16:
+        return quantized
+    return conversion.quantized(quantized, Quantization.whole(torch.int16, *quantized.scale))

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
-from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Lookup, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, shape_of
 
 aten = torch.ops.aten
@@ -27,10 +27,10 @@ def _move(conversion: Conversion, node: Node) -> Quantity:
     if isinstance(value, Lookup) and conversion.target(node) is None:
         moved = _moved(conversion, node, value.source)
         return Lookup(moved, value.values)
-    return _moved(conversion, node, conversion.levels(value, node))
+    return _moved(conversion, node, conversion.as_quantized(value, node))
 
 
-def _moved(conversion: Conversion, node: Node, levels: Levels) -> Levels:
+def _moved(conversion: Conversion, node: Node, levels: Quantized) -> Quantized:
     rest = [conversion.node(each) for each in node.args[1:]]
     kwargs = {name: conversion.node(each) for name, each in node.kwargs.items()}
     return conversion.moved(node, levels, levels.node, *rest, **kwargs)
@@ -38,7 +38,7 @@ def _moved(conversion: Conversion, node: Node, levels: Levels) -> Levels:
 
 def _split(conversion: Conversion, node: Node) -> None:
     value = conversion.of(node.args[0])
-    levels = conversion.levels(value, node)
+    levels = conversion.as_quantized(value, node)
     empty = conversion.arithmetic.builder.empty
     parts = [empty(each.shape, levels.dtype) for each in node.meta["val"]]
     builder = conversion.arithmetic.builder
@@ -52,7 +52,7 @@ def _split(conversion: Conversion, node: Node) -> None:
 
 def _pad(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["self"]), node)
+    levels = conversion.as_quantized(conversion.of(bound["self"]), node)
     limits = torch.iinfo(levels.dtype)
     number = min(max(float(bound["value"] or 0) / levels.scale[0], -1e12), 1e12)
     level = min(max(round(number) + levels.zero, limits.min), limits.max)
@@ -71,17 +71,17 @@ def _cat(conversion: Conversion, node: Node) -> Quantity:
     return replace(parts[0], node=result, limit=max(each.limit for each in parts))
 
 
-def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[Levels]:
+def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[Quantized]:
     """Returns values in the same parameters."""
     to = conversion.target(node)
     if to is not None:
         return [conversion.quantized(each, to) for each in values]
     first = values[0]
-    if isinstance(first, Levels) and first.is_narrow:
+    if isinstance(first, Quantized) and first.is_narrow:
         same = [
             each
             for each in values
-            if isinstance(each, Levels)
+            if isinstance(each, Quantized)
             and (each.dtype, each.scale, each.zero, each.axis, each.low, each.high)
             == (first.dtype, first.scale, first.zero, None, first.low, first.high)
         ]
@@ -89,7 +89,7 @@ def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[L
             return same
     scale = conversion.common_scale(values)
     nodes = [conversion.arithmetic.accumulate(each, scale) for each in values]
-    return [Levels(each, (scale,), 0, (1 << 28) - 1) for each in nodes]
+    return [Quantized(each, (scale,), 0, (1 << 28) - 1) for each in nodes]
 
 
 def _put(name: str, source: str) -> Convert:
@@ -112,14 +112,14 @@ def _put(name: str, source: str) -> Convert:
 
 def _gather_rows(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["weight"]), node)
+    levels = conversion.as_quantized(conversion.of(bound["weight"]), node)
     index = conversion.node(bound["indices"])
     return conversion.moved(node, levels, levels.node, index, *node.args[2:], **node.kwargs)
 
 
 def _masked(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["self"]), node)
+    levels = conversion.as_quantized(conversion.of(bound["self"]), node)
     value = conversion.of(bound["value"])
     if not isinstance(value, Fixed) or value.number is None:
         raise UnsupportedError("the value is not a constant")

@@ -16,7 +16,7 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.matrices import product
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, positive, shape_of, tensors
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
 from delegatec.edge.channels_last.rewrites.exact_pools import averages, maxima
@@ -58,15 +58,15 @@ def _sum(is_mean: bool) -> Convert:
 
 def total(
     conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool, divisor: int = 0
-) -> Levels:
+) -> Quantized:
     """Returns a sum or a mean along dimensions; its divisor is their element count by default."""
     count = math.prod(value.shape[dim] for dim in dims)
-    if isinstance(value, Levels) and value.is_narrow and _is_image(value, dims):
+    if isinstance(value, Quantized) and value.is_narrow and _is_image(value, dims):
         summed = _image_sums(conversion, value, keepdim)
         return replace(summed, scale=(value.scale[0] / (count if is_mean else 1),))
-    image = _viewed_image(value, dims) if isinstance(value, Levels) and value.is_narrow else None
+    image = _viewed_image(value, dims) if isinstance(value, Quantized) and value.is_narrow else None
     if image is not None:
-        assert isinstance(value, Levels)
+        assert isinstance(value, Quantized)
         whole = Value(conversion.arithmetic.builder, value.node).view(*image)
         alone = replace(value, node=whole.node)
         if _is_image(alone, [2, 3]):
@@ -80,10 +80,10 @@ def total(
         aten.sum.dim_IntList, wide.node, dims, keepdim, dtype=torch.int32, shape=sizes
     )
     node.kwargs = {"dtype": torch.int32}
-    return Levels(node, (wide.scale[0] / ((divisor or count) if is_mean else 1),), 0, wide.limit * count)
+    return Quantized(node, (wide.scale[0] / ((divisor or count) if is_mean else 1),), 0, wide.limit * count)
 
 
-def _viewed_image(levels: Levels, dims: list[int]) -> tuple[int, ...] | None:
+def _viewed_image(levels: Quantized, dims: list[int]) -> tuple[int, ...] | None:
     """Returns the shape of images whose groups of channels are rows that are added."""
     if len(levels.shape) != 3 or dims != [2]:
         return None
@@ -102,7 +102,7 @@ def _viewed_image(levels: Levels, dims: list[int]) -> tuple[int, ...] | None:
     return None
 
 
-def _is_image(levels: Levels, dims: list[int]) -> bool:
+def _is_image(levels: Quantized, dims: list[int]) -> bool:
     """Whether dimensions are height and width of images that `_image_sums` supports."""
     if levels.dtype != torch.int8 or len(levels.shape) != 4 or dims != [2, 3]:
         return False
@@ -111,7 +111,7 @@ def _is_image(levels: Levels, dims: list[int]) -> bool:
     return levels.low == -math.inf == -levels.high and rows**2 >= min(count, _MOST_ROWS)
 
 
-def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels:
+def _image_sums(conversion: Conversion, levels: Quantized, keepdim: bool) -> Quantized:
     """Returns the sum of each image.
 
     NPUs transpose values to reduce them, and need a cycle per weight of a convolution of each channel. So
@@ -132,7 +132,7 @@ def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels
     assert found is not None
     result = _added(channels_last(found).view(batch, rest, 1, channels))
     result = channels_first(result) if keepdim else result.view(batch, channels)
-    return Levels(result.node, levels.scale, 0, levels.limit * height * width)
+    return Quantized(result.node, levels.scale, 0, levels.limit * height * width)
 
 
 def _added(x: Value) -> Value:
@@ -153,7 +153,7 @@ def _divisor(number: int, most: int) -> int:
 
 def _extreme(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["self"]), node)
+    levels = conversion.as_quantized(conversion.of(bound["self"]), node)
     return conversion.moved(node, levels, levels.node, *node.args[1:], **node.kwargs)
 
 
@@ -215,7 +215,7 @@ def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
     return replace(summed, node=sums.node, scale=(levels.scale[0] / (divisor or area),))
 
 
-def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -> Levels:
+def _window_sums(conversion: Conversion, levels: Quantized, x: Value, node: Node) -> Quantized:
     """Returns the sum of each window, by a convolution of each channel with ones."""
     windows = windows_of(node, 2)
     channels = x.shape[1]
@@ -230,7 +230,7 @@ def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -
     assert result is not None
     if result.shape[2:] != tuple(axis.outputs for axis in windows):
         raise UnsupportedError("a pool whose windows begin in the padding")
-    return Levels(result.node, levels.scale, 0, levels.limit * math.prod(kernel))
+    return Quantized(result.node, levels.scale, 0, levels.limit * math.prod(kernel))
 
 
 def _interpolated(conversion: Conversion, node: Node) -> Quantity:
@@ -240,10 +240,10 @@ def _interpolated(conversion: Conversion, node: Node) -> Quantity:
     operand = next(iter(bind(node).values()))
     narrow = conversion.narrow(conversion.of(operand), operand)
     unit = math.prod(axis.numerator for axis in axes)
-    made: list[Levels] = []
+    made: list[Quantized] = []
 
     def finish(value: Value) -> Value:
-        wide = Levels(value.node, (narrow.scale[0] / unit,), narrow.zero * unit, narrow.limit * unit)
+        wide = Quantized(value.node, (narrow.scale[0] / unit,), narrow.zero * unit, narrow.limit * unit)
         made.append(finished(conversion, wide, node))
         return Value(value.builder, made[0].node)
 
@@ -264,7 +264,7 @@ def _cumulative(conversion: Conversion, node: Node) -> Quantity:
     rows = x.permute(*order)
     matrix = torch.ones((1, count, count), dtype=torch.int8).triu().to(narrow.dtype)
     terms = replace(narrow, node=rows.view(1, x.numel // count, count).node)
-    ones = Levels(conversion.arithmetic.constant(matrix), (1.0,), 0, 1)
+    ones = Quantized(conversion.arithmetic.constant(matrix), (1.0,), 0, 1)
     result = finished(conversion, product(conversion, terms, ones), node)
     moved = (
         Value(x.builder, result.node)

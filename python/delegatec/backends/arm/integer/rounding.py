@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.values import (
     Fixed,
-    Levels,
     Lookup,
     Quantity,
+    Quantized,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -107,7 +107,7 @@ def _rounded(conversion: Conversion, value: Quantity, by: _Round, tables: bool =
         raise UnsupportedError(f"whole numbers up to {value.bound:g}")
     arithmetic = conversion.arithmetic
     node = compute(arithmetic, arithmetic.accumulate(value, 2.0**-bits), bits)
-    return Levels(node, (1.0,), 0, math.ceil(value.bound) + 1)
+    return Quantized(node, (1.0,), 0, math.ceil(value.bound) + 1)
 
 
 def _rounding(by: _Round) -> Convert:
@@ -123,7 +123,7 @@ def _sign(conversion: Conversion, node: Node) -> Quantity:
     if isinstance(value, Fixed):
         return Fixed(value.values.sign())
     wide = conversion.arithmetic.wide(value)
-    return Levels(wide.node, (1.0,), 0, wide.limit, low=-1.0, high=1.0)
+    return Quantized(wide.node, (1.0,), 0, wide.limit, low=-1.0, high=1.0)
 
 
 def copy(conversion: Conversion, node: Node) -> Quantity | None:

@@ -26,8 +26,8 @@ def _weight(b: GraphBuilder, node: Node, channels: int) -> tuple[Value, Value]:
     bound = bind(node)
     outer = shape_of(bound["levels"])[:-1]
     return (
-        b.levels(bound["levels"], FORMATS[bound["format"]], (*outer, channels)),
-        b.levels(bound["scales"], DType.FP8UE8M0, (*outer, channels // BLOCK)),
+        b.constant_bytes(bound["levels"], FORMATS[bound["format"]], (*outer, channels)),
+        b.constant_bytes(bound["scales"], DType.FP8UE8M0, (*outer, channels // BLOCK)),
     )
 
 

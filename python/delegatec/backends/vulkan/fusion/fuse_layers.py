@@ -18,7 +18,7 @@ from delegatec.backends.vulkan.fusion.layers import (
 )
 from delegatec.backends.vulkan.operators.clamps import CLAMPS
 from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
-from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
+from delegatec.backends.vulkan.operators.rewrites.quantized import quantized_node, value_of_quantized
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
@@ -174,7 +174,11 @@ def _padded(values: Tensor) -> Tensor:
 
 def _limited(builder: Builder, node: Node, limits: tuple[int, int]) -> Node:
     """Clamps quantized values, unless all are within the limits."""
-    return node if limits == RANGE else quantized_levels(levels_of(builder, node).clamp(*map(float, limits)))
+    return (
+        node
+        if limits == RANGE
+        else quantized_node(value_of_quantized(builder, node).clamp(*map(float, limits)))
+    )
 
 
 _FUSED: Final[dict[Any, Any]] = {

@@ -12,7 +12,7 @@ from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.checking.fields import (
     Check,
     flag_problems,
-    is_levels,
+    is_quantized,
     pad_problems,
     positive,
     ratio_problems,
@@ -27,7 +27,7 @@ _GROUP: Final = 32
 
 def _layer(operands: list[Any], results: list[Any]) -> Iterator[str]:
     """Yields problems of layers with integer filters."""
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         kind, table = quantization_of(operands[1])
         scales = [table.scale] if kind == Quantization.ScaleOfTensor else table.scales or ()
         for scale in scales:

@@ -17,7 +17,7 @@ from delegatec.backends.xnnpack.checking import layers
 from delegatec.backends.xnnpack.checking.fields import (
     Check,
     flag_problems,
-    is_levels,
+    is_quantized,
     pad_problems,
     positive,
     ratio_problems,
@@ -63,18 +63,18 @@ def problems_of_node(node: NodeT, values: Mapping[int, Any]) -> Iterator[str]:
 
 def _one_scale(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     """Operations that move or select quantized values."""
-    if is_levels(results[0]) and len({scale_of(value) for value in (*operands, *results)}) > 1:
+    if is_quantized(results[0]) and len({scale_of(value) for value in (*operands, *results)}) > 1:
         yield "moves levels to another scale or zero point"
 
 
 def _sum(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         for value in operands:
             yield from ratio_problems(scale_of(value)[0] / scale_of(results[0])[0], ratios.SUM)
 
 
 def _product(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         product = scale_of(operands[0])[0] * scale_of(operands[1])[0]
         yield from ratio_problems(product / scale_of(results[0])[0], ratios.PRODUCT)
 
@@ -86,7 +86,7 @@ def _convert(operation: Any, operands: list[Any], results: list[Any]) -> Iterato
 
 
 def _leaky_relu(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         ratio = scale_of(operands[0])[0] / scale_of(results[0])[0]
         for factor in (1.0, float(operation.negativeSlope)):
             yield from ratio_problems(ratio * factor, ratios.CONVERSION)

@@ -38,7 +38,7 @@ def _optional_bias(*signatures: Signature) -> frozenset[Signature]:
 
 _NUMBERS: Final = (_F32, _F16, _BF16, _I8, _U8)
 _HALVES: Final = ((_F32, _F32, _F32, _F32), (_F16, _F32, _F32, _F16), (_F32, _F16, _F16, _F32))
-_LEVELS: Final = ((_I8, _I8, _BIAS, _I8), (_I8, _C8, _C32, _I8), (_U8, _U8, _BIAS, _U8))
+_QUANTIZED: Final = ((_I8, _I8, _BIAS, _I8), (_I8, _C8, _C32, _I8), (_U8, _U8, _BIAS, _U8))
 _UNARY: Final = _same(_NUMBERS, 2)
 _UNARY_OR_INTEGERS: Final = _same((*_NUMBERS, _I32), 2)
 _BINARY_OR_INTEGERS: Final = _same((*_NUMBERS, _I32), 3)
@@ -68,14 +68,14 @@ SIGNATURES: Final[dict[str, frozenset[Signature]]] = {
     "BatchMatrixMultiply": frozenset({*_same((_F32, _F16, _I8), 3), (_ROWS, _C8, _F32)}),
     "FullyConnected": _optional_bias(
         *_HALVES,
-        *_LEVELS,
+        *_QUANTIZED,
         (_F32, _F16, _F32, _F32),
         (_F16, _F16, _F16, _F16),
         *((_F32, weights, _F32, _F32) for weights in (_C8, _C4)),
         *((_ROWS, weights, _F32, result) for weights in (_C8, _C4, _G4) for result in (_F32, _F16)),
         (_I8, _C4, _C32, _I8),
     ),
-    "Convolution": _optional_bias(*_HALVES, *_LEVELS, (_ROWS, _C8, _F32, _F32), (_ROWS, _C8, _F32, _F16)),
-    "DepthwiseConvolution": _optional_bias(*_HALVES, *_LEVELS),
-    "TransposedConvolution": _optional_bias(*_HALVES, *_LEVELS, (_ROWS, _C8, _F32, _F32)),
+    "Convolution": _optional_bias(*_HALVES, *_QUANTIZED, (_ROWS, _C8, _F32, _F32), (_ROWS, _C8, _F32, _F16)),
+    "DepthwiseConvolution": _optional_bias(*_HALVES, *_QUANTIZED),
+    "TransposedConvolution": _optional_bias(*_HALVES, *_QUANTIZED, (_ROWS, _C8, _F32, _F32)),
 }

@@ -19,7 +19,7 @@ _LESS: Final = 0.49
 """How many quantization steps a float may be beyond the bounds: it is rounded to them."""
 
 
-def limit_levels(program: EdgeProgram) -> bool:
+def clamp_quantized_values(program: EdgeProgram) -> bool:
     """Turns bounds of quantized values into bounds of floats, which are limits of their producers.
 
     int8 values between other bounds than those of the dtype become int8 values of the full range. Floats that

@@ -12,7 +12,7 @@ from torch.nn import functional as f
 
 from delegatec.backends.common.testing import X
 from delegatec.backends.xnnpack.operators.grid import operations, rejected
-from delegatec.backends.xnnpack.quantized.bounds import limit_levels
+from delegatec.backends.xnnpack.quantized.bounds import clamp_quantized_values
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
 from delegatec.backends.xnnpack.testing import compile_module
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
@@ -42,16 +42,16 @@ def rounded(x: Tensor, parameters: Parameters) -> Tensor:
 )
 def test_levels_get_the_range_of_their_dtype(parameters: Parameters) -> None:
     program = edge(lambda x: rounded(x.neg(), parameters), NUMBERS, preserve=PRESERVED, passes=())
-    assert limit_levels(program)
+    assert clamp_quantized_values(program)
     assert called(program) == [aten.neg.default, aten.clamp.default, QUANTIZE, DEQUANTIZE]
     (call,) = program.graph.find_nodes(op="call_function", target=QUANTIZE)
     limits = torch.iinfo(parameters[-1])
     assert call.args[3:5] == (limits.min, limits.max)
     wanted = rounded(NUMBERS.neg(), parameters)
-    step, zero, least, most, _ = parameters
-    assert [wanted.min(), wanted.max()] == [(least - zero) * step, (most - zero) * step]
+    scale, zero, least, most, _ = parameters
+    assert [wanted.min(), wanted.max()] == [(least - zero) * scale, (most - zero) * scale]
     assert_computes(program, wanted, NUMBERS)
-    assert not limit_levels(program)
+    assert not clamp_quantized_values(program)
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_values_between_the_bounds_are_not_bounded_again(
 ) -> None:
     program = edge(lambda x: rounded(function(x), SYMMETRIC), NUMBERS, preserve=PRESERVED, passes=())
     before = called(program).count(aten.clamp.default)
-    limit_levels(program)
+    clamp_quantized_values(program)
     is_input_bounded = called(program).count(QUANTIZE) > 1
     assert called(program).count(aten.clamp.default) == before + is_input_bounded + (not is_bounded)
 
 
 def test_numbers_that_are_rounded_to_more_levels_stay_numbers() -> None:
     program = edge(lambda x: rounded(x, WIDE).exp(), NUMBERS, preserve=PRESERVED, passes=())
-    assert limit_levels(program)
+    assert clamp_quantized_values(program)
     assert called(program) == [aten.clamp.default, aten.exp.default]
     (call,) = program.graph.find_nodes(op="call_function", target=aten.clamp.default)
     assert call.args[1:] == (-32767 / 4096, 32767 / 4096)
@@ -93,7 +93,7 @@ def test_bounds_are_limits_of_the_operation_before_them() -> None:
 
 def test_levels_of_more_bits_that_leave_a_delegate_are_computed_outside() -> None:
     def function(_: Layer, x: Tensor) -> tuple[Tensor, Tensor]:
-        levels = QUANTIZE(x.exp(), *WIDE)
-        return levels, DEQUANTIZE(levels, *WIDE).neg()
+        quantized_values = QUANTIZE(x.exp(), *WIDE)
+        return quantized_values, DEQUANTIZE(quantized_values, *WIDE).neg()
 
     assert "another dtype" in str(rejected(Layer(function), (X,)))

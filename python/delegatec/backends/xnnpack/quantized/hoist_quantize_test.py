@@ -47,7 +47,9 @@ def test_moves_of_numbers_become_those_of_levels(function: Callable[[Tensor], Te
 @pytest.mark.parametrize(
     "function",
     [
-        pytest.param(lambda x: qdq(f.pad(x.neg(), (1, 2), value=0.01)), id="padding between levels"),
+        pytest.param(
+            lambda x: qdq(f.pad(x.neg(), (1, 2), value=0.01)), id="padding between quantized values"
+        ),
         pytest.param(lambda x: qdq(x.neg()), id="no move"),
         pytest.param(lambda x: (lambda y: qdq(y) + y.exp())(f.pad(x.neg(), (1, 2))), id="another reader"),
     ],

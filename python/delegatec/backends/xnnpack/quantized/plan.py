@@ -17,7 +17,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
-from delegatec.backends.xnnpack.quantized.kernels import KERNELS, LevelCall
+from delegatec.backends.xnnpack.quantized.kernels import KERNELS, QuantizedCall
 from delegatec.backends.xnnpack.quantized.scales import int8, is_step, scale_of
 from delegatec.backends.xnnpack.quantized.value_sets import CLAMPS, MOVES, read_scale, value_set_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
@@ -54,8 +54,8 @@ def plan(nodes: Sequence[Node], constant: Constant) -> Plan:
 
 
 def _scale_of_input(node: Node, constant: Constant) -> Quantization | None:
-    is_levels = dtype_of(node) in (torch.int8, torch.uint8) and constant(node) is None
-    return read_scale(node) if is_levels else None
+    is_quantized = dtype_of(node) in (torch.int8, torch.uint8) and constant(node) is None
+    return read_scale(node) if is_quantized else None
 
 
 def _wanted(nodes: Sequence[Node]) -> Plan:
@@ -89,7 +89,7 @@ def _chosen(node: Node, chosen: Plan, wanted: Quantization | None, constant: Con
         return None
     if kernel is None:
         return _moved(node, found, chosen, wanted)
-    is_computed = wanted is not None and kernel.computes(LevelCall(node, found, wanted, constant))
+    is_computed = wanted is not None and kernel.computes(QuantizedCall(node, found, wanted, constant))
     return wanted if is_computed else None
 
 

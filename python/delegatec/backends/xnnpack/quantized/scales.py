@@ -45,7 +45,7 @@ SHARES: Final = int8(1 / 256, LEAST)
 def scale_of(node: Node) -> Quantization | None:
     """Returns the scale of a call that quantizes or dequantizes; None for values that cannot be int8.
 
-    Quantized values may be between other bounds than those of the dtype, see `bounds.limit_levels`.
+    Quantized values may be between other bounds than those of the dtype, see `bounds.clamp_quantized_values`.
     """
     if node.target not in (QUANTIZE, DEQUANTIZE):
         return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from delegatec.backends.xnnpack.reference.cases import Case, In, Out, levels, random
+from delegatec.backends.xnnpack.reference.cases import Case, In, Out, quantized_values, random
 from delegatec.backends.xnnpack.reference.cases_elementwise import SHORT
 from delegatec.backends.xnnpack.reference.testing import Content
 
@@ -18,7 +18,7 @@ _NO_PADS: Final = frozenset({torch.int32})
 
 def _content(dtype: torch.dtype, *shape: int) -> Content:
     if dtype in (torch.int8, torch.uint8):
-        return levels(*shape, dtype=dtype)
+        return quantized_values(*shape, dtype=dtype)
     return (random(*shape) * 10).to(dtype)
 
 

@@ -14,8 +14,8 @@ import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 
 from delegatec.backends.xnnpack.operands import CONCATENATIONS, operand_ids
-from delegatec.backends.xnnpack.reference.run import Run, Semantics, level_of
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
+from delegatec.backends.xnnpack.reference.run import Run, Semantics, quantized_value
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, reject
 
 
 def _copy(run: Run, operation: Any, node: NodeT) -> None:
@@ -71,7 +71,7 @@ def _pad(run: Run, operation: Any, node: NodeT) -> None:
     shape = [sum(sizes) for sizes in zip(value.shape, before, after, strict=True)]
     run.check_size(shape, f"value {result.id}")
     number = float(operation.value)
-    filler = level_of(number, result) if result.data_type in LEVELS else number
+    filler = quantized_value(number, result) if result.data_type in QUANTIZED else number
     padded = torch.full(shape, filler, dtype=result.dtype)
     inner = padded
     for dim, (start, size) in enumerate(zip(before, value.shape, strict=True)):

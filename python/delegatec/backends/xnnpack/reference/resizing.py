@@ -14,7 +14,7 @@ from delegatec_schemas.xnnpack_graph import NodeT
 
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS, OLD_POSITIONS
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, check_rank
-from delegatec.backends.xnnpack.reference.tensors import LEVELS
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED
 
 _WEIGHT_BITS: Final = 11
 
@@ -41,12 +41,12 @@ def _resize(run: Run, operation: Any, node: NodeT) -> None:
     top, bottom, down = _positions(image.shape[1], new[0], flags)
     left, right, along = _positions(image.shape[2], new[1], flags)
     down, along = down[:, None, None], along[:, None]
-    if result.data_type in LEVELS:
+    if result.data_type in QUANTIZED:
         unit = 1 << _WEIGHT_BITS
         down, along = (down * unit).round().to(torch.int64), (along * unit).round().to(torch.int64)
-        levels = image.to(torch.int64)
-        lines = levels * unit
-        rows = lines[:, :, left] + (levels[:, :, right] - levels[:, :, left]) * along
+        quantized_values = image.to(torch.int64)
+        lines = quantized_values * unit
+        rows = lines[:, :, left] + (quantized_values[:, :, right] - quantized_values[:, :, left]) * along
         total = rows[:, top] * unit + (rows[:, bottom] - rows[:, top]) * down
         run.write(result.id, (total + (1 << (2 * _WEIGHT_BITS - 1))) >> (2 * _WEIGHT_BITS))
     else:

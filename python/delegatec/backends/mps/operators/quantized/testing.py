@@ -19,7 +19,7 @@ INT4: Final = (-8, 7, torch.int8)
 INT8: Final = (-128, 127, torch.int8)
 
 
-def levels(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
+def quantized_values(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
     """Returns random int8 values in a range."""
     generator = torch.Generator().manual_seed(rows * columns)
     return torch.randint(low, high + 1, (rows, columns), generator=generator).to(torch.int8)

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
-from delegatec.backends.vulkan.dtypes import LEVELS
+from delegatec.backends.vulkan.dtypes import QUANTIZED
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import ANY, INT8
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row
@@ -98,7 +98,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         DEQUANTIZE,
         _dequantize_memory,
-        LEVELS,
+        QUANTIZED,
         *_CONSTRAINTS,
         lower=_lower("dequantize_per_tensor"),
         preserved=True,

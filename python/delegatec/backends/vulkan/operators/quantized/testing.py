@@ -33,7 +33,7 @@ class Layer(nn.Module):
         return self.function(self, *inputs)
 
 
-def levels(*shape: int, low: int = -128, high: int = 127) -> Tensor:
+def quantized_values(*shape: int, low: int = -128, high: int = 127) -> Tensor:
     """Returns random int8 in a range."""
     generator = torch.Generator().manual_seed(sum(shape))
     return torch.randint(low, high + 1, shape, generator=generator).to(torch.int8)
