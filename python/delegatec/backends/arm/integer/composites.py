@@ -22,9 +22,9 @@ from delegatec.backends.arm.integer.reductions import total
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Levels,
     Lookup,
     Quantity,
+    Quantized,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, positive, shape_of
@@ -55,7 +55,7 @@ def _log_softmax(conversion: Conversion, node: Node) -> Quantity:
     return add(conversion, [below, floating.logarithm(conversion, sums)], (1, -1))
 
 
-def _below_largest(conversion: Conversion, node: Node) -> tuple[Levels, int]:
+def _below_largest(conversion: Conversion, node: Node) -> tuple[Quantized, int]:
     """Returns the differences from the largest element along a dimension, and that dimension."""
     bound = bind(node)
     value = conversion.of(bound["self"])
@@ -75,10 +75,10 @@ def _below_largest(conversion: Conversion, node: Node) -> tuple[Levels, int]:
         arithmetic.accumulate(each, quantized.scale[0]) for each in (quantized, replace(quantized, node=most))
     )
     limit = 255 if is_byte else 2 * quantized.limit
-    return Levels(arithmetic.binary(aten.sub.Tensor, first, largest), quantized.scale, 0, limit), dim
+    return Quantized(arithmetic.binary(aten.sub.Tensor, first, largest), quantized.scale, 0, limit), dim
 
 
-def _exponentials(conversion: Conversion, below: Levels) -> Levels:
+def _exponentials(conversion: Conversion, below: Quantized) -> Quantized:
     """Returns the exponentials of values that are at most 0."""
     arithmetic = conversion.arithmetic
     unit = 1 / ((1 << _BITS) - 1)
@@ -86,13 +86,13 @@ def _exponentials(conversion: Conversion, below: Levels) -> Levels:
         # from -255 to 0, as int8 values from -128 to 127
         shifted = conversion.quantized(below, Quantization.whole(torch.int8, *below.scale, zero_point=127))
         found = Lookup(shifted, torch.exp(shifted.values))
-        return Levels(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
+        return Quantized(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
     value = floating.exponential(conversion, below, 0.0)
     node = arithmetic.binary(TOSA.shift_right.default, value.mantissa, value.exponent)
-    return Levels(node, (value.scale,), 0, 1 << (_BITS + 1))
+    return Quantized(node, (value.scale,), 0, 1 << (_BITS + 1))
 
 
-def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps: float) -> Levels:
+def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps: float) -> Quantized:
     """Returns values with the mean 0 and the variance 1 along dimensions."""
     centered, variance = _variance(conversion, x, dims, math.prod(x.shape[dim] for dim in dims))
     shifted = add(conversion, [variance, _number(eps)], (1, 1))
@@ -103,7 +103,7 @@ def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps:
 
 def _variance(
     conversion: Conversion, x: Quantity, dims: Sequence[int], count: float
-) -> tuple[Levels, Quantity]:
+) -> tuple[Quantized, Quantity]:
     """Returns the differences from the mean, and the sum of their squares by a count."""
     mean = total(conversion, x, [*dims], keepdim=True, is_mean=True)
     centered = add(conversion, [x, mean], (1, -1))
@@ -129,7 +129,7 @@ def _affine(conversion: Conversion, x: Quantity, weight: Any, bias: Any, shape: 
     return x
 
 
-def _viewed(conversion: Conversion, quantized: Levels, shape: Sequence[int]) -> Levels:
+def _viewed(conversion: Conversion, quantized: Quantized, shape: Sequence[int]) -> Quantized:
     node = Value(conversion.arithmetic.builder, quantized.node).view(*shape).node
     return replace(quantized, node=node)
 
@@ -184,12 +184,12 @@ def _batch_norm(conversion: Conversion, node: Node) -> Quantity:
     return _affine(conversion, found, bound["weight"], bound["bias"], shape)
 
 
-def _accumulators(conversion: Conversion, operand: Node) -> Levels:
+def _accumulators(conversion: Conversion, operand: Node) -> Quantized:
     """Returns a value that is not a constant, without limits."""
     value = conversion.of(operand)
     if isinstance(value, Fixed):
         raise UnsupportedError(f"{operand.name} is a constant")
-    if isinstance(value, Levels) and value.is_narrow and value.low == -math.inf == -value.high:
+    if isinstance(value, Quantized) and value.is_narrow and value.low == -math.inf == -value.high:
         return value
     return conversion.arithmetic.wide(value)
 
@@ -204,7 +204,7 @@ def _var(conversion: Conversion, node: Node) -> Quantity | Floating:
     if count <= 0:
         raise UnsupportedError("the variance of one element")
     _, variance = _variance(conversion, x, dims, count)
-    assert isinstance(variance, Levels)
+    assert isinstance(variance, Quantized)
     return _viewed(conversion, variance, shape_of(node))
 
 
@@ -238,7 +238,7 @@ def _adaptive_avg_pool2d(conversion: Conversion, node: Node) -> Quantity:
             mean = total(conversion, part, [rank - 2, rank - 1], keepdim=True, is_mean=True)
             cells.append(Value(arithmetic.builder, arithmetic.accumulate(mean, scale)))
         rows.append(cat(cells, rank - 1))
-    return Levels(cat(rows, rank - 2).node, (scale,), 0, 1 << BITS)
+    return Quantized(cat(rows, rank - 2).node, (scale,), 0, 1 << BITS)
 
 
 def _windows(size: int, count: int) -> list[tuple[int, int]]:

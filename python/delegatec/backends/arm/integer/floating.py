@@ -17,7 +17,7 @@ from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity
+from delegatec.backends.arm.integer.values import Fixed, Floating, Lookup, Quantity, Quantized
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.quantization.scale import Quantization
 
@@ -95,17 +95,17 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     node = arithmetic.once(aten.sub.Tensor, (normal.mantissa, middle), torch.int32, shape)
     # the ends are quantized values
     to = Quantization.whole(dtype, reach / limits.max)
-    quantized = conversion.quantized(Levels(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
+    quantized = conversion.quantized(Quantized(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
     return Lookup(quantized, function((quantized.values + center).clamp(min=normal.least / 2)))
 
 
-def _mantissa(conversion: Conversion, value: Lookup) -> Levels:
+def _mantissa(conversion: Conversion, value: Lookup) -> Quantized:
     """Returns values as 15 bits."""
     quantized = conversion.arithmetic.evaluated(value)
     if quantized.limit < 1 << (_MANTISSA + 1) and quantized.dtype == torch.int32:
         return quantized
     scale = value.bound / ((1 << _MANTISSA) - 1)
-    return Levels(conversion.arithmetic.accumulate(quantized, scale), (scale,), 0, 1 << _MANTISSA)
+    return Quantized(conversion.arithmetic.accumulate(quantized, scale), (scale,), 0, 1 << _MANTISSA)
 
 
 def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: float) -> Floating:
@@ -131,18 +131,18 @@ def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: flo
     return Floating(node, exponent, quantized.scale[0] * 2.0 ** (normal.most - 32) / normal.scale)
 
 
-def _refined(conversion: Conversion, normal: _Normal, quantized: Levels) -> Node:
+def _refined(conversion: Conversion, normal: _Normal, quantized: Quantized) -> Node:
     """Returns a reciprocal with twice the bits, by one Newton iteration."""
     arithmetic = conversion.arithmetic
-    divisor = Levels(normal.mantissa, (2.0**-31,), 0, (1 << 31) - 1)
-    short = Levels(arithmetic.accumulate(divisor, 2.0**-15), (2.0**-15,), 0, 1 << 15)
+    divisor = Quantized(normal.mantissa, (2.0**-31,), 0, (1 << 31) - 1)
+    short = Quantized(arithmetic.accumulate(divisor, 2.0**-15), (2.0**-15,), 0, 1 << 15)
     unit = short.scale[0] * quantized.scale[0]
     product = arithmetic.binary(aten.mul.Tensor, short.node, quantized.node)
     one = arithmetic.constant(torch.tensor(round(1 / unit), dtype=torch.int32), len(quantized.shape))
-    error = Levels(arithmetic.binary(aten.sub.Tensor, one, product), (unit,), 0, round(2**-6 / unit))
+    error = Quantized(arithmetic.binary(aten.sub.Tensor, one, product), (unit,), 0, round(2**-6 / unit))
     # The first approximation has 8 bits.
     fraction = arithmetic.accumulate(error, 2.0**-20)
-    change = Levels(
+    change = Quantized(
         arithmetic.binary(aten.mul.Tensor, fraction, quantized.node),
         (2.0**-20 * quantized.scale[0],),
         0,
@@ -171,7 +171,7 @@ def root(conversion: Conversion, value: Quantity) -> Floating:
     return Floating(quantized.node, normal.half, quantized.scale[0] * math.sqrt(2.0**31 * normal.scale))
 
 
-def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> Levels:
+def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> Quantized:
     """Returns the logarithm."""
     normal = _normalized(conversion, value, even=False)
     unit = math.log(2) / math.log(base)
@@ -189,21 +189,21 @@ def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> 
     )
     below = arithmetic.binary(aten.mul.Tensor, normal.zeros, factor)
     total = arithmetic.binary(aten.sub.Tensor, arithmetic.binary(aten.add.Tensor, part, first), below)
-    return Levels(total, (scale,), 0, 1 << _POINT)
+    return Quantized(total, (scale,), 0, 1 << _POINT)
 
 
-def times(conversion: Conversion, value: Floating, other: Quantity) -> Levels:
+def times(conversion: Conversion, value: Floating, other: Quantity) -> Quantized:
     """Returns a product."""
     arithmetic = conversion.arithmetic
     if isinstance(other, Fixed):
         scale = (other.bound or 1.0) / ((1 << _MANTISSA) - 1)
-        wide = Levels(arithmetic.accumulate(other, scale), (scale,), 0, 1 << _MANTISSA)
+        wide = Quantized(arithmetic.accumulate(other, scale), (scale,), 0, 1 << _MANTISSA)
     else:
         wide = arithmetic.wide(other, _MANTISSA)
     product = arithmetic.binary(aten.mul.Tensor, wide.node, value.mantissa)
     node = arithmetic.binary(TOSA.shift_right.default, product, value.exponent)
     limit = min(wide.limit << (_MANTISSA + 1), (1 << 31) - 1)
-    return Levels(node, (wide.scale[0] * value.scale,), 0, limit)
+    return Quantized(node, (wide.scale[0] * value.scale,), 0, limit)
 
 
 def exponential(conversion: Conversion, value: Quantity, most: float) -> Floating:
@@ -233,7 +233,7 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
     to = Quantization.whole(dtype, unit * (1 << bits))
-    quantized = conversion.quantized(Levels(rest, (unit,), 0, 1 << (point - 1)), to)
+    quantized = conversion.quantized(Quantized(rest, (unit,), 0, 1 << (point - 1)), to)
     mantissa = _mantissa(conversion, Lookup(quantized, torch.exp(quantized.values)))
     exponent = arithmetic.binary(aten.sub.Tensor, number(highest), whole)
     for target, bound in ((aten.maximum.default, 0), (aten.minimum.default, 31)):

@@ -14,11 +14,11 @@ from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.constants import constant_of
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.from_integers import integer_levels
+from delegatec.backends.arm.integer.from_integers import integer_values
 from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
 from delegatec.backends.arm.integer.rounding import as_integers
 from delegatec.backends.arm.integer.selection import in_one_scale
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.value import Value
 from delegatec.edge.quantization.scale import Quantization
@@ -34,36 +34,38 @@ FAR: Final = 1 << 29
 # ---- 0 and 1 ---------------------------------------------------------------------------------------------
 
 
-def mask(conversion: Conversion, operand: Any) -> Levels | Fixed:
+def mask(conversion: Conversion, operand: Any) -> Quantized | Fixed:
     """Returns a bool value as integers, or as a constant."""
     value = conversion.of(operand)
     if isinstance(value, Fixed):
         return value
-    if isinstance(value, Levels) and (value.scale, value.limit) == ((1.0,), 1):
+    if isinstance(value, Quantized) and (value.scale, value.limit) == ((1.0,), 1):
         return value
     return replace(conversion.quantized(value, _UNIT), limit=1)
 
 
-def bits_of(conversion: Conversion, found: Levels | Fixed, rank: int) -> Value:
+def bits_of(conversion: Conversion, found: Quantized | Fixed, rank: int) -> Value:
     """Returns a bool value, see `mask`, as int32."""
     arithmetic = conversion.arithmetic
     if isinstance(found, Fixed):
         # NPUs widen int8 while they read it
         quantized = arithmetic.constant(found.values.to(torch.int8), rank)
-        found = Levels(quantized, (1.0,), 0, 1)
+        found = Quantized(quantized, (1.0,), 0, 1)
     return Value(arithmetic.builder, arithmetic.accumulate(found, 1.0))
 
 
-def _is_positive(conversion: Conversion, x: Value, limit: int) -> Levels:
+def _is_positive(conversion: Conversion, x: Value, limit: int) -> Quantized:
     """Returns 1 where integers are positive, else 0."""
-    found = conversion.quantized(Levels(x.node, (1.0,), 0, limit, low=0.0, high=1.0), _UNIT)
+    found = conversion.quantized(Quantized(x.node, (1.0,), 0, limit, low=0.0, high=1.0), _UNIT)
     return replace(found, limit=1)
 
 
 # ---- comparisons -----------------------------------------------------------------------------------------
 
 
-def _compared(conversion: Conversion, name: str, x: Value, y: Value, limit: int, far: bool = False) -> Levels:
+def _compared(
+    conversion: Conversion, name: str, x: Value, y: Value, limit: int, far: bool = False
+) -> Quantized:
     """Returns a comparison of int32.
 
     Args:
@@ -119,7 +121,7 @@ def _comparison(name: str) -> Convert:
     return convert
 
 
-def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], rank: int) -> Levels:
+def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], rank: int) -> Quantized:
     (x, low, high), (y, least, most) = (integer(conversion, each, rank) for each in operands)
     limit = max(high - least, most - low)
     if limit < FAR:
@@ -147,7 +149,7 @@ def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int
     else:
         value = constant_of(conversion, operand)
         if value is None:
-            quantized = integer_levels(conversion, operand)
+            quantized = integer_values(conversion, operand)
             interval = arithmetic.builder.facts.of(operand)
             low, high = max(interval.low, _INT32.min), min(interval.high, _INT32.max)
             return Value(arithmetic.builder, arithmetic.accumulate(quantized, 1.0)), int(low), int(high)
@@ -160,7 +162,7 @@ def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int
 
 def record(conversion: Conversion, node: Node, found: Value, limit: int) -> None:
     """Records the integers of a call as its result."""
-    quantized = Levels(found.node, (1.0,), 0, limit)
+    quantized = Quantized(found.node, (1.0,), 0, limit)
     conversion.replaced[node] = as_integers(conversion, quantized, dtype_of(node))
 
 
@@ -174,7 +176,7 @@ def _logical(function: Callable[..., Value]) -> Convert:
             raise UnsupportedError("logic of numbers")
         masks = [mask(conversion, each) for each in operands]
         found = function(*(bits_of(conversion, each, len(shape_of(node))) for each in masks))
-        return Levels(found.node, (1.0,), 0, 1)
+        return Quantized(found.node, (1.0,), 0, 1)
 
     return convert
 

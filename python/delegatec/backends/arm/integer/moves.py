@@ -30,34 +30,34 @@ def _move(conversion: Conversion, node: Node) -> Quantity:
     return _moved(conversion, node, conversion.as_quantized(value, node))
 
 
-def _moved(conversion: Conversion, node: Node, levels: Quantized) -> Quantized:
+def _moved(conversion: Conversion, node: Node, quantized: Quantized) -> Quantized:
     rest = [conversion.node(each) for each in node.args[1:]]
     kwargs = {name: conversion.node(each) for name, each in node.kwargs.items()}
-    return conversion.moved(node, levels, levels.node, *rest, **kwargs)
+    return conversion.moved(node, quantized, quantized.node, *rest, **kwargs)
 
 
 def _split(conversion: Conversion, node: Node) -> None:
     value = conversion.of(node.args[0])
-    levels = conversion.as_quantized(value, node)
+    quantized = conversion.as_quantized(value, node)
     empty = conversion.arithmetic.builder.empty
-    parts = [empty(each.shape, levels.dtype) for each in node.meta["val"]]
+    parts = [empty(each.shape, quantized.dtype) for each in node.meta["val"]]
     builder = conversion.arithmetic.builder
-    call = builder.call(node.target, levels.node, *node.args[1:], val=parts, **node.kwargs)
+    call = builder.call(node.target, quantized.node, *node.args[1:], val=parts, **node.kwargs)
     for user in list(node.users):
         if user.target is operator.getitem:
             index: Any = user.args[1]
             item = builder.call(operator.getitem, call, index, val=parts[index])
-            conversion.quantities[user] = replace(levels, node=item)
+            conversion.quantities[user] = replace(quantized, node=item)
 
 
 def _pad(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.as_quantized(conversion.of(bound["self"]), node)
-    limits = torch.iinfo(levels.dtype)
-    number = min(max(float(bound["value"] or 0) / levels.scale[0], -1e12), 1e12)
-    level = min(max(round(number) + levels.zero, limits.min), limits.max)
-    moved = conversion.moved(node, levels, levels.node, bound["pad"], level)
-    return replace(moved, limit=max(moved.limit, abs(level - levels.zero)))
+    quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
+    limits = torch.iinfo(quantized.dtype)
+    number = min(max(float(bound["value"] or 0) / quantized.scale[0], -1e12), 1e12)
+    level = min(max(round(number) + quantized.zero, limits.min), limits.max)
+    moved = conversion.moved(node, quantized, quantized.node, bound["pad"], level)
+    return replace(moved, limit=max(moved.limit, abs(level - quantized.zero)))
 
 
 def _cat(conversion: Conversion, node: Node) -> Quantity:
@@ -112,31 +112,31 @@ def _put(name: str, source: str) -> Convert:
 
 def _gather_rows(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.as_quantized(conversion.of(bound["weight"]), node)
+    quantized = conversion.as_quantized(conversion.of(bound["weight"]), node)
     index = conversion.node(bound["indices"])
-    return conversion.moved(node, levels, levels.node, index, *node.args[2:], **node.kwargs)
+    return conversion.moved(node, quantized, quantized.node, index, *node.args[2:], **node.kwargs)
 
 
 def _masked(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.as_quantized(conversion.of(bound["self"]), node)
+    quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
     value = conversion.of(bound["value"])
     if not isinstance(value, Fixed) or value.number is None:
         raise UnsupportedError("the value is not a constant")
-    limits = torch.iinfo(levels.dtype)
-    number = min(max(value.number / levels.scale[0], -1e12), 1e12)
-    bounds = (limits.min, limits.max) if levels.is_narrow else (-(1 << 29), 1 << 29)
-    level = min(max(round(number) + levels.zero, bounds[0]), bounds[1])
-    filler = conversion.arithmetic.constant(torch.tensor(level, dtype=levels.dtype), len(levels.shape))
+    limits = torch.iinfo(quantized.dtype)
+    number = min(max(value.number / quantized.scale[0], -1e12), 1e12)
+    bounds = (limits.min, limits.max) if quantized.is_narrow else (-(1 << 29), 1 << 29)
+    level = min(max(round(number) + quantized.zero, bounds[0]), bounds[1])
+    filler = conversion.arithmetic.constant(torch.tensor(level, dtype=quantized.dtype), len(quantized.shape))
     call = conversion.arithmetic.call(
         aten.where.self,
         conversion.node(bound["mask"]),
         filler,
-        levels.node,
-        dtype=levels.dtype,
+        quantized.node,
+        dtype=quantized.dtype,
         shape=shape_of(node),
     )
-    return replace(levels, node=call, limit=max(levels.limit, abs(level - levels.zero)))
+    return replace(quantized, node=call, limit=max(quantized.limit, abs(level - quantized.zero)))
 
 
 MOVEMENTS: Final[Mapping[Any, Convert]] = {

@@ -134,8 +134,8 @@ def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quant
     if found.scales.numel() != 1 and len(set(found.scales.flatten().tolist())) != 1:
         return None
     zeros = {0} if found.zero_points is None else {int(zero) for zero in found.zero_points.flatten().tolist()}
-    step = float(found.scales.flatten()[0])
-    return int8(step, zeros.pop()) if len(zeros) == 1 and is_step(step) else None
+    only = float(found.scales.flatten()[0])
+    return int8(only, zeros.pop()) if len(zeros) == 1 and is_step(only) else None
 
 
 def scale_of_number(number: float) -> Quantization | None:

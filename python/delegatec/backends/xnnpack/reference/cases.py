@@ -153,7 +153,7 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(shape, generator=_GENERATOR).to(dtype)
 
 
-def levels(
+def quantized_values(
     *shape: int, scale: float = 0.05, zero_point: int = 3, dtype: torch.dtype = torch.int8
 ) -> Quantized:
     """Returns random quantized values; of uint8 the zero point is 128 higher."""
