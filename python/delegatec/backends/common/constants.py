@@ -66,8 +66,8 @@ class Int4Bytes(ComputedBytes):
     def __len__(self) -> int:
         return self._values.numel() // 2
 
-    def __getitem__(self, place: slice, /) -> memoryview:
-        start, end, _ = place.indices(len(self))
+    def __getitem__(self, section: slice, /) -> memoryview:
+        start, end, _ = section.indices(len(self))
         pairs = self._values[2 * start : 2 * end].view(-1, 2)
         return tensor_bytes((pairs[:, 0] & 15) | (pairs[:, 1] << 4))
 

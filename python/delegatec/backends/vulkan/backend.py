@@ -16,7 +16,7 @@ from delegatec.backends.vulkan.dtypes import NUMBERS
 from delegatec.backends.vulkan.fusion.cancel_conversions import cancel_conversions
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
 from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
-from delegatec.backends.vulkan.fusion.state import place_state
+from delegatec.backends.vulkan.fusion.state import allocate_state
 from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
@@ -81,7 +81,7 @@ class VulkanBackend(TableBackend[Settings]):
 
 
 def _prepare(settings: Settings) -> Sequence[Pass]:
-    return [place_state, recover_rms_norm, *precision_passes(settings)]
+    return [allocate_state, recover_rms_norm, *precision_passes(settings)]
 
 
 def _sign_activations(program: EdgeProgram) -> bool:

@@ -62,22 +62,22 @@ def scales(id: int, **fields: Any) -> Edit:
     return edit
 
 
-def operation(place: int, **fields: Any) -> Edit:
+def operation(index: int, **fields: Any) -> Edit:
     """Returns an edit of an operation's fields."""
 
     def edit(graph: Any) -> None:
         for name, content in fields.items():
-            setattr(graph.nodes[place].operation, name, content)
+            setattr(graph.nodes[index].operation, name, content)
 
     return edit
 
 
-def constant(place: int, **fields: Any) -> Edit:
+def constant(index: int, **fields: Any) -> Edit:
     """Returns an edit of a constant's fields."""
 
     def edit(graph: Any) -> None:
         for name, content in fields.items():
-            setattr(graph.constants[place], name, content)
+            setattr(graph.constants[index], name, content)
 
     return edit
 
@@ -192,11 +192,11 @@ def test_attention_has_no_runtime() -> None:
     assert message_of(blob.data()).endswith("(Attention) is of a type that no runtime implements")
 
 
-@pytest.mark.parametrize("place", [1, 2])
-def test_a_layer_has_a_constant_filter_and_bias_or_neither(place: int) -> None:
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_layer_has_a_constant_filter_and_bias_or_neither(index: int) -> None:
     fields: list[Any] = [In(random(5, 4)), K(random(6, 4)), K(random(6)), Out(), 0]
     Case("", "FullyConnected", fields).executor()
-    fields[place] = In(fields[place].content)
+    fields[index] = In(fields[index].content)
     message = message_of(Case("", "FullyConnected", fields).blob().data())
     assert "has a filter and a bias of which only one is a constant" in message
 

@@ -92,7 +92,7 @@ def _expand(b: GraphBuilder, node: Node) -> None:
 def _pad(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = b.of(bound["self"])
-    pairs = [bound["pad"][place : place + 2] for place in range(0, len(bound["pad"]), 2)]
+    pairs = [bound["pad"][first : first + 2] for first in range(0, len(bound["pad"]), 2)]
     pairs = [[0, 0]] * (len(source.shape) - len(pairs)) + pairs[::-1]
     starts = [max(-before, 0) for before, _ in pairs]
     sizes = [

@@ -56,9 +56,9 @@ def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
         # 2**(by - 1), or 0 if `by` is 0; none of the intermediate results has more than 31 bits.
         zero, one = (b.number(each, DType.INT32, rank) for each in (0, 1))
         less = b.emit("SUB", by, one, shape=by.shape)
-        places = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)
-        power = b.emit("LOGICAL_LEFT_SHIFT", one, places, shape=by.shape)
-        half = b.emit("ADD", power, b.emit("SUB", less, places, shape=by.shape), shape=by.shape)
+        less_or_zero = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)
+        power = b.emit("LOGICAL_LEFT_SHIFT", one, less_or_zero, shape=by.shape)
+        half = b.emit("ADD", power, b.emit("SUB", less, less_or_zero, shape=by.shape), shape=by.shape)
         least = b.emit("ADD", half, b.number(_LOWEST, DType.INT32, rank), shape=by.shape)
     x = b.emit("MAXIMUM", x, least, shape=shape_of(node), nan_mode=NanMode.PROPAGATE)
     return b.emit("SUB", x, half, shape=shape_of(node))

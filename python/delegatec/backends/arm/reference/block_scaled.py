@@ -23,7 +23,7 @@ def _cast(operation: Operation, x: torch.Tensor) -> list[torch.Tensor]:
 def _numbers(operation: Operation, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Returns both factors, whose scales follow them."""
     name = _NAMES[operation.inputs[0].dtype]
-    return [decode(operands[place], operands[place + 1], name) for place in (0, 2)]
+    return [decode(operands[start], operands[start + 1], name) for start in (0, 2)]
 
 
 def _matmul(operation: Operation, *operands: torch.Tensor) -> list[torch.Tensor]:

@@ -49,10 +49,10 @@ def _arange(run: Run, op: Any, _: NodeT) -> None:
     if not 1 <= count <= MAX_ELEMENTS:
         reject(f"Arange of {count} elements")
     run.check_size([int(count)], "Arange")
-    places = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
+    values = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
     if dtype == torch.bool:
         reject("Arange of bool")
-    run[op.outputId] = places * run.number(op.step, dtype) + run.number(op.start, dtype)
+    run[op.outputId] = values * run.number(op.step, dtype) + run.number(op.start, dtype)
 
 
 def _dequantize(run: Run, op: Any, _: NodeT) -> None:

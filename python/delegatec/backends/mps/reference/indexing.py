@@ -66,16 +66,16 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
 
 def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
     """Returns the axis and the only index, which MPSGraph receives without a cast."""
-    given = [(place, id) for place, id in enumerate(present(op.indicesId, "indices")) if id != -1]
+    given = [(position, id) for position, id in enumerate(present(op.indicesId, "indices")) if id != -1]
     if len(given) != 1:
         reject(f"{what} with {len(given)} indices")
-    place, id = given[0]
+    position, id = given[0]
     index = run[id]
     if index.dtype not in INTEGERS:
         reject(f"{what} with an index of {short_name(index.dtype)}")
     other = index.dtype != torch.int32
     run.unspecified.choose("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
-    return axis(place, rank, what), index.long()
+    return axis(position, rank, what), index.long()
 
 
 def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
@@ -120,8 +120,8 @@ def _index_put(run: Run, op: Any, _: NodeT) -> None:
         reject(f"IndexPut of values of shape {shape or list(update.shape)}, where {wanted} is written")
     flat = [*data.shape[:dim], index.numel(), *data.shape[dim + 1 :]]
     source = update.expand(wanted).reshape(flat)
-    places = index.reshape(-1, *(1,) * (data.dim() - dim - 1)).expand(flat)
-    run[op.outputId] = _update(run, data, dim, places, source, "IndexPut")
+    at = index.reshape(-1, *(1,) * (data.dim() - dim - 1)).expand(flat)
+    run[op.outputId] = _update(run, data, dim, at, source, "IndexPut")
 
 
 def _scatter(run: Run, op: Any, _: NodeT) -> None:

@@ -81,11 +81,11 @@ class Run(Values):
         rank = max(tensor.dim() for tensor in tensors)
         result = [1] * rank
         for tensor in tensors:
-            for place, size in enumerate(tensor.shape, rank - tensor.dim()):
-                if size != 1 and result[place] not in (1, size):
+            for aligned, size in enumerate(tensor.shape, rank - tensor.dim()):
+                if size != 1 and result[aligned] not in (1, size):
                     shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
                     reject(f"{what} of shapes {shapes}, which do not broadcast")
-                result[place] = max(result[place], size)
+                result[aligned] = max(result[aligned], size)
         self.check_size(result, what)
         return torch.Size(result)
 

@@ -146,7 +146,7 @@ def _convolution(builder: Builder, layer: Fused) -> Node | None:
 
 
 def _images(builder: Builder, x: Node) -> list[Node]:
-    return [builder.call(aten.slice.Tensor, x, 0, place, place + 1) for place in range(shape_of(x)[0])]
+    return [builder.call(aten.slice.Tensor, x, 0, row, row + 1) for row in range(shape_of(x)[0])]
 
 
 def _parameters(node: Node) -> tuple[float, int]:

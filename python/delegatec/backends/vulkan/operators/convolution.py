@@ -32,15 +32,15 @@ def _convolution(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     count = len(shape_of(bound["input"])) - 2
     operands = [b.argument(bound[name]) for name in ("input", "weight", "bias")]
-    places = [b.integers(each(bound[name], count)) for name in ("stride", "padding", "dilation")]
+    windows = [b.integers(each(bound[name], count)) for name in ("stride", "padding", "dilation")]
     padding = b.integers(each(bound["output_padding"], count))
     flags = (b.scalar(bool(bound["transposed"])), padding, b.scalar(bound["groups"]))
     clamp = fused_clamp(node)
     if clamp is None:
-        b.call("aten.convolution.default", *operands, *places, *flags, b.result(node))
+        b.call("aten.convolution.default", *operands, *windows, *flags, b.result(node))
     else:
         bounds = finite_bounds(b, clamp)
-        b.call("et_vk.conv_with_clamp.default", *operands, *places, *flags, *bounds, b.result(clamp))
+        b.call("et_vk.conv_with_clamp.default", *operands, *windows, *flags, *bounds, b.result(clamp))
         b.also_computes(clamp)
 
 

@@ -30,8 +30,8 @@ def _attention(x: torch.Tensor) -> torch.Tensor:
 
 
 def _causal(x: torch.Tensor) -> torch.Tensor:
-    place = torch.arange(x.shape[1])
-    return (x @ x.transpose(1, 2)).masked_fill(place[None] > place[:, None], -3e4).softmax(-1) @ x
+    position = torch.arange(x.shape[1])
+    return (x @ x.transpose(1, 2)).masked_fill(position[None] > position[:, None], -3e4).softmax(-1) @ x
 
 
 # Of tensors of batch x length x 8.

@@ -40,7 +40,7 @@ _ERROR: Final = 5e-7
 """Relative error of the reference executor; the runtime on a CPU has 8e-7."""
 
 
-@pytest.mark.parametrize("place", ["texture", "buffer"])
+@pytest.mark.parametrize("stored_in", ["texture", "buffer"])
 @pytest.mark.parametrize(
     ("function", "x"),
     [
@@ -51,8 +51,8 @@ _ERROR: Final = 5e-7
         (torch.erfinv, _NEAR_ZERO[_NEAR_ZERO.abs() < 0.25]),
     ],
 )
-def test_the_whole_range(function: Function, x: torch.Tensor, place: str) -> None:
-    compiled = compile_module(Call(function), (x,), storage=place)
+def test_the_whole_range(function: Function, x: torch.Tensor, stored_in: str) -> None:
+    compiled = compile_module(Call(function), (x,), storage=stored_in)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     (result,) = compiled(x)
     expected = function(x.double())

@@ -31,24 +31,24 @@ def _pair(value: object, default: Sequence[int]) -> list[int]:
 def _max_pool(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     size = _pair(bound["kernel_size"], ())
-    places = [
+    windows = [
         size,
         _pair(bound["stride"], size),
         _pair(bound["padding"], ()),
         _pair(bound["dilation"], ()),
     ]
-    args = [b.of(bound["self"]), *map(b.integers, places), b.scalar(bool(bound["ceil_mode"]))]
+    args = [b.of(bound["self"]), *map(b.integers, windows), b.scalar(bool(bound["ceil_mode"]))]
     b.call("aten.max_pool2d_with_indices.default", *args, b.result(node))
 
 
 def _avg_pool(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     size = _pair(bound["kernel_size"], ())
-    places = [size, _pair(bound["stride"], size), _pair(bound["padding"], ())]
+    windows = [size, _pair(bound["stride"], size), _pair(bound["padding"], ())]
     divisor = bound["divisor_override"]
     args = [
         b.of(bound["self"]),
-        *map(b.integers, places),
+        *map(b.integers, windows),
         b.scalar(bool(bound["ceil_mode"])),
         b.scalar(bool(bound["count_include_pad"])),
         b.null() if divisor is None else b.scalar(divisor),

@@ -11,7 +11,7 @@ from delegatec_schemas.vulkan_graph import MemoryLayout, StorageType
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.vulkan.reference.cases import Case, Constant, random
-from delegatec.backends.vulkan.reference.testing import BUFFER, PLACES, WIDTH, Blob, Place
+from delegatec.backends.vulkan.reference.testing import BUFFER, PLACEMENTS, WIDTH, Blob, Placement
 
 BLOCKS: Final = {
     name: (StorageType.BUFFER, getattr(MemoryLayout, name))
@@ -37,13 +37,13 @@ class Quantized(Case):
     zero: int = _OUT_ZERO
     exact: bool = True
 
-    def blob(self, place: Place) -> Blob:
+    def blob(self, placement: Placement) -> Blob:
         """Returns a blob with inputs and results in one storage and layout."""
         blob = Blob()
         arguments: list[Any] = []
         for argument in self.arguments:
             if isinstance(argument, torch.Tensor):
-                given = blob.input(argument, place)
+                given = blob.input(argument, placement)
                 quantized = blob.tensor(argument.shape, torch.int8, BLOCKS[self.block])
                 name = "quantized_decomposed.quantize_per_tensor.default"
                 blob.call(name, given, _SCALE, _ZERO, -128, 127, None, quantized)
@@ -55,7 +55,7 @@ class Quantized(Case):
         (wanted,) = self.wanted
         result = blob.tensor(wanted.shape, torch.int8, BLOCKS[self.block])
         blob.call(self.name, *arguments, result)
-        out = blob.output(wanted.shape, place=place)
+        out = blob.output(wanted.shape, placement=placement)
         name = "quantized_decomposed.dequantize_per_tensor.default"
         blob.call(name, result, self.scale, self.zero, -128, 127, None, None, out)
         return blob
@@ -121,9 +121,9 @@ def _convolution(
     # The shaders read one group for four channels of results.
     mixes_groups = not depthwise and groups > 1 and channels // groups % 4 > 0
     supported = block in _CHANNELS and (kernel > 1 or block == "INT8_4W4C") and not mixes_groups
-    places = PLACES if supported else ()
+    placements = PLACEMENTS if supported else ()
     return Quantized(
-        f"et_vk.{name}.default", [*arguments, "relu" if relu else "none"], expected, places, block=block
+        f"et_vk.{name}.default", [*arguments, "relu" if relu else "none"], expected, placements, block=block
     )
 
 
@@ -135,8 +135,8 @@ def _linear(name: str, block: str, rows: int) -> Case:
     value = F.linear(_quantized(x), weight * scales[:, None], bias)
     arguments = [x, _SCALE, _ZERO, *constants, _OUT_SCALE, _OUT_ZERO, K(_texels(bias)), "none"]
     right = {"q8ta_linear": "INT8_4H4W", "q8ta_linear_gemv": "INT8_4W"}[name]
-    places = PLACES if block == right else ()
-    return Quantized(f"et_vk.{name}.default", arguments, _result(value), places, block=block)
+    placements = PLACEMENTS if block == right else ()
+    return Quantized(f"et_vk.{name}.default", arguments, _result(value), placements, block=block)
 
 
 def _pack(weight: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:

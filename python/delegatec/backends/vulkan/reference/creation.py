@@ -42,11 +42,11 @@ def _full(fill: float | None) -> Semantics:
 
 def _arange(run: Run, call: Call) -> None:
     out = call.tensor(7)
-    for place in (0, 1, 2):
-        if not isinstance(call.content(place), IntT | DoubleT | BoolT | SymIntT) and not (
-            place != 1 and call.is_none(place)
+    for argument in (0, 1, 2):
+        if not isinstance(call.content(argument), IntT | DoubleT | BoolT | SymIntT) and not (
+            argument != 1 and call.is_none(argument)
         ):
-            reject(f"{call.name} with the argument {place}, which is not a number")
+            reject(f"{call.name} with the argument {argument}, which is not a number")
     start = 0.0 if call.is_none(0) else call.float32(0)
     step = 1.0 if call.is_none(2) else call.float32(2)
     run.kernel(kernel_name("arange", out), out)
@@ -100,17 +100,17 @@ def _grid_priors(run: Run, call: Call) -> None:
 # ---- scalars ----
 
 
-def _set(run: Run, call: Call, place: int, value: int) -> None:
-    id = call.id(place)
+def _set(run: Run, call: Call, argument: int, value: int) -> None:
+    id = call.id(argument)
     if not isinstance(run.values[id], SymIntT):
-        reject(f"argument {place} of {call.name} is value {id}, which is not a SymInt")
+        reject(f"argument {argument} of {call.name} is value {id}, which is not a SymInt")
     run.set_symbol(id, value)
 
 
-def _integer(run: Run, call: Call, place: int) -> int:
-    if not isinstance(call.content(place), IntT | SymIntT):
-        reject(f"argument {place} of {call.name} is neither Int nor SymInt")
-    return call.integer(place)
+def _integer(run: Run, call: Call, argument: int) -> int:
+    if not isinstance(call.content(argument), IntT | SymIntT):
+        reject(f"argument {argument} of {call.name} is neither Int nor SymInt")
+    return call.integer(argument)
 
 
 def _size(run: Run, call: Call) -> None:

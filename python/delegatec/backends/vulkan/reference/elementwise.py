@@ -42,10 +42,10 @@ def broadcast(name: str, *tensors: Tensor) -> list[int]:
     rank = max(tensor.dim for tensor in tensors)
     result = [1] * rank
     for tensor in tensors:
-        for place, size in enumerate(tensor.sizes, rank - tensor.dim):
-            if size != 1 and result[place] not in (1, size):
+        for index, size in enumerate(tensor.sizes, rank - tensor.dim):
+            if size != 1 and result[index] not in (1, size):
                 reject(f"{name} of {' and '.join(map(str, tensors))}, which do not broadcast")
-            result[place] = max(result[place], size)
+            result[index] = max(result[index], size)
     return result
 
 
@@ -108,7 +108,7 @@ def _binary(name: str, result: int = 2) -> Semantics:
         out = call.tensor(result)
         left, right = _operands(run, call, name, out)
         value = _BINARY[name](run, left, right)
-        operands = [call.content(place) for place in (0, 1)]
+        operands = [call.content(index) for index in (0, 1)]
         if out.dtype in INTEGERS and value.is_floating_point():
             value = to_integers(run, value, call.name)
         run.write(out, value)
@@ -136,7 +136,7 @@ def _sum(kernel: str, sign: float) -> Semantics:
             # alpha is a float, which makes all of it floats
             value = to_integers(run, left.float() + right.float() * alpha, call.name)
         run.write(out, value)
-        out.carry_pad(*_filling(out, [call.content(place) for place in (0, 1)]))
+        out.carry_pad(*_filling(out, [call.content(index) for index in (0, 1)]))
 
     return semantics
 

@@ -125,9 +125,9 @@ def _dynamic(run: Run, call: Call) -> None:
         reject(f"{call.name} of {x} with {scale} and {zero}")
     steps, zeros = (wide(run.read(tensor)).float().reshape(rows, 1) for tensor in (scale, zero))
     value = wide(run.read(x)).reshape(rows, -1)
-    for place in (4, 5):
-        if call.constant(place).sizes[-1] % _TEXEL:
-            reject(f"{call.name} with constants of the shape {call.constant(place).sizes}, not whole texels")
+    for index in (4, 5):
+        if call.constant(index).sizes[-1] % _TEXEL:
+            reject(f"{call.name} with constants of the shape {call.constant(index).sizes}, not whole texels")
     if kind == "coop":
         # A single row is not quantized.
         quantized, steps = value, torch.ones_like(steps)
@@ -158,10 +158,10 @@ def _choose_per_row(run: Run, call: Call) -> None:
 
 
 def _choose_rows(
-    run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor], places: tuple[int, int]
+    run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor], limits: tuple[int, int]
 ) -> None:
     x, scale, zero = tensors
-    low, high = (-128, 127) if call.is_none(places[0]) else [call.integer(place) for place in places]
+    low, high = (-128, 127) if call.is_none(limits[0]) else [call.integer(index) for index in limits]
     mode = "zpint8" if zero.dtype == torch.int8 else "zpinherit"
     run.kernel("_".join(["choose_qparams_per_row", x.storage, x.shader_dtype, mode]), scale, zero, x)
     must_pack(call.name, WIDTH, scale, zero)

@@ -70,7 +70,7 @@ def test_four_bits(columns: int) -> None:
     data = OffsetInt4Bytes(quantized_values.to(torch.int8))
     whole = bytes(data[0 : len(data)])
     assert len(whole) == len(data) == 3 * ((columns + 1) // 2)
-    assert b"".join(bytes(data[place : place + 2]) for place in range(0, len(data), 2)) == whole
+    assert b"".join(bytes(data[start : start + 2]) for start in range(0, len(data), 2)) == whole
 
     def unpacked(packed: Tensor) -> Tensor:
         return torch.stack([packed & 15, packed >> 4], -1).flatten(1)[:, :columns].to(torch.int8) - 8

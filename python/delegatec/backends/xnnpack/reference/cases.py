@@ -104,8 +104,8 @@ class Case:
     def blob(self) -> Blob:
         """Returns its blob."""
         blob = Blob()
-        made = {place: _input(blob, field) for place, field in enumerate(self.fields) if _is_input(field)}
-        fields = [made.get(place, field) for place, field in enumerate(self.fields)]
+        made = {index: _input(blob, field) for index, field in enumerate(self.fields) if _is_input(field)}
+        fields = [made.get(index, field) for index, field in enumerate(self.fields)]
         blob.node(self.operation, *[_field(blob, field) for field in fields], limits=self.limits)
         return blob
 

@@ -49,8 +49,10 @@ def _windows(
     )
     y = rows[:, None] + torch.arange(kernel[0]) * dilation[0]
     x = columns[:, None] + torch.arange(kernel[1]) * dilation[1]
-    places = (y[:, None, :, None], x[None, :, None, :])
-    found = [each[:, :, places[0], places[1]].flatten(-2).permute(0, 2, 3, 1, 4) for each in (padded, inside)]
+    windows = (y[:, None, :, None], x[None, :, None, :])
+    found = [
+        each[:, :, windows[0], windows[1]].flatten(-2).permute(0, 2, 3, 1, 4) for each in (padded, inside)
+    ]
     return found[0], found[1]
 
 

@@ -25,11 +25,11 @@ def _positions(size: int, new: int, flags: int) -> tuple[torch.Tensor, torch.Ten
         scale = torch.tensor(size - 1, dtype=torch.float32) / (new - 1)
     else:
         scale = torch.tensor(size, dtype=torch.float32) / new
-    place = torch.arange(new, dtype=torch.float32) * scale
+    position = torch.arange(new, dtype=torch.float32) * scale
     if not flags & (ALIGNS_CORNERS | OLD_POSITIONS):
-        place = (place + (0.5 * scale - 0.5)).clamp(0, size - 1)
-    first = place.to(torch.int64).clamp(max=size - 1)
-    return first, (first + 1).clamp(max=size - 1), place - first
+        position = (position + (0.5 * scale - 0.5)).clamp(0, size - 1)
+    first = position.to(torch.int64).clamp(max=size - 1)
+    return first, (first + 1).clamp(max=size - 1), position - first
 
 
 def _resize(run: Run, operation: Any, node: NodeT) -> None:
