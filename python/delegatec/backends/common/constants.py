@@ -102,23 +102,23 @@ def to_float16(
         count += rest.numel()
         if rest.numel():
             worst = max(worst, rest[rest.abs().argmax()].item(), key=abs)
-    number = "1 value" if count == 1 else f"{count} values"
-    lost = f"{number} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
+    scalar = "1 value" if count == 1 else f"{count} values"
+    lost = f"{scalar} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
     return Float16Bytes(written, FLOAT32_MAX), lost
 
 
-def is_beyond_float16(number: float) -> bool:
+def is_beyond_float16(scalar: float) -> bool:
     """Returns whether a finite value rounds to an infinite float16."""
-    return _OVERFLOW <= abs(number) < math.inf
+    return _OVERFLOW <= abs(scalar) < math.inf
 
 
-def nonzero_in_float16(number: float) -> float:
+def nonzero_in_float16(scalar: float) -> float:
     """Returns the smallest float16 for a value that would round to zero, and any other value unchanged.
 
     Such a small value guards a division or a logarithm, as the epsilon of a normalization does; zero would
     not.
     """
-    return math.copysign(FLOAT16_LEAST, number) if 0 < abs(number) < FLOAT16_LEAST else number
+    return math.copysign(FLOAT16_LEAST, scalar) if 0 < abs(scalar) < FLOAT16_LEAST else scalar
 
 
 def _fits(values: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
-from delegatec.backends.vulkan.dtypes import NUMBERS
+from delegatec.backends.vulkan.dtypes import NUMERIC
 from delegatec.backends.vulkan.fusion.cancel_conversions import cancel_conversions
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
 from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
@@ -62,7 +62,7 @@ class VulkanBackend(TableBackend[Settings]):
 
     def keeps(self, initial: torch.Tensor) -> bool:
         """See `Backend.keeps`. Its initial value is packed like a constant."""
-        if initial.dtype not in NUMBERS or not initial.numel() or initial.dim() > MOST_TEXTURE_DIMENSIONS:
+        if initial.dtype not in NUMERIC or not initial.numel() or initial.dim() > MOST_TEXTURE_DIMENSIONS:
             return False
         limits = torch.iinfo(torch.int32)
         return initial.dtype != torch.int64 or bool(((initial >= limits.min) & (initial <= limits.max)).all())

@@ -46,7 +46,7 @@ _EXTENDED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 _REPRESENTATIONS: Final = {each.value: each for each in Representation}
 # The value of a SymInt, which only a caller's integer has.
-_NUMBER: Final = BlobValue("i32", (), note="number")
+_SCALAR: Final = BlobValue("i32", (), note="number")
 # Named in a note, at most.
 _MOST_TRANSITIONS: Final = 8
 
@@ -59,7 +59,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
         for id, value in enumerate(graph.values)
         if value.contentType == schema.Content.Tensor
     }
-    numbers = {id: _NUMBER for id in graph.inputIds if id not in tensors}
+    scalars = {id: _SCALAR for id in graph.inputIds if id not in tensors}
     moves = {
         each.call: f"{_memory_of(graph, each.source)} to {_memory_of(graph, each.result)}"
         for each in transitions(graph)
@@ -70,7 +70,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
         nodes=tuple(
             _node(index, call, graph, moves.get(index, "")) for index, call in enumerate(graph.chain)
         ),
-        values={**tensors, **numbers},
+        values={**tensors, **scalars},
         inputs=tuple(graph.inputIds),
         outputs=tuple(graph.outputIds),
         constants=tuple(id for id in tensors if graph.values[id].content.constantId >= 0),

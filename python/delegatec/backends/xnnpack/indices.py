@@ -34,7 +34,7 @@ def computes_indices(nodes: Sequence[Node], constants: dict[str, torch.Tensor]) 
     if not varying or not all(_converts(each, from_whole=True) for each in varying):
         return False
     users = {each for node in nodes for each in node.users} - members
-    return all(_converts(each, from_whole=False) for each in users) and _reaches_numbers(users)
+    return all(_converts(each, from_whole=False) for each in users) and _reaches_floats(users)
 
 
 def _is_pointwise(node: Node) -> bool:
@@ -51,7 +51,7 @@ def _converts(node: Node, *, from_whole: bool) -> bool:
     return floating.is_floating_point and whole in (torch.int32, torch.int64)
 
 
-def _reaches_numbers(nodes: set[Node]) -> bool:
+def _reaches_floats(nodes: set[Node]) -> bool:
     """Whether a value that follows from calls is floating-point, such as a row of an embedding."""
     pending, seen = list(nodes), {*nodes}
     while pending:

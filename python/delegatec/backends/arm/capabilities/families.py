@@ -63,7 +63,7 @@ def _no_narrowing(operation: Operation) -> str | None:
 
 
 def _copies(operation: Operation) -> str | None:
-    multiples = operation.inputs[1].numbers
+    multiples = operation.inputs[1].elements
     largest = max(multiples, default=1) if multiples else 1
     return f"{largest} copies, more than {_MAX_COPIES}" if largest > _MAX_COPIES else None
 
@@ -86,10 +86,10 @@ def _doubles(operation: Operation) -> str | None:
         return f"{source.shape[0]} images, more than one"
     if operation.attributes["mode"] != 1:
         return "bilinear interpolation is not supported"
-    numbers = [each.numbers for each in parameters]
-    if any(each is None for each in numbers):
+    given = [each.elements for each in parameters]
+    if any(each is None for each in given):
         return None
-    scale, offset, border = (tuple(each) for each in numbers if each is not None)
+    scale, offset, border = (tuple(each) for each in given if each is not None)
     factors = scale[0] // scale[1], scale[2] // scale[3]
     exact = [(f * d, d) for f, d in zip(factors, scale[1::2], strict=True)] == [scale[:2], scale[2:]]
     if not exact or (factors != (1, 1) and not {*factors} <= {2, 4, 8}):

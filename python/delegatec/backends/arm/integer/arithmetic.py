@@ -162,7 +162,7 @@ class Arithmetic:
         if value.zero and value.dtype != torch.int8:
             centered = self.once(
                 aten.sub.Tensor,
-                (self._plain(value, torch.int32), self._number(value.zero, value)),
+                (self._plain(value, torch.int32), self._scalar(value.zero, value)),
                 torch.int32,
                 value.shape,
             )
@@ -173,7 +173,7 @@ class Arithmetic:
             wide = replace(INT32, scales=to.scales, axis=to.axis)
             shifted = self.once(
                 aten.add.Tensor,
-                (self._rescale(value, wide), self._number(to.zero_point, value)),
+                (self._rescale(value, wide), self._scalar(to.zero_point, value)),
                 torch.int32,
                 value.shape,
             )
@@ -227,12 +227,12 @@ class Arithmetic:
             (aten.minimum.default, high, high < limits.max),
         ):
             if is_needed:
-                number = self.constant(torch.tensor(bound, dtype=torch.int32), rank)
-                node = self.once(target, (node, number), torch.int32, shape_of(node))
+                scalar = self.constant(torch.tensor(bound, dtype=torch.int32), rank)
+                node = self.once(target, (node, scalar), torch.int32, shape_of(node))
         return node
 
-    def _number(self, number: int, like: Quantized) -> Node:
-        return self.constant(torch.tensor(number, dtype=torch.int32), len(like.shape))
+    def _scalar(self, scalar: int, like: Quantized) -> Node:
+        return self.constant(torch.tensor(scalar, dtype=torch.int32), len(like.shape))
 
     def once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
         """Creates a call, or reuses an equal one."""

@@ -66,7 +66,7 @@ def test_comparisons_of_values(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
-def test_comparisons_with_numbers(dtype: torch.dtype) -> None:
+def test_comparisons_with_scalars(dtype: torch.dtype) -> None:
     def condition(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return ((x > 0.1) & ~(y <= -0.2)) | ((x < 0) ^ (y != 0.5))
 
@@ -90,12 +90,12 @@ def test_comparisons_of_integers(name: str, dtype: torch.dtype) -> None:
     )
 
 
-@pytest.mark.parametrize("number", _EXTREME)
+@pytest.mark.parametrize("scalar", _EXTREME)
 @pytest.mark.parametrize("name", _COMPARISONS)
-def test_comparisons_of_integers_with_numbers(name: str, number: int) -> None:
+def test_comparisons_of_integers_with_scalars(name: str, scalar: int) -> None:
     x = torch.tensor(_EXTREME, dtype=torch.int32)
     compare = _COMPARISONS[name]
-    _check(lambda x: compare(x, number).to(torch.int8) + (x[2:3] == x).to(torch.int8) * 2, x)
+    _check(lambda x: compare(x, scalar).to(torch.int8) + (x[2:3] == x).to(torch.int8) * 2, x)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
@@ -134,10 +134,10 @@ def _chosen_by(condition: Any) -> Any:
     return function
 
 
-@pytest.mark.parametrize("number", [0.5, 0, 1, 200])
+@pytest.mark.parametrize("scalar", [0.5, 0, 1, 200])
 @pytest.mark.parametrize("name", ["lt", "ge", "ne"])
-def test_comparisons_of_bool_with_numbers(name: str, number: float) -> None:
-    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, number)), *_operands(torch.int8), steps=1)
+def test_comparisons_of_bool_with_scalars(name: str, scalar: float) -> None:
+    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, scalar)), *_operands(torch.int8), steps=1)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def _exponentials(conversion: Conversion, below: Quantized) -> Quantized:
 def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps: float) -> Quantized:
     """Returns values with the mean 0 and the variance 1 along dimensions."""
     centered, variance = _variance(conversion, x, dims, math.prod(x.shape[dim] for dim in dims))
-    shifted = add(conversion, [variance, _number(eps)], (1, 1))
+    shifted = add(conversion, [variance, _scalar(eps)], (1, 1))
     found = floating.times(conversion, floating.inverse_root(conversion, shifted), centered)
     bound = math.sqrt(math.prod(x.shape[dim] for dim in dims))
     return replace(found, low=-bound, high=bound)
@@ -109,10 +109,10 @@ def _variance(
     centered = add(conversion, [x, mean], (1, -1))
     squares = multiply(conversion, centered, centered)
     sums = total(conversion, squares, [*dims], keepdim=True, is_mean=False)
-    return centered, multiply(conversion, sums, _number(1 / count))
+    return centered, multiply(conversion, sums, _scalar(1 / count))
 
 
-def _number(value: float) -> Fixed:
+def _scalar(value: float) -> Fixed:
     return Fixed(torch.tensor(value, dtype=torch.float64))
 
 

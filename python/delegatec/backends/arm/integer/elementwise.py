@@ -37,22 +37,20 @@ def _relu(conversion: Conversion, node: Node) -> Quantity:
 def _clamp(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
     low, high = (bound[name] for name in (("min", "max") if "min" in bound else ("min_val", "max_val")))
-    low, high = (
-        number if number is not None else end for number, end in ((low, -math.inf), (high, math.inf))
-    )
+    low, high = (limit if limit is not None else end for limit, end in ((low, -math.inf), (high, math.inf)))
     if isinstance(low, Node) or isinstance(high, Node):
-        numbers = [_number(conversion, each) for each in (low, high)]
-        low, high = numbers
+        limits = [_scalar(conversion, each) for each in (low, high)]
+        low, high = limits
     if low > high:
         low = high
     return _clamped(conversion, node, low, high)
 
 
-def _number(conversion: Conversion, operand: Any) -> float:
+def _scalar(conversion: Conversion, operand: Any) -> float:
     value = conversion.of(operand)
-    if not isinstance(value, Fixed) or value.number is None:
+    if not isinstance(value, Fixed) or value.scalar is None:
         raise UnsupportedError("limits that are not numbers")
-    return value.number
+    return value.scalar
 
 
 def _clamped(conversion: Conversion, node: Node, low: float, high: float) -> Quantity:
@@ -162,10 +160,10 @@ def _times(value: Quantity, factor: float) -> Quantity:
 def multiply(conversion: Conversion, x: Quantity, y: Quantity) -> Quantity:
     """Returns a product of values that broadcast."""
     for value, other in ((x, y), (y, x)):
-        if isinstance(other, Fixed) and other.number is not None:
+        if isinstance(other, Fixed) and other.scalar is not None:
             shape = broadcast(value.shape, other.shape)
             if shape == value.shape:
-                return scaled(conversion, value, other.number)
+                return scaled(conversion, value, other.scalar)
     if isinstance(x, Fixed) and isinstance(y, Fixed):
         return Fixed(x.values * y.values)
     first, second = _factors(conversion, x, y)

@@ -61,7 +61,7 @@ def _normalized(
     wide = arithmetic.wide(value, _BITS)
     shape = wide.shape
 
-    def number(value: int) -> Node:
+    def scalar(value: int) -> Node:
         return arithmetic.constant(torch.tensor(value, dtype=torch.int32), len(shape))
 
     def call(target: object, *args: Node) -> Node:
@@ -69,17 +69,17 @@ def _normalized(
 
     node, sign = wide.node, None
     if signed:
-        double = call(aten.add.Tensor, call(aten.mul.Tensor, node, number(2)), number(1))
-        sign = call(aten.maximum.default, call(aten.minimum.default, double, number(1)), number(-1))
+        double = call(aten.add.Tensor, call(aten.mul.Tensor, node, scalar(2)), scalar(1))
+        sign = call(aten.maximum.default, call(aten.minimum.default, double, scalar(1)), scalar(-1))
         node = call(aten.abs.default, node)
     low = min(max(1, round(least / wide.scale[0])), 1 << (_BITS - 1))
-    positive = call(aten.maximum.default, node, number(low))
+    positive = call(aten.maximum.default, node, scalar(low))
     zeros = call(TOSA.clz.default, positive)
     half = None
-    shift = call(aten.sub.Tensor, zeros, number(1))
+    shift = call(aten.sub.Tensor, zeros, scalar(1))
     if even:
-        half = call(TOSA.shift_right.default, call(aten.sub.Tensor, zeros, number(2)), number(1))
-        shift = call(TOSA.shift_left.default, half, number(1))
+        half = call(TOSA.shift_right.default, call(aten.sub.Tensor, zeros, scalar(2)), scalar(1))
+        shift = call(TOSA.shift_left.default, half, scalar(1))
     mantissa = call(TOSA.shift_left.default, positive, shift)
     return _Normal(mantissa, 0.25 if even else 0.5, zeros, 32 - low.bit_length(), half, sign, wide.scale[0])
 
@@ -225,17 +225,17 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     binary = arithmetic.accumulate(limited, unit)
     shape = shape_of(binary)
 
-    def number(value: int) -> Node:
+    def scalar(value: int) -> Node:
         return arithmetic.constant(torch.tensor(value, dtype=torch.int32), len(shape))
 
-    whole = arithmetic.once(TOSA.shift_right.default, (binary, number(point)), torch.int32, shape)
-    rounded = arithmetic.once(TOSA.shift_left.default, (whole, number(point)), torch.int32, shape)
+    whole = arithmetic.once(TOSA.shift_right.default, (binary, scalar(point)), torch.int32, shape)
+    rounded = arithmetic.once(TOSA.shift_left.default, (whole, scalar(point)), torch.int32, shape)
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
     to = Quantization.whole(dtype, unit * (1 << bits))
     quantized = conversion.quantized(Quantized(rest, (unit,), 0, 1 << (point - 1)), to)
     mantissa = _mantissa(conversion, Lookup(quantized, torch.exp(quantized.values)))
-    exponent = arithmetic.binary(aten.sub.Tensor, number(highest), whole)
+    exponent = arithmetic.binary(aten.sub.Tensor, scalar(highest), whole)
     for target, bound in ((aten.maximum.default, 0), (aten.minimum.default, 31)):
-        exponent = arithmetic.once(target, (exponent, number(bound)), torch.int32, shape)
+        exponent = arithmetic.once(target, (exponent, scalar(bound)), torch.int32, shape)
     return Floating(mantissa.node, exponent, mantissa.scale[0] * 2.0**highest)

@@ -133,10 +133,10 @@ def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], r
     return _compared(conversion, name, x, y, 1, far=True)
 
 
-def _near(x: Value, number: Value) -> Value:
+def _near(x: Value, other: Value) -> Value:
     """Clamps integers to those next to constants."""
-    above = number.clamp(_INT32.min, _INT32.max - 1) + 1
-    return x.maximum(number.clamp(_INT32.min + 1, _INT32.max) - 1).minimum(above)
+    above = other.clamp(_INT32.min, _INT32.max - 1) + 1
+    return x.maximum(other.clamp(_INT32.min + 1, _INT32.max) - 1).minimum(above)
 
 
 def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int, int]:

@@ -54,10 +54,10 @@ def _pad(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
     quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
     limits = torch.iinfo(quantized.dtype)
-    number = min(max(float(bound["value"] or 0) / quantized.scale[0], -1e12), 1e12)
-    level = min(max(round(number) + quantized.zero, limits.min), limits.max)
-    moved = conversion.moved(node, quantized, quantized.node, bound["pad"], level)
-    return replace(moved, limit=max(moved.limit, abs(level - quantized.zero)))
+    scaled = min(max(float(bound["value"] or 0) / quantized.scale[0], -1e12), 1e12)
+    fill = min(max(round(scaled) + quantized.zero, limits.min), limits.max)
+    moved = conversion.moved(node, quantized, quantized.node, bound["pad"], fill)
+    return replace(moved, limit=max(moved.limit, abs(fill - quantized.zero)))
 
 
 def _cat(conversion: Conversion, node: Node) -> Quantity:
@@ -121,13 +121,13 @@ def _masked(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
     quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
     value = conversion.of(bound["value"])
-    if not isinstance(value, Fixed) or value.number is None:
+    if not isinstance(value, Fixed) or value.scalar is None:
         raise UnsupportedError("the value is not a constant")
     limits = torch.iinfo(quantized.dtype)
-    number = min(max(value.number / quantized.scale[0], -1e12), 1e12)
+    scaled = min(max(value.scalar / quantized.scale[0], -1e12), 1e12)
     bounds = (limits.min, limits.max) if quantized.is_narrow else (-(1 << 29), 1 << 29)
-    level = min(max(round(number) + quantized.zero, bounds[0]), bounds[1])
-    filler = conversion.arithmetic.constant(torch.tensor(level, dtype=quantized.dtype), len(quantized.shape))
+    fill = min(max(round(scaled) + quantized.zero, bounds[0]), bounds[1])
+    filler = conversion.arithmetic.constant(torch.tensor(fill, dtype=quantized.dtype), len(quantized.shape))
     call = conversion.arithmetic.call(
         aten.where.self,
         conversion.node(bound["mask"]),
@@ -136,7 +136,7 @@ def _masked(conversion: Conversion, node: Node) -> Quantity:
         dtype=quantized.dtype,
         shape=shape_of(node),
     )
-    return replace(quantized, node=call, limit=max(quantized.limit, abs(level - quantized.zero)))
+    return replace(quantized, node=call, limit=max(quantized.limit, abs(fill - quantized.zero)))
 
 
 MOVEMENTS: Final[Mapping[Any, Convert]] = {

@@ -146,9 +146,9 @@ def _added(x: Value) -> Value:
     return reduce(Value.__add__, odd, x)
 
 
-def _divisor(number: int, most: int) -> int:
+def _divisor(total: int, most: int) -> int:
     """Returns the largest divisor up to a limit."""
-    return next(each for each in range(min(number, most), 0, -1) if number % each == 0)
+    return next(each for each in range(min(total, most), 0, -1) if total % each == 0)
 
 
 def _extreme(conversion: Conversion, node: Node) -> Quantity:

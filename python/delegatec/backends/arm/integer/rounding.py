@@ -45,17 +45,17 @@ def _ceil(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
 
 def _trunc(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
     """Adds an offset to negative values, so that the floor of the sum is the ceiling."""
-    opposite = arithmetic.binary(aten.sub.Tensor, _number(arithmetic, 0, wide), wide)
-    least = arithmetic.binary(aten.maximum.default, opposite, _number(arithmetic, 0, wide))
-    bias = arithmetic.binary(aten.minimum.default, least, _number(arithmetic, (1 << bits) - 1, wide))
+    opposite = arithmetic.binary(aten.sub.Tensor, _scalar(arithmetic, 0, wide), wide)
+    least = arithmetic.binary(aten.maximum.default, opposite, _scalar(arithmetic, 0, wide))
+    bias = arithmetic.binary(aten.minimum.default, least, _scalar(arithmetic, (1 << bits) - 1, wide))
     return _floor(arithmetic, arithmetic.binary(aten.add.Tensor, wide, bias), bits)
 
 
 def _round(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
     """Corrects odd integers to which halves were rounded up; ATen rounds halves to even."""
     x = Value(arithmetic.builder, wide)
-    by = Value(arithmetic.builder, _number(arithmetic, bits, wide))
-    one, zero = (Value(arithmetic.builder, _number(arithmetic, each, wide)) for each in (1, 0))
+    by = Value(arithmetic.builder, _scalar(arithmetic, bits, wide))
+    one, zero = (Value(arithmetic.builder, _scalar(arithmetic, each, wide)) for each in (1, 0))
 
     def shifted(target: Any, value: Value, count: Value) -> Value:
         args = (value.node, count.node)
@@ -73,13 +73,13 @@ def _half(bits: int) -> int:
 
 
 def _shifted(arithmetic: Arithmetic, wide: Node, offset: int, bits: int) -> Node:
-    moved = arithmetic.binary(aten.add.Tensor, wide, _number(arithmetic, offset, wide))
-    args = (moved, _number(arithmetic, bits, wide))
+    moved = arithmetic.binary(aten.add.Tensor, wide, _scalar(arithmetic, offset, wide))
+    args = (moved, _scalar(arithmetic, bits, wide))
     return arithmetic.once(TOSA.shift_right.default, args, torch.int32, shape_of(wide))
 
 
-def _number(arithmetic: Arithmetic, number: int, like: Node) -> Node:
-    return arithmetic.constant(torch.tensor(number, dtype=torch.int32), len(shape_of(like)))
+def _scalar(arithmetic: Arithmetic, scalar: int, like: Node) -> Node:
+    return arithmetic.constant(torch.tensor(scalar, dtype=torch.int32), len(shape_of(like)))
 
 
 _Round = tuple[Callable[[Tensor], Tensor], Callable[[Arithmetic, Node, int], Node]]

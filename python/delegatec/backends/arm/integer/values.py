@@ -147,7 +147,7 @@ class Fixed:
         return float(finite.abs().max()) if finite.numel() else 0.0
 
     @property
-    def number(self) -> float | None:
+    def scalar(self) -> float | None:
         """The only value; None if there are several."""
         return float(self.values.flatten()[0]) if math.prod(self.shape) == 1 else None
 

@@ -172,7 +172,7 @@ def _moved_index(b: GraphBuilder, index: Value, move: Callable[[Value], Value]) 
     return b.cast(move(b.cast(index, DType.FP32)), DType.INT32)
 
 
-def _numbers(b: GraphBuilder, value: Value) -> Value:
+def _as_int32(b: GraphBuilder, value: Value) -> Value:
     """Returns bools, which TOSA does not gather, as integers."""
     if value.dtype != DType.BOOL:
         return value
@@ -180,12 +180,12 @@ def _numbers(b: GraphBuilder, value: Value) -> Value:
 
 
 def _gathered(b: GraphBuilder, values: Value, positions: Value) -> Value:
-    moved, shape = _numbers(b, values), (*positions.shape, values.shape[2])
+    moved, shape = _as_int32(b, values), (*positions.shape, values.shape[2])
     return converted(b, b.emit("GATHER", moved, positions, shape=shape), values.dtype)
 
 
 def _scattered(b: GraphBuilder, values: Value, positions: Value, updates: Value) -> Value:
-    moved = _numbers(b, values)
+    moved = _as_int32(b, values)
     updates = converted(b, updates, moved.dtype)
     result = None
     if positions.is_constant:

@@ -102,7 +102,7 @@ def _pad(b: GraphBuilder, node: Node) -> None:
     kept = sliced(b, source, starts, sizes)
     amounts = [max(each, 0) for pair in pairs for each in pair]
     if any(amounts):
-        value = b.number(bound["value"] or 0, source.dtype)
+        value = b.scalar(bound["value"] or 0, source.dtype)
         kept = b.emit("PAD", kept, b.shape(amounts), value, shape=shape_of(node))
     b.alias(node, kept)
 

@@ -96,9 +96,9 @@ class _Module:
         if text(name)[0] == INSTRUCTIONS:
             self._sets.add(id)
 
-    def _decorate(self, id: int, decoration: int, *numbers: int) -> None:
+    def _decorate(self, id: int, decoration: int, *words: int) -> None:
         if decoration == BINDING:
-            self._bindings[id] = numbers[0]
+            self._bindings[id] = words[0]
 
     def _entry_point(self, _: int, *operands: int) -> None:
         self._interface = operands[text(operands)[1] :]
@@ -112,10 +112,10 @@ class _Module:
     def _input(self, kind: int, id: int, index: int, *_: int) -> None:
         declared = self._literals.types[kind]
         value = Value(f"value_{id}", declared.dtype, declared.shape)
-        self._values[id] = self._inputs[self._literals.number(index)] = value
+        self._values[id] = self._inputs[self._literals.integer(index)] = value
 
     def _output(self, id: int, index: int, *_: int) -> None:
-        self._outputs[self._literals.number(index)] = self._values[id]
+        self._outputs[self._literals.integer(index)] = self._values[id]
 
     def _extract(self, _: int, id: int, whole: int, index: int) -> None:
         self._values[id] = self._values[whole][index]
@@ -143,8 +143,8 @@ class _Module:
         if name in ELEMENTS:
             return list(self._literals.elements(id).tobytes())
         if name == "acc_type":
-            return ACCUMULATORS[self._literals.number(id)]
-        return self._literals.elements(id).tolist() if name in LISTS else self._literals.number(id)
+            return ACCUMULATORS[self._literals.integer(id)]
+        return self._literals.elements(id).tolist() if name in LISTS else self._literals.integer(id)
 
     def _operand(self, id: int, is_shape: bool) -> Value:
         value: Value = self._values[id] if id in self._values else self._literals.value(id, is_shape)

@@ -24,7 +24,7 @@ from delegatec.backends.mps.reference.run import (
 def _fill(run: Run, op: Any, shape: list[int]) -> None:
     run.check_size(shape, "a constant")
     # One broadcast element: the result is not allocated in full.
-    run[op.outputId] = run.number(op.fillValue, format_dtype(op.dtype)).expand(shape)
+    run[op.outputId] = run.scalar_tensor(op.fillValue, format_dtype(op.dtype)).expand(shape)
 
 
 def _full(run: Run, op: Any, _: NodeT) -> None:
@@ -52,7 +52,7 @@ def _arange(run: Run, op: Any, _: NodeT) -> None:
     values = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
     if dtype == torch.bool:
         reject("Arange of bool")
-    run[op.outputId] = values * run.number(op.step, dtype) + run.number(op.start, dtype)
+    run[op.outputId] = values * run.scalar_tensor(op.step, dtype) + run.scalar_tensor(op.start, dtype)
 
 
 def _dequantize(run: Run, op: Any, _: NodeT) -> None:

@@ -56,7 +56,7 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
         reject("Embedding of a weight of no dimensions")
     rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
     if op.paddingIdx != -1:
-        padding = run.number(op.paddingIdx, indices.dtype)
+        padding = run.scalar_tensor(op.paddingIdx, indices.dtype)
         # The condition has one dimension more than the indices, which broadcasts over the row.
         if weight.dim() != 2:
             reject(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")

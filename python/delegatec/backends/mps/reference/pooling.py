@@ -111,7 +111,7 @@ def _avg_pool(run: Run, op: Any, _: NodeT) -> None:
     if op.divisorOverride:
         if dtype != torch.float32:
             reject("average pooling in float16 with a divisor")
-        result = result * run.number(windows.kernel[0] * windows.kernel[1] / op.divisorOverride, dtype)
+        result = result * run.scalar_tensor(windows.kernel[0] * windows.kernel[1] / op.divisorOverride, dtype)
     run[op.output1Id] = result
 
 

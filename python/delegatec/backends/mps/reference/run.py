@@ -108,10 +108,10 @@ class Run(Values):
 
     def scalar(self, value: float, dtype: torch.dtype) -> float:
         """Returns a float after conversion to a constant of MPSGraph (`constantWithScalar`)."""
-        number: float = self.cast(torch.tensor(value, dtype=torch.float32), dtype, "a constant").item()
-        return number
+        result: float = self.cast(torch.tensor(value, dtype=torch.float32), dtype, "a constant").item()
+        return result
 
-    def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
+    def scalar_tensor(self, value: float, dtype: torch.dtype) -> torch.Tensor:
         """Returns a float as a 0-d constant of MPSGraph."""
         return torch.tensor(self.scalar(value, dtype), dtype=dtype)
 

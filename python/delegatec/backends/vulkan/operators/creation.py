@@ -10,14 +10,14 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder, is_narrowed_input
-from delegatec.backends.vulkan.dtypes import ALL, FLOATS, NUMBERS, stored
+from delegatec.backends.vulkan.dtypes import ALL, FLOATS, NUMERIC, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
 from delegatec.backends.vulkan.memory.sharing import PREPACK
 from delegatec.backends.vulkan.memory.sizes import varies
 from delegatec.backends.vulkan.operators.row import (
-    KNOWN_NUMBERS,
+    KNOWN_SCALARS,
     SHAPED,
     Constraint,
     OperatorRow,
@@ -71,7 +71,7 @@ def _convert(b: GraphBuilder, node: Node) -> None:
     if first == second or is_copied or b.widens_in_copy(source, node):
         b.alias(node, b.of(source))
     elif node.meta[REPRESENTATION].is_texture and first == torch.bool:
-        one, zero = (b.packed(number, second, node.meta[REPRESENTATION]) for number in (1.0, 0.0))
+        one, zero = (b.packed(scalar, second, node.meta[REPRESENTATION]) for scalar in (1.0, 0.0))
         b.call("aten.where.self", b.of(source), one, zero, b.result(node))
     elif node.meta[REPRESENTATION].is_texture:
         b.call("aten._to_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
@@ -135,7 +135,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         tied(),
         ALL,
         rank_at_most(4, "the shaders have four dimensions."),
-        KNOWN_NUMBERS,
+        KNOWN_SCALARS,
         Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
         lower=_full,
         computes=False,
@@ -144,9 +144,9 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         "arange.start_step",
         tied(),
-        NUMBERS,
+        NUMERIC,
         Constraint("argument", "The start is zero.", _other_start),
-        result_dtypes(NUMBERS, "the runtime has shaders for these."),
+        result_dtypes(NUMERIC, "the runtime has shaders for these."),
         lower=_arange,
         computes=False,
         resizes=(SHAPED,),

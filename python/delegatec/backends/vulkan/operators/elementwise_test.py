@@ -27,7 +27,7 @@ from delegatec.diagnostics import DelegatecError
 
 UNARY = ("abs", "cos", "exp", "neg", "sigmoid", "sin", "tanh", "relu", "round", "floor")
 # 0.002 and 0.002004 differ in float16, too.
-NUMBERS = torch.tensor([1.0, 1.0, 2.0, 0.002])
+CLOSE = torch.tensor([1.0, 1.0, 2.0, 0.002])
 SPECIAL = torch.tensor([[1.0, -2.5, math.nan, math.inf], [-math.inf, 0.0, -0.0, 3.0]])
 
 CASES: dict[str, Case] = {
@@ -100,7 +100,7 @@ CASES: dict[str, Case] = {
         f"{name} of {what}": (getattr(torch, name), args, "")
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
         for what, args in {
-            "neighbors": (NUMBERS, NUMBERS + torch.tensor([0, 1e-6, -1e-6, 4e-6])),
+            "neighbors": (CLOSE, CLOSE + torch.tensor([0, 1e-6, -1e-6, 4e-6])),
             "integers": (INTEGERS, DIVISORS),
         }.items()
     },

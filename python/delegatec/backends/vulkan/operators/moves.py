@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.building.sizes import is_computable
-from delegatec.backends.vulkan.dtypes import ALL, NUMBERS
+from delegatec.backends.vulkan.dtypes import ALL, NUMERIC
 from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS
 from delegatec.backends.vulkan.memory.sizes import shape_of
@@ -159,7 +159,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _movement("select.int", _select, resizes=(_SELECTED,)),
     _movement("slice.Tensor", _slice, resizes=(_SLICED,)),
     _movement("expand", _expand, resizes=(SHAPED,)),
-    _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMBERS),
+    _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMERIC),
     _movement("split_with_sizes", _split, _FOUR, resizes=None),
     _movement("flip", _flip, HAS_AXIS, _FOUR, demands=tied(CHANNELS)),
     _movement("repeat", same_call("aten.repeat.default", "self", "repeats"), _FOUR),

@@ -116,13 +116,13 @@ SHAPED: Final = resizing(
 )
 
 
-def _computed_number(node: Node, _: object) -> str | None:
-    numbers = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
-    return f"the number {numbers[0].meta['val']}" if numbers else None
+def _computed_scalar(node: Node, _: object) -> str | None:
+    scalars = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
+    return f"the number {scalars[0].meta['val']}" if scalars else None
 
 
-KNOWN_NUMBERS: Final = Constraint(
-    "argument", "Scalars are constants: the runtime accepts computed ones as sizes only.", _computed_number
+KNOWN_SCALARS: Final = Constraint(
+    "argument", "Scalars are constants: the runtime accepts computed ones as sizes only.", _computed_scalar
 )
 
 

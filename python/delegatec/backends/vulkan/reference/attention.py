@@ -105,9 +105,9 @@ def _attend(run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor, Tensor]
     for index in (first + 1, first + 4):
         if not call.is_none(index):
             reject(f"{call.name} with a mask or a scale")
-    if not call.is_none(first + 2) and call.number(first + 2) != 0:
+    if not call.is_none(first + 2) and call.scalar(first + 2) != 0:
         reject(f"{call.name} with dropout")
-    if not call.is_none(first + 3) and not call.number(first + 3):
+    if not call.is_none(first + 3) and not call.scalar(first + 3):
         reject(f"{call.name} that is not causal")
     _, rows, heads, depth = q.sizes
     if keys.sizes != values.sizes or keys.sizes[0] != 1 or q.sizes[0] != 1 or keys.sizes[3] != depth:

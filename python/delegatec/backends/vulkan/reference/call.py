@@ -104,7 +104,7 @@ class Call:
         """Returns the value ids of a list."""
         return [int(id) for id in self._of(index, ValueListT).items]
 
-    def number(self, index: int) -> float | int:
+    def scalar(self, index: int) -> float | int:
         """Returns an Int, Double, Bool or SymInt."""
         value = self.content(index)
         if isinstance(value, SymIntT):
@@ -116,16 +116,16 @@ class Call:
 
     def float32(self, index: int) -> float:
         """Returns a scalar as float32."""
-        return as_float32(float(self.number(index)))
+        return as_float32(float(self.scalar(index)))
 
     def integer(self, index: int, default: int | None = None) -> int:
         """Returns a scalar as an integer; null is the default, if there is one."""
         if default is not None and self.is_none(index):
             return default
-        number = self.number(index)
-        if isinstance(number, float) and not math.isfinite(number):
-            reject(f"argument {index} of {self.name} is {number}, which is not an integer")
-        return int(number)
+        scalar = self.scalar(index)
+        if isinstance(scalar, float) and not math.isfinite(scalar):
+            reject(f"argument {index} of {self.name} is {scalar}, which is not an integer")
+        return int(scalar)
 
     def strict_int(self, index: int) -> int:
         """Returns an Int."""
@@ -178,11 +178,11 @@ class Call:
         return value
 
 
-def as_float32(number: float) -> float:
+def as_float32(scalar: float) -> float:
     """Returns a float rounded to float32."""
-    if not math.isfinite(number):
-        return number
-    return float(torch.tensor(number, dtype=torch.float32))
+    if not math.isfinite(scalar):
+        return scalar
+    return float(torch.tensor(scalar, dtype=torch.float32))
 
 
 def same_packed(name: str, *tensors: Tensor) -> None:

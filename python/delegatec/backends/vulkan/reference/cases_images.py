@@ -35,7 +35,7 @@ def _convolution(
     function = F.conv2d if x.dim() == 4 else F.conv1d
     expected = function(x, weight, added, stride, padding, dilation, groups)
     spatial = x.dim() - 2
-    lists = [[number] * spatial for number in (stride, padding, dilation)]
+    lists = [[each] * spatial for each in (stride, padding, dilation)]
     arguments = [x, K(weight), None if added is None else K(added), *lists, False, [0] * spatial, groups]
     if bounds:
         expected = expected.clamp(*bounds)
@@ -87,7 +87,7 @@ CONVOLUTION: Final = [
 
 
 def _max_pool(size: int, stride: int, padding: int, dilation: int, up: bool = False) -> Case:
-    lists = [[number] * 2 for number in (size, stride, padding, dilation)]
+    lists = [[each] * 2 for each in (size, stride, padding, dilation)]
     values, placements = F.max_pool2d(_IMAGE, size, stride, padding, dilation, up, return_indices=True)
     arguments: list[Any] = [_IMAGE, *lists, up]
     return Case("aten.max_pool2d_with_indices.default", arguments, [values, placements.int()], (CHANNELS,))
@@ -97,7 +97,7 @@ def _avg_pool(
     size: int, stride: int, padding: int, up: bool = False, padded: bool = True, divisor: int | None = None
 ) -> Case:
     expected = F.avg_pool2d(_IMAGE, size, stride, padding, up, padded, divisor)
-    arguments = [_IMAGE, *([number] * 2 for number in (size, stride, padding)), up, padded, divisor]
+    arguments = [_IMAGE, *([each] * 2 for each in (size, stride, padding)), up, padded, divisor]
     return Case("aten.avg_pool2d.default", arguments, expected, (CHANNELS,))
 
 

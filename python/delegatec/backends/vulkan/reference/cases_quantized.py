@@ -140,8 +140,8 @@ def _linear(name: str, block: str, rows: int) -> Case:
 
 
 def _pack(weight: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
-    numbers = (weight + 8).to(torch.uint8)
-    even, odd = numbers[:, ::2], numbers[:, 1::2]
+    unsigned = (weight + 8).to(torch.uint8)
+    even, odd = unsigned[:, ::2], unsigned[:, 1::2]
     return even << 4 | odd if high_first else odd << 4 | even
 
 

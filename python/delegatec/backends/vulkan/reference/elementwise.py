@@ -144,12 +144,12 @@ def _sum(kernel: str, sign: float) -> Semantics:
 def _scalar(kernel: str, function: Callable[[Run, Value, float], Value]) -> Semantics:
     def semantics(run: Run, call: Call) -> None:
         x, out = call.tensor(0), call.tensor(2)
-        number = call.number(1)
-        integers = x.dtype in INTEGERS and not isinstance(number, float)
+        given = call.scalar(1)
+        integers = x.dtype in INTEGERS and not isinstance(given, float)
         scalar = "int32" if integers else "float"
         run.kernel("_".join([kernel + "_scalar", out.storage, x.shader_dtype, scalar]), out, x)
         same_packed(call.name, x, out)
-        value = function(run, wide(run.read(x)), int(number) if integers else call.float32(1))
+        value = function(run, wide(run.read(x)), int(given) if integers else call.float32(1))
         if out.dtype in INTEGERS and value.is_floating_point():
             value = to_integers(run, value, call.name)
         run.write(out, value)

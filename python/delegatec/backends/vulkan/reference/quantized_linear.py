@@ -189,7 +189,7 @@ _SMALLEST_STEP: Final = 6.1e-5
 
 def _embedding(run: Run, call: Call) -> None:
     weight, scales, indices, out = call.constant(0), call.constant(1), call.tensor(3), call.tensor(5)
-    linear: Any = bool(call.number(4))
+    linear: Any = bool(call.scalar(4))
     size = call.integer(2)
     width = weight.sizes[-1] * 2
     must_pack(call.name, WIDTH, indices, out)

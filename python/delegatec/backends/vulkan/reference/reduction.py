@@ -141,7 +141,7 @@ def _per_row(run: Run, call: Call, x: Tensor, out: Tensor, name: str, keep: int)
     else:
         reduced = (torch.argmax if name == "argmax" else torch.argmin)(value, -1, keepdim=True)
     if run.dynamic:
-        keeps = bool(call.number(keep))
+        keeps = bool(call.scalar(keep))
     else:
         keeps = out.dim == x.dim
         if out.numel != reduced.numel():

@@ -218,4 +218,4 @@ def kernel_name(base: str, tensor: Tensor, *, dtype_first: bool = False) -> str:
 Semantics = Callable[[Run, Any], None]
 """Runs one operator call, given the state and its `Call`."""
 
-NUMBERS: Final = (Content.Int, Content.Double, Content.Bool)
+SCALARS: Final = (Content.Int, Content.Double, Content.Bool)

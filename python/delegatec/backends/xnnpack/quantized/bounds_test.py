@@ -19,7 +19,7 @@ from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 
 aten = torch.ops.aten
-NUMBERS = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)) * 3
+FLOATS = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)) * 3
 SYMMETRIC = (0.0625, 0, -127, 127, torch.int8)
 WIDE = (2.0**-12, 0, -32767, 32767, torch.int16)
 PRESERVED = [QUANTIZE, DEQUANTIZE, aten.gelu.default, aten.relu.default]
@@ -41,16 +41,16 @@ def rounded(x: Tensor, parameters: Parameters) -> Tensor:
     ],
 )
 def test_levels_get_the_range_of_their_dtype(parameters: Parameters) -> None:
-    program = edge(lambda x: rounded(x.neg(), parameters), NUMBERS, preserve=PRESERVED, passes=())
+    program = edge(lambda x: rounded(x.neg(), parameters), FLOATS, preserve=PRESERVED, passes=())
     assert clamp_quantized_values(program)
     assert called(program) == [aten.neg.default, aten.clamp.default, QUANTIZE, DEQUANTIZE]
     (call,) = program.graph.find_nodes(op="call_function", target=QUANTIZE)
     limits = torch.iinfo(parameters[-1])
     assert call.args[3:5] == (limits.min, limits.max)
-    wanted = rounded(NUMBERS.neg(), parameters)
+    wanted = rounded(FLOATS.neg(), parameters)
     scale, zero, least, most, _ = parameters
     assert [wanted.min(), wanted.max()] == [(least - zero) * scale, (most - zero) * scale]
-    assert_computes(program, wanted, NUMBERS)
+    assert_computes(program, wanted, FLOATS)
     assert not clamp_quantized_values(program)
 
 
@@ -68,7 +68,7 @@ def test_levels_get_the_range_of_their_dtype(parameters: Parameters) -> None:
 def test_values_between_the_bounds_are_not_bounded_again(
     function: Callable[[Tensor], Tensor], is_bounded: bool
 ) -> None:
-    program = edge(lambda x: rounded(function(x), SYMMETRIC), NUMBERS, preserve=PRESERVED, passes=())
+    program = edge(lambda x: rounded(function(x), SYMMETRIC), FLOATS, preserve=PRESERVED, passes=())
     before = called(program).count(aten.clamp.default)
     clamp_quantized_values(program)
     is_input_bounded = called(program).count(QUANTIZE) > 1
@@ -76,7 +76,7 @@ def test_values_between_the_bounds_are_not_bounded_again(
 
 
 def test_numbers_that_are_rounded_to_more_levels_stay_numbers() -> None:
-    program = edge(lambda x: rounded(x, WIDE).exp(), NUMBERS, preserve=PRESERVED, passes=())
+    program = edge(lambda x: rounded(x, WIDE).exp(), FLOATS, preserve=PRESERVED, passes=())
     assert clamp_quantized_values(program)
     assert called(program) == [aten.clamp.default, aten.exp.default]
     (call,) = program.graph.find_nodes(op="call_function", target=aten.clamp.default)
@@ -87,7 +87,7 @@ def test_bounds_are_limits_of_the_operation_before_them() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return rounded(f.linear(qdq(x), layer.weight()), SYMMETRIC)
 
-    (blob,) = compile_module(Layer(function, (8, 8)), (NUMBERS,)).blobs()
+    (blob,) = compile_module(Layer(function, (8, 8)), (FLOATS,)).blobs()
     assert operations(blob) == ["Convert", "FullyConnected", "Convert"]
 
 

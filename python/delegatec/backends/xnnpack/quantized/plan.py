@@ -122,12 +122,12 @@ def _varies_in_several(node: Node) -> bool:
 def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quantization | None:
     """Returns the scale of an operand that is kept quantized, or of a constant that can be."""
     if not isinstance(node, Node):
-        return scale_of_number(float(node))
+        return scale_of_scalar(float(node))
     if node in chosen:
         return chosen[node]
     value = constant(node)
     if value is not None:
-        return scale_of_number(float(value)) if value.numel() == 1 else None
+        return scale_of_scalar(float(value)) if value.numel() == 1 else None
     found = quantized_constant(node, constant)
     if found is None or found.dtype != torch.int8:
         return None
@@ -138,7 +138,7 @@ def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quant
     return int8(only, zeros.pop()) if len(zeros) == 1 and is_step(only) else None
 
 
-def scale_of_number(number: float) -> Quantization | None:
+def scale_of_scalar(scalar: float) -> Quantization | None:
     """Returns a scale that represents a scalar exactly."""
-    size = abs(number)
+    size = abs(scalar)
     return int8(size / 64, 0) if 2.0**-50 < size < 2.0**50 else None

@@ -125,11 +125,11 @@ def _product(node: Node, constant: Constant) -> Product | None:
         if not _is_matrix(weight, scales, constant):
             continue
         calls = match.calls[::-1]
-        if quantize is None and _are_numbers(x, node):
+        if quantize is None and _are_floats(x, node):
             wide = _unviewed(x)
             is_row = sizes_key(wide.meta["val"].shape[-1:]) == sizes_key(x.meta["val"].shape[-1:])
             return Product(wide if is_row else x, node, calls, False, weight, scales)
-        if quantize is None or not _are_numbers(x) or not _is_of_rows(bind(quantize)):
+        if quantize is None or not _are_floats(x) or not _is_of_rows(bind(quantize)):
             continue
         # A float16 model rounds it between the scales, and gets float32.
         if dtype_of(node) is dtype_of(match.values["scaled"]) is torch.float32:
@@ -137,7 +137,7 @@ def _product(node: Node, constant: Constant) -> Product | None:
     return None
 
 
-def _are_numbers(*nodes: Node) -> bool:
+def _are_floats(*nodes: Node) -> bool:
     """Whether values have one dtype, in which the runtime computes."""
     return {dtype_of(node) for node in nodes} in ({torch.float32}, {torch.float16})
 

@@ -57,11 +57,11 @@ def _slice(run: Run, operation: Any, node: NodeT) -> None:
     run.write(int(operation.outputId), value)
 
 
-def _per_dim(numbers: Sequence[int], value: torch.Tensor, what: str) -> list[int]:
+def _per_dim(amounts: Sequence[int], value: torch.Tensor, what: str) -> list[int]:
     """Returns integers, one for each dimension of a value."""
-    if len(numbers) != value.dim():
-        reject(f"{len(numbers)} {what} for a value of {value.dim()} dimensions")
-    return [int(number) for number in numbers]
+    if len(amounts) != value.dim():
+        reject(f"{len(amounts)} {what} for a value of {value.dim()} dimensions")
+    return [int(padding) for padding in amounts]
 
 
 def _pad(run: Run, operation: Any, node: NodeT) -> None:
@@ -70,8 +70,8 @@ def _pad(run: Run, operation: Any, node: NodeT) -> None:
     after = _per_dim(operation.padsAfter, value, "numbers of pads")
     shape = [sum(sizes) for sizes in zip(value.shape, before, after, strict=True)]
     run.check_size(shape, f"value {result.id}")
-    number = float(operation.value)
-    filler = quantized_value(number, result) if result.data_type in QUANTIZED else number
+    padding = float(operation.value)
+    filler = quantized_value(padding, result) if result.data_type in QUANTIZED else padding
     padded = torch.full(shape, filler, dtype=result.dtype)
     inner = padded
     for dim, (start, size) in enumerate(zip(before, value.shape, strict=True)):

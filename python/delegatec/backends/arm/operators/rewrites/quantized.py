@@ -50,12 +50,12 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
 
 
 def _scales(x: Value, to: Quantization, inverse: bool) -> Value | float:
-    numbers = torch.tensor(to.scales, dtype=torch.float32)
+    scales = torch.tensor(to.scales, dtype=torch.float32)
     if inverse:
-        numbers = numbers.reciprocal()
+        scales = scales.reciprocal()
     if to.axis is None:
-        return float(numbers[0])
-    return table(x.builder, numbers.view([-1 if dim == to.axis else 1 for dim in range(x.rank)]))
+        return float(scales[0])
+    return table(x.builder, scales.view([-1 if dim == to.axis else 1 for dim in range(x.rank)]))
 
 
 _NOTE: Final = "in floating point; between quantized values, it becomes integer arithmetic"

@@ -119,8 +119,8 @@ def pack(quantized_values: torch.Tensor, *, high_first: bool = False) -> torch.T
         quantized_values: of any integer dtype; an even column count.
         high_first: whether the first of a pair is in the high half.
     """
-    numbers = (quantized_values + _HALF).to(torch.uint8)
-    even, odd = numbers[..., ::2], numbers[..., 1::2]
+    unsigned = (quantized_values + _HALF).to(torch.uint8)
+    even, odd = unsigned[..., ::2], unsigned[..., 1::2]
     return even << 4 | odd if high_first else odd << 4 | even
 
 
