@@ -23,7 +23,7 @@ FLOAT32_MAX: Final = torch.finfo(torch.float32).max
 # Halfway between the largest float16 and the next one, if there were one: larger floats round to infinity.
 _OVERFLOW: Final = 65520.0
 # Number of elements per iteration where an iteration allocates memory.
-_STEP: Final = 1 << 18
+_CHUNK: Final = 1 << 18
 
 
 class Float16Bytes(TensorBytes):
@@ -96,7 +96,7 @@ def to_float16(
     if saturates:
         return Float16Bytes(written, _OVERFLOW), ""
     count, worst = 0, 0.0
-    for values in torch.split(flat, _STEP):
+    for values in torch.split(flat, _CHUNK):
         size = values.abs()
         rest = values[(size >= _OVERFLOW) & (size < FLOAT32_MAX)]
         count += rest.numel()

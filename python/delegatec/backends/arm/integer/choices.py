@@ -88,14 +88,14 @@ def _saturated(
         return None
     if bool((to.quantize(y.values) > to.low).any()):
         return None
-    step = -(-(to.high - to.low) // 128)
+    factor = -(-(to.high - to.low) // 128)
     rank = len(shape_of(node))
     offsets = conversion.arithmetic.constant(((found.values - 1) * 128).to(torch.int8), rank)
-    added = Quantized(offsets, (to.scale * step,), 0, 128)
+    added = Quantized(offsets, (to.scale * factor,), 0, 128)
     terms = (_with_parameters(conversion, x, to), added)
     first, second = (conversion.arithmetic.accumulate(each, to.scale) for each in terms)
     total = conversion.arithmetic.binary(aten.add.Tensor, first, second)
-    limit = to.limit + 128 * step
+    limit = to.limit + 128 * factor
     return Quantized(total, to.scales, 0, limit, low=to.value(to.low))
 
 

@@ -35,8 +35,8 @@ _COMPARISONS: Final = {
 _EXTREME: Final = (-(1 << 31), 1 - (1 << 31), -5, -1, 0, 1, 4, (1 << 31) - 2, (1 << 31) - 1)
 
 
-def _check(function: Any, *args: torch.Tensor, steps: int = 0) -> EdgeProgram:
-    program = check(function, *args, steps=steps, features=_FEATURES)
+def _check(function: Any, *args: torch.Tensor, tolerance: int = 0) -> EdgeProgram:
+    program = check(function, *args, tolerance=tolerance, features=_FEATURES)
     for node in program.graph.nodes:
         value = node.meta.get("val")
         assert not isinstance(value, torch.Tensor) or value.dtype != torch.bool
@@ -62,7 +62,7 @@ def _operands(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("dtype", _TYPES)
 @pytest.mark.parametrize("name", _COMPARISONS)
 def test_comparisons_of_values(name: str, dtype: torch.dtype) -> None:
-    _check(_choice(_COMPARISONS[name], dtype), *_operands(dtype), steps=1)
+    _check(_choice(_COMPARISONS[name], dtype), *_operands(dtype), tolerance=1)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
@@ -70,7 +70,7 @@ def test_comparisons_with_scalars(dtype: torch.dtype) -> None:
     def condition(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return ((x > 0.1) & ~(y <= -0.2)) | ((x < 0) ^ (y != 0.5))
 
-    _check(_choice(condition, dtype), *_operands(dtype), steps=1)
+    _check(_choice(condition, dtype), *_operands(dtype), tolerance=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
@@ -106,7 +106,7 @@ def test_a_condition_of_levels_is_a_table(dtype: torch.dtype) -> None:
         value = dequantize(x, scale, zero)
         return quantize(torch.where(value > 0.1, value, -value), scale, zero, dtype)
 
-    program = _check(function, quantized_values(5, 40, dtype=dtype), steps=1)
+    program = _check(function, quantized_values(5, 40, dtype=dtype), tolerance=1)
     assert (calls(program) == [TOSA.table.default]) == (dtype == torch.int8)
 
 
@@ -121,7 +121,7 @@ def test_masks_are_moved_reduced_and_multiplied(dtype: torch.dtype) -> None:
         total = one * both + both.float() * 0.25 + one.masked_fill(both, 0.1)
         return quantize(total, scale * 2, zero, dtype)
 
-    _check(function, *_operands(dtype), steps=1)
+    _check(function, *_operands(dtype), tolerance=1)
 
 
 def _chosen_by(condition: Any) -> Any:
@@ -137,7 +137,7 @@ def _chosen_by(condition: Any) -> Any:
 @pytest.mark.parametrize("scalar", [0.5, 0, 1, 200])
 @pytest.mark.parametrize("name", ["lt", "ge", "ne"])
 def test_comparisons_of_bool_with_scalars(name: str, scalar: float) -> None:
-    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, scalar)), *_operands(torch.int8), steps=1)
+    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, scalar)), *_operands(torch.int8), tolerance=1)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_parts_of_a_mask() -> None:
         first, second = (one > other).chunk(2, 1)
         return quantize(torch.where(first & ~second, one[:, :20], other[:, 20:]), 0.02, -7, torch.int8)
 
-    _check(function, *_operands(torch.int8), steps=1)
+    _check(function, *_operands(torch.int8), tolerance=1)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
@@ -176,7 +176,7 @@ def test_a_constant_mask_is_added_to_levels(dtype: torch.dtype) -> None:
         return quantize(torch.where(is_causal, scores.exp(), 0.0), scale * 4, zero, dtype)
 
     program = _check(
-        function, quantized_values(3, 8, 8, dtype=dtype) // 4, steps=1 if dtype == torch.int8 else 5
+        function, quantized_values(3, 8, 8, dtype=dtype) // 4, tolerance=1 if dtype == torch.int8 else 5
     )
     found = calls(program)
     assert (found.count(aten.add.Tensor), found.count(aten.mul.Tensor)) == (1, 1)
@@ -195,7 +195,7 @@ def test_masks_of_quantized_constants() -> None:
         bias = torch.where(is_causal, zero, far)
         return quantize(dequantize(x, 1.0, 3) + quantized(bias, 1.0, 127), 1.5, 60)
 
-    program = _check(function, quantized_values(2, 8, 8), steps=1)
+    program = _check(function, quantized_values(2, 8, 8), tolerance=1)
     assert calls(program).count(aten.add.Tensor) == 1
     assert aten.mul.Tensor not in calls(program)
 

@@ -79,7 +79,7 @@ def _quantized(
     return lambda x: quantize(function(dequantize(x, 4 / most)), scale, 0, torch.int16), x
 
 
-def _steps(function: Callable[..., Any], x: torch.Tensor, specification: str) -> int:
+def _largest_error(function: Callable[..., Any], x: torch.Tensor, specification: str) -> int:
     compiled = compile_module(Call(function), (x,), specification=specification)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     (result,), (wanted,) = compiled(x), eager(Call(function), (x,))
@@ -92,14 +92,14 @@ def _steps(function: Callable[..., Any], x: torch.Tensor, specification: str) ->
 def test_of_int8(name: str, specification: str) -> None:
     """Results differ from eager mode by at most one quantization step."""
     operand, function, _ = _WHOLE[name]
-    assert _steps(*_quantized(function, _SHAPES[operand], torch.int8), specification) <= 1
+    assert _largest_error(*_quantized(function, _SHAPES[operand], torch.int8), specification) <= 1
 
 
 @pytest.mark.parametrize("name", _WHOLE)
 def test_of_int16(name: str) -> None:
     """Intermediate values have 15 to 31 bits."""
     operand, function, most = _WHOLE[name]
-    assert _steps(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
+    assert _largest_error(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_on_small_npus(name: str) -> None:
     """Neither divisions, comparisons nor selections are needed."""
     operand, function, _ = _WHOLE[name]
     shape = (1, *_SHAPES[operand][1:])
-    assert _steps(*_quantized(function, shape, torch.int8), "TOSA-1.0+INT+u55") <= 1
+    assert _largest_error(*_quantized(function, shape, torch.int8), "TOSA-1.0+INT+u55") <= 1
 
 
 def test_operators_of_a_softmax() -> None:
@@ -131,7 +131,7 @@ def test_norms_at_any_scale(scale: float, eps: float) -> None:
         return f.layer_norm(x * scale, (32,), None, None, eps)
 
     quantized, x = _quantized(function, (4, 32), torch.int8)
-    assert _steps(quantized, x // 16, "TOSA-1.0+INT") <= 1
+    assert _largest_error(quantized, x // 16, "TOSA-1.0+INT") <= 1
 
 
 def test_masked_rows() -> None:
@@ -141,7 +141,7 @@ def test_masked_rows() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return f.softmax(x + mask, -1)
 
-    assert _steps(*_quantized(function, (5, 6), torch.int8), "TOSA-1.0+INT") <= 1
+    assert _largest_error(*_quantized(function, (5, 6), torch.int8), "TOSA-1.0+INT") <= 1
 
 
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+FP"])

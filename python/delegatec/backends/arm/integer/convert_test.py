@@ -72,10 +72,10 @@ def test_rows_of_a_constant() -> None:
     program = check(
         lambda weight, x: quantize(f.embedding(x, dequantize(weight, 0.02, 3)), 0.02, 3),
         *(quantized_values(16, 5), torch.tensor([[3, 15], [0, 7]])),
-        steps=0,
+        tolerance=0,
     )
     assert calls(program) == [aten.embedding.default]
-    check(lambda x: quantize(f.embedding(x, rows), 0.02, 3), torch.tensor([[3, 15], [0, 7]]), steps=0)
+    check(lambda x: quantize(f.embedding(x, rows), 0.02, 3), torch.tensor([[3, 15], [0, 7]]), tolerance=0)
 
 
 @pytest.mark.parametrize("out", [torch.int8, torch.int16])
@@ -85,8 +85,8 @@ def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: tor
     scale = {torch.int8: 1 / 8, torch.int16: 1 / 1024}[dtype]
     to = {torch.int8: (1 / 200, -128), torch.int16: (1 / 32768, 0)}[out]
     x, y = (quantized_values(4, 6, dtype=dtype, seed=seed).abs().clamp(min=int(1 / scale)) for seed in (0, 1))
-    steps = {torch.int8: 1, torch.int16: 64}[out]  # an int16 table has 513 entries
-    check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, steps=steps)
+    tolerance = {torch.int8: 1, torch.int16: 64}[out]  # an int16 table has 513 entries
+    check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, tolerance=tolerance)
     check(
         lambda x, y: quantize(torch.rsqrt(dequantize(x, scale)) * dequantize(y, scale), 1 / 4, 0, out),
         *(x, y),
@@ -102,7 +102,7 @@ def test_functions_of_one_value(name: str, dtype: torch.dtype) -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(_UNARY[name](dequantize(x, scale, zero)), *out, dtype)
 
-    check(function, quantized_values(2, 3, 6, 6, dtype=dtype), steps=2 if dtype == torch.int16 else 1)
+    check(function, quantized_values(2, 3, 6, 6, dtype=dtype), tolerance=2 if dtype == torch.int16 else 1)
 
 
 _BINARY: Final[dict[str, Function]] = {
@@ -307,8 +307,8 @@ def test_a_float_island_has_a_reason() -> None:
 def test_integers_that_are_quantized(dtype: torch.dtype) -> None:
     """Their conversion to floating point is a scale of 1."""
     x = torch.tensor([-128, -1, 0, 1, 7, 100, 127], dtype=torch.int32).to(dtype)
-    check(lambda x: quantize(x.float(), 1.7, -3), x, steps=0)
-    check(lambda x: quantize(x.float(), 1.0, 0, torch.int16), x, steps=0)
+    check(lambda x: quantize(x.float(), 1.7, -3), x, tolerance=0)
+    check(lambda x: quantize(x.float(), 1.0, 0, torch.int16), x, tolerance=0)
 
 
 def test_a_sum_with_integers_of_32_bits() -> None:
@@ -332,7 +332,7 @@ def test_a_constant_of_integers() -> None:
 def test_levels_that_are_not_a_number(out: torch.dtype) -> None:
     """They become 0, as in eager mode."""
     x = torch.tensor([-128, 0, 3, 40, 127], dtype=torch.int8)
-    check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, steps=0)
+    check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, tolerance=0)
 
 
 def test_a_choice_by_levels_is_a_table() -> None:

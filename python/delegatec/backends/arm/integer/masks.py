@@ -78,7 +78,7 @@ def _compared(
     """
     if name in ("lt", "le"):
         x, y = y, x
-    difference = _steps(x, y) - _steps(y, x) if far else x - y
+    difference = _exceeds(x, y) - _exceeds(y, x) if far else x - y
     if name in ("eq", "ne"):
         difference = difference.abs()
     if name in ("ge", "le"):
@@ -88,7 +88,7 @@ def _compared(
     return _is_positive(conversion, difference, limit + 1)
 
 
-def _steps(x: Value, y: Value) -> Value:
+def _exceeds(x: Value, y: Value) -> Value:
     """Returns 1 where x > y, else 0: a difference of values that are close to each other."""
     return x.maximum(y).minimum(y.clamp(_INT32.min, _INT32.max - 1) + 1) - y
 

@@ -19,8 +19,8 @@ from delegatec.edge.analysis.facts import Facts
 aten = torch.ops.aten
 
 _NARROW: Final = Features(wide_products=False)
-_X_STEP: Final = 1e-3
-_Y_STEP: Final = 2e-3
+_X_SCALE: Final = 1e-3
+_Y_SCALE: Final = 2e-3
 _SHAPES: Final = {
     "matrices": ((4, 7), (7, 5)),
     "one product": ((4, 1), (1, 5)),
@@ -33,9 +33,9 @@ _SHAPES: Final = {
 
 def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Multiplies; the range is that of products of random quantized values."""
-    one, two = dequantize(x, _X_STEP, 0), dequantize(y, _Y_STEP, 0)
-    step = _X_STEP * _Y_STEP * 32768 * 3 * x.shape[-1] ** 0.5
-    return quantize(one @ two, step, 0, torch.int16)  # type: ignore[no-any-return]
+    one, two = dequantize(x, _X_SCALE, 0), dequantize(y, _Y_SCALE, 0)
+    scale = _X_SCALE * _Y_SCALE * 32768 * 3 * x.shape[-1] ** 0.5
+    return quantize(one @ two, scale, 0, torch.int16)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("features", [ALL, _NARROW], ids=["wide", "narrow"])
@@ -53,7 +53,7 @@ def test_int8_with_int16() -> None:
     x, y = quantized_values(4, 7), quantized_values(7, 5, dtype=torch.int16)
 
     def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        found = dequantize(x, 0.02, -9) @ dequantize(y, _Y_STEP)
+        found = dequantize(x, 0.02, -9) @ dequantize(y, _Y_SCALE)
         return quantize(found, 0.01, 0, torch.int16)  # type: ignore[no-any-return]
 
     for features in (ALL, _NARROW):
@@ -65,7 +65,7 @@ def test_int8_with_int16() -> None:
 @pytest.mark.parametrize("features", [ALL, _NARROW], ids=["wide", "narrow"])
 def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], features: Features) -> None:
     def function(term: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        operands = (dequantize(term, 0.05), dequantize(x, _X_STEP), dequantize(y, _Y_STEP))
+        operands = (dequantize(term, 0.05), dequantize(x, _X_SCALE), dequantize(y, _Y_SCALE))
         found = torch.addmm(*operands, alpha=alpha, beta=beta)
         return quantize(found, 0.2, 0, torch.int16)  # type: ignore[no-any-return]
 
@@ -85,7 +85,7 @@ def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, fea
     constant, zero = quantized_values(*shapes[0], dtype=dtype), -9 if dtype == torch.int8 else 0
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        fixed, varying = dequantize(constant, _Y_STEP, zero), dequantize(x, _X_STEP)
+        fixed, varying = dequantize(constant, _Y_SCALE, zero), dequantize(x, _X_SCALE)
         found = fixed @ varying if is_first else varying @ fixed
         return quantize(found, 0.02 if dtype == torch.int8 else 4.0, 0, torch.int16)  # type: ignore[no-any-return]
 

@@ -46,7 +46,7 @@ def test_whole_numbers(name: str, dtype: torch.dtype) -> None:
         return quantize(_ROUNDED[name](dequantize(x, scale, zero)), 0.25, 2, dtype)
 
     x = quantized_values(4, 300, dtype=dtype) // (1 if dtype == torch.int8 else 16)
-    program = check(function, x, steps=0)
+    program = check(function, x, tolerance=0)
     assert calls(program).count(TOSA.table.default) == (dtype == torch.int8)
 
 
@@ -56,7 +56,7 @@ def test_whole_numbers_of_sums(name: str) -> None:
         total = dequantize(x, 0.125) + dequantize(y, 0.0625, 5)
         return quantize(_ROUNDED[name](total), 0.5, 2, torch.int16)
 
-    check(function, quantized_values(4, 300), quantized_values(4, 300, seed=1), steps=0)
+    check(function, quantized_values(4, 300), quantized_values(4, 300, seed=1), tolerance=0)
 
 
 @pytest.mark.parametrize("to", [torch.int8, torch.int16, torch.int32, torch.int64])
@@ -64,13 +64,15 @@ def test_whole_numbers_of_sums(name: str) -> None:
 def test_integers_are_truncated(dtype: torch.dtype, to: torch.dtype) -> None:
     scale, zero = _INPUT[dtype]
     x = quantized_values(4, 300, dtype=dtype) // (1 if dtype == torch.int8 else 16)
-    program = check(lambda x: dequantize(x, scale, zero).to(to), x, steps=0)
+    program = check(lambda x: dequantize(x, scale, zero).to(to), x, tolerance=0)
     assert (TOSA.table.default in calls(program)) == (dtype == torch.int8)
 
 
 def test_integers_of_a_function() -> None:
     check(
-        lambda x: (dequantize(x, 0.5, 3).abs() * 2 + 0.25).to(torch.int32), quantized_values(4, 300), steps=0
+        lambda x: (dequantize(x, 0.5, 3).abs() * 2 + 0.25).to(torch.int32),
+        quantized_values(4, 300),
+        tolerance=0,
     )
 
 

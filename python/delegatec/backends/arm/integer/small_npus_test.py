@@ -17,7 +17,7 @@ from delegatec.backends.common.testing import Call, Compiled, eager
 
 _U55: Final = "TOSA-1.0+INT+int16+u55"
 _IMAGE: Final = (1, 3, 12, 13)
-_STEP: Final = 0.03
+_SCALE: Final = 0.03
 
 # Name -> the operand, and the function, which keeps quantized values unchanged.
 _EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
@@ -42,7 +42,7 @@ _EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
 
 def _compiled(function: Function, x: torch.Tensor) -> tuple[Compiled, Callable[..., torch.Tensor]]:
     def on_quantized(x: torch.Tensor) -> torch.Tensor:
-        return quantize(function(dequantize(x, _STEP)), _STEP, 0, x.dtype)  # type: ignore[no-any-return]
+        return quantize(function(dequantize(x, _SCALE)), _SCALE, 0, x.dtype)  # type: ignore[no-any-return]
 
     compiled = compile_module(Call(on_quantized), (x,), specification=_U55)
     assert (len(compiled.delegates), compiled.left) == (1, [])

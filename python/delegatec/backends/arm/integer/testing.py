@@ -72,7 +72,7 @@ def _reasons(program: EdgeProgram, features: Features) -> list[str]:
 def check(
     function: Function,
     *args: torch.Tensor,
-    steps: int = 1,
+    tolerance: int = 1,
     features: Features = ALL,
 ) -> EdgeProgram:
     """Checks that results differ from eager mode by at most one quantization step, and are not all equal."""
@@ -80,7 +80,7 @@ def check(
     wanted = function(*args)
     (result,) = interpret(program, args)
     assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
-    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= steps
+    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= tolerance
     assert wanted.min() < wanted.max()
     return program
 

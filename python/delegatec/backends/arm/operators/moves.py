@@ -116,14 +116,14 @@ def _flip(b: GraphBuilder, node: Node) -> None:
     b.alias(node, value)
 
 
-_NO_STEPS: Final = argument("step", lambda step: step == 1, "The step is 1: SLICE has no other.")
+_UNIT_STEP: Final = argument("step", lambda step: step == 1, "The step is 1: SLICE has no other.")
 
 ROWS: Final = (
     *(operator_row(name, _reshape, ALL, computes=False) for name in _RESHAPES),
     operator_row("permute", _permute, ALL, computes=False),
     operator_row("cat", _cat, ALL, computes=False),
     operator_row("split_with_sizes", _split, ALL, computes=False),
-    operator_row("slice.Tensor", _slice, ALL, _NO_STEPS, computes=False),
+    operator_row("slice.Tensor", _slice, ALL, _UNIT_STEP, computes=False),
     operator_row("select.int", _select, ALL, computes=False),
     operator_row("expand", _expand, ALL, computes=False),
     operator_row("repeat", _expand, ALL, computes=False),

@@ -45,8 +45,8 @@ class _Windows:
     def _fit(self, size: int, axis: int, up: bool) -> Pair:
         """Returns the number of windows, and the overhang of the last one."""
         reach = (self.kernel[axis] - 1) * self.dilation[axis] + 1
-        steps = (size - reach) / self.stride[axis]
-        count = (math.ceil(steps) if up else math.floor(steps)) + 1
+        fit = (size - reach) / self.stride[axis]
+        count = (math.ceil(fit) if up else math.floor(fit)) + 1
         return count, (count - 1) * self.stride[axis] + reach - size
 
 

@@ -54,7 +54,7 @@ LONG: Final = WHOLE.long()
 BOOL: Final = WHOLE > 0
 IMAGE: Final = torch.rand(1, 3, 5, 5)
 WINDOW: Final = {"kernelHeight": 2, "kernelWidth": 2, "strideHeight": 1, "strideWidth": 1, "output1Id": 10}
-STEPS: Final = {"strideX": 1, "strideY": 1, "dilationX": 1, "dilationY": 1}
+STRIDES: Final = {"strideX": 1, "strideY": 1, "dilationX": 1, "dilationY": 1}
 
 
 def _pool(**fields: Any) -> Pool2dT:
@@ -62,7 +62,7 @@ def _pool(**fields: Any) -> Pool2dT:
 
 
 def _convolution(groups: int = 1, bias: int = -1, **fields: Any) -> ConvolutionT:
-    return ConvolutionT(0, 1, bias, 10, **{**STEPS, "groups": groups, **fields})
+    return ConvolutionT(0, 1, bias, 10, **{**STRIDES, "groups": groups, **fields})
 
 
 REJECTED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [

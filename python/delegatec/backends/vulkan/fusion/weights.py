@@ -97,22 +97,18 @@ def _embedding(builder: Builder, node: Node) -> Node | None:
     quantized_values, scales, zeros = (_gathered_from(builder, each) for each in operands)
     if quantized_values is None or scales is None or (found.zero_point is not None and zeros is None):
         return None
-    if (zeros is not None and bool(zeros[1].any())) or len(
-        {id(each[2]) for each in (quantized_values, scales)}
-    ) > 1:
+    if (zeros is not None and bool(zeros[1].any())) or scales[2] is not quantized_values[2]:
         return None
-    (source, table_values, indices), steps = (
-        quantized_values,
-        scales[1].detach().reshape(len(quantized_values[1]), -1),
-    )
+    source, table_values, indices = quantized_values
+    table_scales = scales[1].detach().reshape(len(table_values), -1)
     low, high = map(int, table_values.aminmax())
-    width = shape_of(node)[1] // steps.shape[1]
+    width = shape_of(node)[1] // table_scales.shape[1]
     if low < _INT4[0] or high > _INT4[1] or shape_of(node)[1] % _EMBEDDING or width % _TEXEL:
         return None
     return builder.call(
         RUNTIME.embedding_q4gsw.default,
         builder.derived(source, pack(table_values.detach(), high_first=True), torch.uint8),
-        builder.derived(scales[0], steps.to(torch.float32), dtype_of(node)),
+        builder.derived(scales[0], table_scales.to(torch.float32), dtype_of(node)),
         *(width, indices, False),
         val=node.meta["val"],
     )
@@ -210,8 +206,8 @@ def _shifted(product: Value, x: Value, matrix: QuantizedConstant, shift: int) ->
     groups = matrix.scales.shape[1]
     sums = x.view(x.shape[0], groups, matrix.block[1]).sum([2]) if groups > 1 else x.sum([1], keepdim=True)
     weight = ((zeros - shift) * matrix.scales).T
-    steps = table(x.builder, weight.contiguous()).to(x.dtype)
-    return product - (sums @ steps if groups > 1 else sums * steps)
+    shifts = table(x.builder, weight.contiguous()).to(x.dtype)
+    return product - (sums @ shifts if groups > 1 else sums * shifts)
 
 
 def _bias(builder: Builder, bias: Node | None, dtype: torch.dtype) -> Node | None:

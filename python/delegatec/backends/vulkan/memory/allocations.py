@@ -15,7 +15,7 @@ from itertools import permutations
 from typing import Final
 
 # Limits the search for exchanges, so that sharing takes linear time.
-_STEPS_PER_TENSOR: Final = 256
+_TRIALS_PER_TENSOR: Final = 256
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Allocation:
 def allocate(lives: Iterable[Life]) -> list[Allocation]:
     """Returns allocations for all lives."""
     ordered = sorted(lives, key=lambda life: (-life.size, life.first, life.id))
-    search = _Search(_STEPS_PER_TENSOR * len(ordered))
+    search = _Search(_TRIALS_PER_TENSOR * len(ordered))
     for life in ordered:
         search.add(life)
     return search.allocations
@@ -106,9 +106,9 @@ class _Exchange:
 
 
 class _Search:
-    def __init__(self, steps: int) -> None:
+    def __init__(self, trials: int) -> None:
         self.allocations: list[Allocation] = []
-        self._steps = steps
+        self._trials = trials
 
     def add(self, life: Life) -> None:
         """Adds a life that is not larger than those before."""
@@ -139,9 +139,9 @@ class _Search:
         queue = [*leaving]
         while queue:
             each = queue.pop()
-            self._steps -= 1
+            self._trials -= 1
             is_leaving = each in leaving
-            if self._steps < 0 or (not is_leaving and each.overlaps(life)):
+            if self._trials < 0 or (not is_leaving and each.overlaps(life)):
                 return None
             others, found = (other, coming) if is_leaving else (chosen, leaving)
             neighbors = {*others.overlapping(each)} - found

@@ -63,8 +63,8 @@ class Quantized(Case):
 
 def _quantized(x: torch.Tensor, scale: float = _SCALE, zero: int = _ZERO) -> torch.Tensor:
     """Returns floats rounded to values that int8 represents."""
-    steps = (x / scale).round() + zero
-    return (steps.clamp(-128, 127) - zero) * scale
+    quantized_values = (x / scale).round() + zero
+    return (quantized_values.clamp(-128, 127) - zero) * scale
 
 
 def _result(x: torch.Tensor) -> torch.Tensor:

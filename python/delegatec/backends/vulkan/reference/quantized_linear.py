@@ -167,24 +167,24 @@ def _choose_rows(
     must_pack(call.name, WIDTH, scale, zero)
     value = wide(run.read(x)).reshape(-1, x.sizes[-1])
     least, largest = value.amin(1).clamp(max=0), value.amax(1).clamp(min=0)
-    step = (largest - least) / (high - low)
-    step = torch.where((step == 0) | (1 / step).isinf(), 0.1, step)
-    small = step < _SMALLEST_STEP
-    grown = _SMALLEST_STEP * (high - low)
-    factor = torch.where(small, _SMALLEST_STEP / step, 1.0)
+    step_size = (largest - least) / (high - low)
+    step_size = torch.where((step_size == 0) | (1 / step_size).isinf(), 0.1, step_size)
+    small = step_size < _SMALLEST_SCALE
+    grown = _SMALLEST_SCALE * (high - low)
+    factor = torch.where(small, _SMALLEST_SCALE / step_size, 1.0)
     top = torch.where(small & (least == 0), grown, largest * factor)
     bottom = torch.where(small & (least != 0) & (largest == 0), -grown, least * factor)
     bottom = torch.where(least == 0, least, bottom)
-    least, largest, step = bottom, top, step.clamp(min=_SMALLEST_STEP)
-    first, last = low - least / step, high - largest / step
-    lower = (abs(low) - (least / step).abs()) < (abs(high) - (largest / step).abs())
+    least, largest, step_size = bottom, top, step_size.clamp(min=_SMALLEST_SCALE)
+    first, last = low - least / step_size, high - largest / step_size
+    lower = (abs(low) - (least / step_size).abs()) < (abs(high) - (largest / step_size).abs())
     middle = torch.where(lower, first, last)
     point = torch.where(middle < low, low, torch.where(middle > high, high, middle.round()))
-    run.write(scale, step.reshape(scale.sizes))
+    run.write(scale, step_size.reshape(scale.sizes))
     run.write(zero, point.reshape(zero.sizes))
 
 
-_SMALLEST_STEP: Final = 6.1e-5
+_SMALLEST_SCALE: Final = 6.1e-5
 
 
 def _embedding(run: Run, call: Call) -> None:

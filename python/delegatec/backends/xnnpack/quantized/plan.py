@@ -18,7 +18,7 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.kernels import KERNELS, QuantizedCall
-from delegatec.backends.xnnpack.quantized.scales import int8, is_step, scale_of
+from delegatec.backends.xnnpack.quantized.scales import int8, is_normal_scale, scale_of
 from delegatec.backends.xnnpack.quantized.value_sets import CLAMPS, MOVES, read_scale, value_set_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.quantization.constant import Constant, quantized_constant
@@ -135,7 +135,7 @@ def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quant
         return None
     zeros = {0} if found.zero_points is None else {int(zero) for zero in found.zero_points.flatten().tolist()}
     only = float(found.scales.flatten()[0])
-    return int8(only, zeros.pop()) if len(zeros) == 1 and is_step(only) else None
+    return int8(only, zeros.pop()) if len(zeros) == 1 and is_normal_scale(only) else None
 
 
 def scale_of_scalar(scalar: float) -> Quantization | None:

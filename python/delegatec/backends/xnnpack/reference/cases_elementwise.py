@@ -47,8 +47,8 @@ _UNARY: Final[dict[str, tuple[float, float, float, int]]] = {
 }
 # Functions that CPUs with float16 arithmetic compute in float16.
 _IN_FLOAT16: Final = frozenset({"Cos", "Exp", "ReciprocalSquareRoot", "Sigmoid", "Sin", "SquareRoot", "Tanh"})
-_FLOAT16_STEPS: Final = 2.0**-8
-_BFLOAT16_STEP: Final = 2.0**-7
+_FLOAT16_ULPS: Final = 2.0**-8
+_BFLOAT16_ULPS: Final = 2.0**-7
 _BINARY: Final = ("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "Prelu")
 
 
@@ -73,9 +73,9 @@ def _out(dtype: torch.dtype, scale: float, zero_point: int) -> Out:
 
 def _tolerance(dtype: torch.dtype, operation: str = "") -> float:
     if dtype == torch.float16 and operation in _IN_FLOAT16:
-        return _FLOAT16_STEPS
+        return _FLOAT16_ULPS
     if dtype == torch.bfloat16 and operation in ("Gelu", "HardSwish"):
-        return _BFLOAT16_STEP
+        return _BFLOAT16_ULPS
     return FLOATS.get(dtype, 0.0)
 
 

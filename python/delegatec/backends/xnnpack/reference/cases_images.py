@@ -26,7 +26,7 @@ from delegatec.backends.xnnpack.reference.testing import Quantized
 _LIMITS: Final = (-0.7, 1.3)
 _SAME: Final = 4
 # Depthwise convolutions and resizing compute in float16.
-_STEPS_OF_HALF: Final = 2.0**-7
+_FLOAT16_ULPS: Final = 2.0**-7
 _ROWS_OF_IMAGES: Final = 3
 
 # name -> pads (top, right, bottom, left), kernel, stride, dilation, channels of a group, groups, flags
@@ -73,7 +73,7 @@ def _operands(
     for source, weights, added in ((f32, f32, f32), (f16, f32, f32), (f32, f16, f16)):
         name = "-".join(SHORT[dtype] for dtype in (source, weights, added))
         filter = K(random(*shape).to(weights))
-        tolerance = SUMS if source == f32 else _STEPS_OF_HALF if depthwise else HALF
+        tolerance = SUMS if source == f32 else _FLOAT16_ULPS if depthwise else HALF
         yield name, [In(random(*image).to(source)), filter, K(biases[added]), Out(source)], tolerance
     activation = quantized_values(*image, scale=0.03)
     per_channel = channel_filter(*shape, dim=3 if depthwise else 0)
@@ -154,7 +154,7 @@ def _pools() -> Iterator[Case]:
                 source, result = _image(dtype, 2, 9, 8, 5)
                 fields = [height, width, source, result, flags]
                 name = f"ResizeBilinear-{flags}-{height}-{SHORT[dtype]}"
-                tolerance = _STEPS_OF_HALF if dtype == torch.float16 else tolerances.get(dtype, 0.0)
+                tolerance = _FLOAT16_ULPS if dtype == torch.float16 else tolerances.get(dtype, 0.0)
                 yield Case(name, "ResizeBilinear", fields, None, tolerance)
     for pads in ((0, 0, 0, 0), (1, 0, 0, 1)):
         fields = [*pads, 2, 3, In(random(2, 8, 9, 5)), Out(), Out(torch.int32), 0]

@@ -55,8 +55,8 @@ def _windows(table: Pool2dT, x: Tensor, up: bool) -> Iterator[tuple[int, int, li
             table.strideWidth,
         ),
     ):
-        steps = (size + before + after - (kernel - 1) * dilation - 1) / stride
-        sizes.append((math.ceil(steps) if up else math.floor(steps)) + 1)
+        fit = (size + before + after - (kernel - 1) * dilation - 1) / stride
+        sizes.append((math.ceil(fit) if up else math.floor(fit)) + 1)
     for row, column in itertools.product(*map(range, sizes)):
         top = row * table.strideHeight - table.paddingTop
         left = column * table.strideWidth - table.paddingLeft

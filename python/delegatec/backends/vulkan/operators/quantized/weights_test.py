@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from delegatec.backends.vulkan.operators.grid import floats
-from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, quantized_values, steps
+from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, quantized_values, scales
 from delegatec.backends.vulkan.testing import graph_of, run_case
 from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.quantization.operators import quantized
@@ -42,7 +42,7 @@ def _per_channel(weight: Tensor, zeros: Tensor | None = None, bias: Tensor | Non
     return Layer(
         lambda layer, x: functional.linear(x, _channels(layer), layer.bias),
         weight=weight,
-        scale=steps(weight.shape[0]),
+        scale=scales(weight.shape[0]),
         zeros=zeros,
         bias=bias,
     )
@@ -52,7 +52,7 @@ def _per_group(weight: Tensor, dequantized: Any = _groups, zeros: Tensor | None 
     return Layer(
         lambda layer, x: functional.linear(x, dequantized(layer)),
         weight=weight,
-        scale=steps(weight.shape[0], weight.shape[1] // 16),
+        scale=scales(weight.shape[0], weight.shape[1] // 16),
         zeros=zeros,
     )
 
@@ -84,7 +84,7 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         Layer(
             lambda layer, x: functional.linear(x, _groups(layer, 2)),
             weight=FOUR,
-            scale=steps(12, 32),
+            scale=scales(12, 32),
             zeros=None,
         ),
         ROWS,
@@ -107,7 +107,7 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         Layer(
             lambda layer, x: functional.conv2d(x.view(1, 64, 5, 1), _channels(layer), layer.bias),
             weight=quantized_values(12, 64, 1, 1),
-            scale=steps(12),
+            scale=scales(12),
             zeros=None,
             bias=BIAS,
         ),
@@ -115,7 +115,7 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         "",
     ),
     "a transposed weight": (
-        Layer(lambda layer, x: x @ _channels(layer).T, weight=EIGHT, scale=steps(12), zeros=None),
+        Layer(lambda layer, x: x @ _channels(layer).T, weight=EIGHT, scale=scales(12), zeros=None),
         ROWS,
         Q8,
     ),
@@ -123,7 +123,7 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         Layer(
             lambda layer, x: x @ _channels(layer),
             weight=quantized_values(64, 12),
-            scale=steps(64),
+            scale=scales(64),
             zeros=None,
         ),
         ROWS,
@@ -162,7 +162,7 @@ LOOK_UPS: Final[dict[str, tuple[Any, str]]] = {
 def test_look_ups(name: str, bits: int, options: dict[str, str]) -> None:
     table, expected = LOOK_UPS[name]
     weight = quantized_values(7, 64, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
-    scale = steps(7) if name == "4 bits per row" else steps(7, 4)
+    scale = scales(7) if name == "4 bits per row" else scales(7, 4)
     layer = Layer(
         lambda layer, tokens: functional.embedding(tokens, table(layer)),
         weight=weight,
@@ -177,7 +177,7 @@ def test_more_look_ups_than_rows() -> None:
     layer = Layer(
         lambda layer, tokens: functional.embedding(tokens, _channels(layer)),
         weight=quantized_values(3, 8),
-        scale=steps(3),
+        scale=scales(3),
         zeros=None,
     )
     run_case(layer, (torch.tensor([0, 2, 1, 1, 2, 0]),))

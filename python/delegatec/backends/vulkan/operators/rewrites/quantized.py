@@ -92,10 +92,10 @@ def _gathered(builder: Builder, node: Node) -> Node | None:
     is_short = low >= -_HALF and high < _HALF
     for quantized_values, factor in [(padded, 1)] if is_short else halves(padded):
         packed = builder.derived(bound["self"], pack(quantized_values, high_first=True), torch.uint8)
-        steps = builder.derived(bound["self"], scales * factor, torch.float32)
+        scaled = builder.derived(bound["self"], scales * factor, torch.float32)
         found = builder.call(
             RUNTIME.embedding_q4gsw.default,
-            *(packed, steps, _BLOCK, indices, False),
+            *(packed, scaled, _BLOCK, indices, False),
             val=builder.empty(shape, torch.float32),
         )
         parts.append(Value(builder, found))
