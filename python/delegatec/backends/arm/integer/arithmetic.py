@@ -18,9 +18,9 @@ from delegatec.backends.arm.integer.fixed_point import FixedPoint, fixed_point
 from delegatec.backends.arm.integer.values import (
     NARROW,
     Fixed,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -71,7 +71,7 @@ class Arithmetic:
         """Returns the quantized values of a value."""
         if isinstance(value, Fixed):
             return self.builder.constant(to.quantize(value.values))
-        if isinstance(value, Lookup):
+        if isinstance(value, TableFunction):
             return self._table(value, to)
         low, high = _limits(value, to)
         node = self._rescale(value, to)
@@ -90,7 +90,7 @@ class Arithmetic:
                 torch.round(value.values.to(torch.float64) / scale).nan_to_num(0).clamp(-limit, limit)
             )
             return self.builder.constant(quantized_values.to(torch.int32))
-        if isinstance(value, Lookup):
+        if isinstance(value, TableFunction):
             value = self.evaluated(value)
         return self.quantize(value, Quantization.whole(torch.int32, scale))
 
@@ -99,7 +99,7 @@ class Arithmetic:
 
         Quantized values keep their scale if possible.
         """
-        if isinstance(value, Lookup):
+        if isinstance(value, TableFunction):
             value = self.evaluated(value)
         if isinstance(value, Quantized) and value.axis is None and value.limit < 1 << bits:
             if value.dtype == torch.int32 and not value.zero and value.low == -math.inf == -value.high:
@@ -110,7 +110,7 @@ class Arithmetic:
         node = self.accumulate(value, scale)
         return Quantized(node, (scale,), 0, math.ceil(value.bound / scale))
 
-    def evaluated(self, value: Lookup) -> Quantized:
+    def evaluated(self, value: TableFunction) -> Quantized:
         """Returns a function of quantized values with 16-bit precision."""
         scale = (value.bound or 1.0) / 32767
         to = Quantization.whole(torch.int16, scale)
@@ -134,7 +134,7 @@ class Arithmetic:
             parts.append(self.accumulate(Quantized(node, (1.0,), zero, 255), 1 / factor))
         return Quantized(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
 
-    def _table(self, value: Lookup, to: Quantization) -> Node:
+    def _table(self, value: TableFunction, to: Quantization) -> Node:
         """Returns a function of quantized values as quantized values."""
         source = value.source
         if to.axis is not None or to.dtype not in NARROW:
@@ -142,7 +142,7 @@ class Arithmetic:
         # The precision of a result with more bits is that of the quantized operands.
         low, high = (to.value(end) for end in (to.low, to.high))
         undefined = to.value(to.nan)
-        value = Lookup(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
+        value = TableFunction(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
         entries = self.builder.constant(to.quantize(value.values))
         shape = value.shape
         if source.dtype == torch.int8:
@@ -273,7 +273,7 @@ def _limits(value: Quantized, to: Quantization) -> tuple[int, int]:
     return low, high
 
 
-def _exact(value: Lookup) -> Quantization | None:
+def _exact(value: TableFunction) -> Quantization | None:
     """Returns parameters of int8 with which a table is exact; None if there are none."""
     values = value.values
     if not bool(values.isfinite().all()):

@@ -22,9 +22,9 @@ from delegatec.backends.arm.integer.reductions import total
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, positive, shape_of
@@ -59,7 +59,7 @@ def _below_largest(conversion: Conversion, node: Node) -> tuple[Quantized, int]:
     """Returns the differences from the largest element along a dimension, and that dimension."""
     bound = bind(node)
     value = conversion.of(bound["self"])
-    if isinstance(value, (Fixed, Lookup)) or not value.shape:
+    if isinstance(value, (Fixed, TableFunction)) or not value.shape:
         value = conversion.narrow(value, bound["self"])
     dim = positive(bound["dim"], len(value.shape))
     if value.shape[dim] >= 1 << (31 - _BITS):
@@ -85,7 +85,7 @@ def _exponentials(conversion: Conversion, below: Quantized) -> Quantized:
     if below.limit == 255:
         # from -255 to 0, as int8 values from -128 to 127
         shifted = conversion.quantized(below, Quantization.whole(torch.int8, *below.scale, zero_point=127))
-        found = Lookup(shifted, torch.exp(shifted.values))
+        found = TableFunction(shifted, torch.exp(shifted.values))
         return Quantized(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
     value = floating.exponential(conversion, below, 0.0)
     node = arithmetic.binary(TOSA.shift_right.default, value.mantissa, value.exponent)

@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of
@@ -103,7 +103,7 @@ class Conversion:
         self.constant: Final = constants
         self.quantities: dict[Node, Quantity | Floating] = {}
         self.replaced: dict[Node, Node] = {}
-        self.conditions: dict[Node, Lookup] = {}
+        self.conditions: dict[Node, TableFunction] = {}
         self.reasons: dict[Node, str] = {}
 
     def of(self, operand: Any) -> Quantity:
@@ -196,7 +196,7 @@ class Conversion:
             return value
         to = self.target(node, exact=False)
         if to is None or to.dtype == torch.int32:
-            wide = self.arithmetic.wide_tables and not isinstance(value, Lookup)
+            wide = self.arithmetic.wide_tables and not isinstance(value, TableFunction)
             to = _spanning(value, torch.int16 if wide else torch.int8)
         return self.quantized(value, to)
 
@@ -253,7 +253,7 @@ class Conversion:
 def _spanning(value: Quantity, dtype: torch.dtype) -> Quantization:
     """Returns parameters for all values."""
     limits = torch.iinfo(dtype)
-    if isinstance(value, Lookup):
+    if isinstance(value, TableFunction):
         finite = value.values[value.values.isfinite()]
         least, most = (min(float(finite.min()), 0.0), max(float(finite.max()), 0.0))
         if dtype == torch.int8:

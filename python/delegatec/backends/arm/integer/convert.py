@@ -18,7 +18,7 @@ from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
 from delegatec.backends.arm.integer.features import ALL, Features
 from delegatec.backends.arm.integer.from_integers import integer, is_mask, is_quantized_integer, mask
-from delegatec.backends.arm.integer.functions import lookup, unary
+from delegatec.backends.arm.integer.functions import table_function, unary
 from delegatec.backends.arm.integer.masks import promoted
 from delegatec.backends.arm.integer.moves import MOVEMENTS
 from delegatec.backends.arm.integer.products import PRODUCTS
@@ -29,9 +29,9 @@ from delegatec.backends.arm.integer.steep import STEEP
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.analysis.facts import Facts
@@ -194,18 +194,18 @@ def _convert_mask(conversion: Conversion, node: Node) -> None:
         conversion.quantities[node] = found
 
 
-def _tabulated(conversion: Conversion, node: Node) -> Lookup | None:
-    found = lookup(conversion, node)
+def _tabulated(conversion: Conversion, node: Node) -> TableFunction | None:
+    found = table_function(conversion, node)
     if found is not None and found.values.dtype == torch.bool:
         if not conversion.arithmetic.bools:
-            return Lookup(found.source, found.values.to(torch.float64))
+            return TableFunction(found.source, found.values.to(torch.float64))
         conversion.conditions[node] = found
         return None
     return found
 
 
 def _is_table(conversion: Conversion, node: Node) -> bool:
-    return isinstance(conversion.quantities.get(node), Lookup) or node in conversion.conditions
+    return isinstance(conversion.quantities.get(node), TableFunction) or node in conversion.conditions
 
 
 def _compare(conversion: Conversion, node: Node) -> None:

@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.rounding import ROUNDING, copy
 from delegatec.backends.arm.integer.values import (
     Fixed,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, broadcast
@@ -57,8 +57,8 @@ def _clamped(conversion: Conversion, node: Node, low: float, high: float) -> Qua
     value = conversion.of(node.args[0])
     if isinstance(value, Quantized):
         return value.clamped(low, high)
-    if isinstance(value, Lookup):
-        return Lookup(value.source, value.values.clamp(low, high))
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, value.values.clamp(low, high))
     return Fixed(value.values.clamp(low, high))
 
 
@@ -145,8 +145,8 @@ def _times(value: Quantity, factor: float) -> Quantity:
         return value
     if isinstance(value, Fixed):
         return Fixed(value.values.to(torch.float64) * factor)
-    if isinstance(value, Lookup):
-        return Lookup(value.source, value.values * factor)
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, value.values * factor)
     if factor == 0.0:
         return replace(value, low=0.0, high=0.0)
     return replace(
@@ -201,10 +201,10 @@ def negated(conversion: Conversion, value: Quantity) -> Quantity:
     """Returns the negated value."""
     if isinstance(value, Fixed):
         return Fixed(-value.values)
-    if isinstance(value, Lookup):
-        return Lookup(value.source, -value.values)
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, -value.values)
     if value.is_narrow and value.dtype == torch.int8:
-        return Lookup(replace(value, low=-math.inf, high=math.inf), -value.values)
+        return TableFunction(replace(value, low=-math.inf, high=math.inf), -value.values)
     wide = conversion.arithmetic.wide(value)
     zero = conversion.arithmetic.constant(torch.tensor(0, dtype=torch.int32), len(wide.shape))
     node = conversion.arithmetic.binary(aten.sub.Tensor, zero, wide.node)

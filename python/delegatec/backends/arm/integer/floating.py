@@ -17,7 +17,7 @@ from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Fixed, Floating, Lookup, Quantity, Quantized
+from delegatec.backends.arm.integer.values import Fixed, Floating, Quantity, Quantized, TableFunction
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.quantization.scale import Quantization
 
@@ -84,7 +84,7 @@ def _normalized(
     return _Normal(mantissa, 0.25 if even else 0.5, zeros, 32 - low.bit_length(), half, sign, wide.scale[0])
 
 
-def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tensor], Tensor]) -> Lookup:
+def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tensor], Tensor]) -> TableFunction:
     """Returns a function of the mantissa."""
     arithmetic = conversion.arithmetic
     shape = shape_of(normal.mantissa)
@@ -96,10 +96,10 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     # the ends are quantized values
     to = Quantization.whole(dtype, reach / limits.max)
     quantized = conversion.quantized(Quantized(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
-    return Lookup(quantized, function((quantized.values + center).clamp(min=normal.least / 2)))
+    return TableFunction(quantized, function((quantized.values + center).clamp(min=normal.least / 2)))
 
 
-def _mantissa(conversion: Conversion, value: Lookup) -> Quantized:
+def _mantissa(conversion: Conversion, value: TableFunction) -> Quantized:
     """Returns values as 15 bits."""
     quantized = conversion.arithmetic.evaluated(value)
     if quantized.limit < 1 << (_MANTISSA + 1) and quantized.dtype == torch.int32:
@@ -220,7 +220,9 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     highest = math.ceil(most / math.log(2))
     # Exponentials of smaller values are 0.
     limited = (
-        value if isinstance(value, (Fixed, Lookup)) else value.clamped((highest - 33) * math.log(2), most)
+        value
+        if isinstance(value, (Fixed, TableFunction))
+        else value.clamped((highest - 33) * math.log(2), most)
     )
     binary = arithmetic.accumulate(limited, unit)
     shape = shape_of(binary)
@@ -234,7 +236,7 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
     to = Quantization.whole(dtype, unit * (1 << bits))
     quantized = conversion.quantized(Quantized(rest, (unit,), 0, 1 << (point - 1)), to)
-    mantissa = _mantissa(conversion, Lookup(quantized, torch.exp(quantized.values)))
+    mantissa = _mantissa(conversion, TableFunction(quantized, torch.exp(quantized.values)))
     exponent = arithmetic.binary(aten.sub.Tensor, scalar(highest), whole)
     for target, bound in ((aten.maximum.default, 0), (aten.minimum.default, 31)):
         exponent = arithmetic.once(target, (exponent, scalar(bound)), torch.int32, shape)

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
-from delegatec.backends.arm.integer.values import Fixed, Lookup, Quantity, Quantized, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, TableFunction, UnsupportedError
 from delegatec.edge.arguments import bind, shape_of
 
 aten = torch.ops.aten
@@ -24,9 +24,9 @@ def _move(conversion: Conversion, node: Node) -> Quantity:
     target: Any = node.target
     if isinstance(value, Fixed) and len(node.all_input_nodes) == 1:
         return Fixed(lambda: target(value.values, *rest, **node.kwargs), shape_of(node))
-    if isinstance(value, Lookup) and conversion.target(node) is None:
+    if isinstance(value, TableFunction) and conversion.target(node) is None:
         moved = _moved(conversion, node, value.source)
-        return Lookup(moved, value.values)
+        return TableFunction(moved, value.values)
     return _moved(conversion, node, conversion.as_quantized(value, node))
 
 

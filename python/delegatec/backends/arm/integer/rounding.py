@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.values import (
     Fixed,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -98,10 +98,10 @@ def _rounded(conversion: Conversion, value: Quantity, by: _Round, tables: bool =
     function, compute = by
     if isinstance(value, Fixed):
         return Fixed(function(value.values))
-    if isinstance(value, Lookup):
-        return Lookup(value.source, function(value.values))
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, function(value.values))
     if tables and value.is_narrow and value.dtype == torch.int8:
-        return Lookup(value.clamped(-math.inf, math.inf), function(value.values))
+        return TableFunction(value.clamped(-math.inf, math.inf), function(value.values))
     bits = min(BITS - math.frexp(value.bound)[1], _MOST_FRACTION)
     if bits < 1:
         raise UnsupportedError(f"whole numbers up to {value.bound:g}")
@@ -131,7 +131,7 @@ def copy(conversion: Conversion, node: Node) -> Quantity | None:
     value, dtype = conversion.of(node.args[0]), dtype_of(node)
     if dtype.is_floating_point:
         return value
-    if isinstance(value, Lookup) and value.bound >= _MOST_ENTRY:
+    if isinstance(value, TableFunction) and value.bound >= _MOST_ENTRY:
         raise UnsupportedError(f"whole numbers up to {value.bound:g} of a function")
     whole = _rounded(conversion, value, _TRUNC, tables=value.bound <= _WHOLE[torch.int8].max)
     conversion.replaced[node] = as_integers(conversion, whole, dtype)

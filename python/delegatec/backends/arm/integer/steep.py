@@ -20,9 +20,9 @@ from delegatec.backends.arm.integer.signs import is_below_largest, is_positive, 
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Lookup,
     Quantity,
     Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind
@@ -45,7 +45,7 @@ _BASES: Final = {aten.log.default: math.e, aten.log2.default: 2.0, aten.log10.de
 
 def _is_steep(value: Quantity) -> bool:
     """Whether a table of the function would be too coarse."""
-    source = value.source if isinstance(value, Lookup) else value
+    source = value.source if isinstance(value, TableFunction) else value
     return isinstance(source, Quantized) and source.dtype != torch.int8
 
 

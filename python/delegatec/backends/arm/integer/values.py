@@ -91,7 +91,7 @@ class Quantized:
 
 
 @dataclass(frozen=True)
-class Lookup:
+class TableFunction:
     """A function of quantized values with one scale.
 
     Attributes:
@@ -178,5 +178,5 @@ class Floating:
         return shape_of(self.mantissa)
 
 
-Quantity = Quantized | Lookup | Fixed
+Quantity = Quantized | TableFunction | Fixed
 """A floating-point value of the program."""

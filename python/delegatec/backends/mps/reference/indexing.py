@@ -24,7 +24,7 @@ from delegatec.edge.arguments import short_name
 Tensor = torch.Tensor
 
 
-def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
+def _gather(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
     """Calls `gatherWithUpdatesTensor`: the dimensions of the index replace the dimension."""
     size = x.shape[dim]
     shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
@@ -46,7 +46,7 @@ def _int32(run: Run, index: Tensor, what: str) -> Tensor:
 def _index_select(run: Run, op: Any, _: NodeT) -> None:
     x, index = run[op.input1Id], _int32(run, run[op.indexId], "IndexSelect")
     dim = unsigned_axis(run, op.dim, x.dim(), "IndexSelect")
-    run[op.outputId] = _look_up(run, x, dim, index, "IndexSelect")
+    run[op.outputId] = _gather(run, x, dim, index, "IndexSelect")
 
 
 def _embedding(run: Run, op: Any, _: NodeT) -> None:
@@ -54,7 +54,7 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
     weight, indices = run[op.input1Id], run[op.input2Id]
     if weight.dim() < 1:
         reject("Embedding of a weight of no dimensions")
-    rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
+    rows = _gather(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
     if op.paddingIdx != -1:
         padding = run.scalar_tensor(op.paddingIdx, indices.dtype)
         # The condition has one dimension more than the indices, which broadcasts over the row.
@@ -80,7 +80,7 @@ def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
 
 def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
-    run[op.outputId] = _look_up(run, x, *_one_index(run, op, x.dim(), "IndexTensor"), "IndexTensor")
+    run[op.outputId] = _gather(run, x, *_one_index(run, op, x.dim(), "IndexTensor"), "IndexTensor")
 
 
 def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:

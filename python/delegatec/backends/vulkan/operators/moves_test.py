@@ -190,7 +190,7 @@ def test_moves(case: Case, options: dict[str, str]) -> None:
 
 
 @over_settings(REDUCTIONS)
-def test_reductions_and_lookups(case: Case, options: dict[str, str]) -> None:
+def test_reductions_and_gathers(case: Case, options: dict[str, str]) -> None:
     function, args, _ = case
     run_case(function, args, "", **options)
 

@@ -154,7 +154,7 @@ _TOKENS = torch.tensor([[1, 5, 0], [6, 2, 2]], dtype=torch.int32)
 _TABLE: Final = random(7, 6)
 _ORDER = torch.tensor([2, 0, 1], dtype=torch.int32)
 
-LOOKUPS: Final = [
+GATHERS: Final = [
     Case(
         "aten.embedding.default",
         [K(_TABLE), _TOKENS, -1, False, False],
@@ -178,8 +178,8 @@ LOOKUPS: Final = [
     ),
     Case("aten.index_select.default", [random(3, 5, 2, 2), 0, _ORDER], torch.empty(0), (CHANNELS,)),
 ]
-_SELECTED = LOOKUPS[-1].arguments[0]
-LOOKUPS[-1] = Case(
+_SELECTED = GATHERS[-1].arguments[0]
+GATHERS[-1] = Case(
     "aten.index_select.default", [_SELECTED, 0, _ORDER], _SELECTED.index_select(0, _ORDER.long()), (CHANNELS,)
 )
 

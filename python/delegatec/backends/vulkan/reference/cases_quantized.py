@@ -152,7 +152,7 @@ _S4 = random(2, 8).abs()
 _SUMS4 = _W4.reshape(8, 2, 8).sum(2, dtype=torch.int32).T.contiguous()
 _REAL4 = _W4 * _S4.T.repeat_interleave(8, 1)
 _IMAGE, _BLOCKY = random(1, 6, 5, 7), random(2, 16, 3, 5)
-_STEPS, _ZEROS = random(1, 5).abs() * 0.01 + 0.01, torch.tensor([[3, -4, 0, 7, -128]], dtype=torch.int8)
+_ROW_SCALES, _ZEROS = random(1, 5).abs() * 0.01 + 0.01, torch.tensor([[3, -4, 0, 7, -128]], dtype=torch.int8)
 _ROWS: Final = (BUFFER, WIDTH)
 _TOKENS = torch.tensor([3, 1, 0, 6], dtype=torch.int32)
 _TABLE = (random(7, 64) * 4).clamp(-8, 7).to(torch.int8)
@@ -160,7 +160,7 @@ _SCALES = random(7, 2)
 
 
 def _rows_quantized() -> torch.Tensor:
-    scale, zero = _STEPS.reshape(5, 1), _ZEROS.reshape(5, 1)
+    scale, zero = _ROW_SCALES.reshape(5, 1), _ZEROS.reshape(5, 1)
     return (((_X / scale).round() + zero).clamp(-128, 127) - zero) * scale
 
 
@@ -228,7 +228,7 @@ CASES: Final = [
     ),
     Case(
         "et_vk.linear_dq8ca_q4gsw.default",
-        [_X, _STEPS, _ZEROS, K(_pack(_W4)), K(_SUMS4), K(_S4), 8, K(_B8)],
+        [_X, _ROW_SCALES, _ZEROS, K(_pack(_W4)), K(_SUMS4), K(_S4), 8, K(_B8)],
         F.linear(_rows_quantized(), _REAL4, _B8),
         _ROWS,
         {1: WIDTH, 2: WIDTH},

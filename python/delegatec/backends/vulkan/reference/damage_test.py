@@ -25,7 +25,7 @@ _CASES: Final = [
     *cases.REDUCTION,
     *cases_images.CONVOLUTION,
     *cases_images.IMAGES,
-    *cases_images.LOOKUPS,
+    *cases_images.GATHERS,
     *cases_images.CREATION,
     *cases_attention.CASES,
     *cases_quantized.CASES,

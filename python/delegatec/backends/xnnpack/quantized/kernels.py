@@ -109,7 +109,7 @@ def _is_layer(call: QuantizedCall) -> bool:
 _SUM: Final = Kernel(("self", "other"), _is_sum)
 _PRODUCT: Final = Kernel(("self", "other"), lambda call: fits_product(call.scales, call.result))
 _CHOICE: Final = Kernel(("self", "other"), lambda call: fits_choice(call.scales, call.result))
-_LOOKUP: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each quantized value
+_TABLE: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each quantized value
 _CONVOLUTION: Final = Kernel(("x",), _is_layer)
 
 KERNELS: Final[dict[Any, Kernel]] = {
@@ -121,7 +121,7 @@ KERNELS: Final[dict[Any, Kernel]] = {
             getattr(aten, name).default
             for name in ("sigmoid", "tanh", "gelu", "exp", "abs", "neg", "hardswish", "floor", "ceil")
         ),
-        _LOOKUP,
+        _TABLE,
     ),
     aten.elu.default: Kernel(("self",), _is_plain_elu),
     aten.leaky_relu.default: Kernel(("self",), _is_leaky),

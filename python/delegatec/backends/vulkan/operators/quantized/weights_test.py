@@ -149,7 +149,7 @@ def test_products(name: str, options: dict[str, str]) -> None:
 
 
 TOKENS: Final = torch.tensor([[3, 6, 0, 3]])
-LOOK_UPS: Final[dict[str, tuple[Any, str]]] = {
+EMBEDDINGS: Final[dict[str, tuple[Any, str]]] = {
     "4 bits in groups": (_groups, "view_copy embedding_q4gsw view_copy"),
     "4 bits per row": (_channels, "view_copy embedding_q4gsw view_copy"),
     "blocks": (_blocks, ""),
@@ -157,10 +157,10 @@ LOOK_UPS: Final[dict[str, tuple[Any, str]]] = {
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "fp16"}], ids=str)
-@pytest.mark.parametrize("name", LOOK_UPS)
+@pytest.mark.parametrize("name", EMBEDDINGS)
 @pytest.mark.parametrize("bits", [4, 8])
-def test_look_ups(name: str, bits: int, options: dict[str, str]) -> None:
-    table, expected = LOOK_UPS[name]
+def test_embeddings(name: str, bits: int, options: dict[str, str]) -> None:
+    table, expected = EMBEDDINGS[name]
     weight = quantized_values(7, 64, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
     scale = scales(7) if name == "4 bits per row" else scales(7, 4)
     layer = Layer(
@@ -173,7 +173,7 @@ def test_look_ups(name: str, bits: int, options: dict[str, str]) -> None:
     assert _bytes(compiled) < weight.numel() * bits // 8 + 512
 
 
-def test_more_look_ups_than_rows() -> None:
+def test_more_indices_than_rows() -> None:
     layer = Layer(
         lambda layer, tokens: functional.embedding(tokens, _channels(layer)),
         weight=quantized_values(3, 8),

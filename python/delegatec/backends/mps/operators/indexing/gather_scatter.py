@@ -155,7 +155,7 @@ ROWS: Final = (
     ),
 )
 
-REPLACEMENTS: Final = (
+SCATTERS: Final = (
     OperatorRow(
         overload("index_put"),
         _index_put,
