@@ -89,10 +89,10 @@ class NodeValues(Constants):
             dtype: type in TOSA, by default that of the constant.
         """
         dtype = TO_TOSA[node.meta["val"].dtype] if dtype is None else dtype
-        whole = ("arranged", node, dtype, *key)
-        if whole not in self._shared:
-            self._shared[whole] = self._constant(node, dtype, arrange)
-        return self._shared[whole]
+        shared_key = ("arranged", node, dtype, *key)
+        if shared_key not in self._shared:
+            self._shared[shared_key] = self._constant(node, dtype, arrange)
+        return self._shared[shared_key]
 
     def constant_bytes(self, node: Node, dtype: int, shape: Sequence[int]) -> Value:
         """Returns a constant of the model that is stored as bytes.

@@ -32,7 +32,7 @@ _MAX_COPIES: Final = 4096
 """More make Vela run for minutes: it schedules each product of a batch and each copy of a tile separately."""
 
 
-def _whole(operation: Operation) -> str | None:
+def _no_empty(operation: Operation) -> str | None:
     for value in (*operation.inputs, *operation.outputs):
         if 0 in value.shape and not value.is_shape:
             return f"{value} is empty"
@@ -170,7 +170,7 @@ def problem(family: str, operation: Operation) -> str | None:
     if small and name not in _SMALL:
         return f"{name} is not supported by Ethos-{family.upper()}"
     limits = (
-        _whole,
+        _no_empty,
         _no_floats,
         *unless(not small, _no_bool),
         *_EVERY.get(name, ()),

@@ -280,8 +280,8 @@ def _exact(value: TableFunction) -> Quantization | None:
         return None
     scale = value.source.scale[0]
     quantized_values = values / scale
-    whole = torch.round(quantized_values)
-    if not torch.equal(whole, quantized_values) or float(whole.max() - whole.min()) > 255:
+    integral = torch.round(quantized_values)
+    if not torch.equal(integral, quantized_values) or float(integral.max() - integral.min()) > 255:
         return None
-    zero = int(-128 - float(whole.min()))
+    zero = int(-128 - float(integral.min()))
     return Quantization.whole(torch.int8, scale, zero_point=zero) if -128 <= zero <= 127 else None

@@ -213,8 +213,8 @@ def _glu(conversion: Conversion, node: Node) -> Quantity:
     x = _accumulators(conversion, bound["self"])
     dim = positive(bound["dim"], len(x.shape))
     half = x.shape[dim] // 2
-    whole = Value(conversion.arithmetic.builder, x.node)
-    first, second = (replace(x, node=whole.slice(dim, start, start + half).node) for start in (0, half))
+    source = Value(conversion.arithmetic.builder, x.node)
+    first, second = (replace(x, node=source.slice(dim, start, start + half).node) for start in (0, half))
     gate = function_of(conversion, second, bound["self"], torch.sigmoid)
     return multiply(conversion, first, gate)
 
@@ -227,11 +227,11 @@ def _adaptive_avg_pool2d(conversion: Conversion, node: Node) -> Quantity:
     if math.prod(sizes) > _MOST_WINDOWS:
         raise UnsupportedError(f"{math.prod(sizes)} windows of several sizes")
     arithmetic = conversion.arithmetic
-    whole = Value(arithmetic.builder, x.node)
+    source = Value(arithmetic.builder, x.node)
     scale = x.scale[0] / (1 << (BITS - x.limit.bit_length()))
     rows = []
     for top, bottom in _windows(x.shape[-2], sizes[0]):
-        row = whole.slice(rank - 2, top, bottom)
+        row = source.slice(rank - 2, top, bottom)
         cells = []
         for left, right in _windows(x.shape[-1], sizes[1]):
             part = replace(x, node=row.slice(rank - 1, left, right).node)

@@ -29,7 +29,7 @@ def _batch_norm(x: torch.Tensor) -> torch.Tensor:
 
 
 # Name -> its operand, the function, and the maximum error in int16 LSBs against eager mode.
-_WHOLE: Final[dict[str, tuple[str, Function, int]]] = {
+_COMPOSITES: Final[dict[str, tuple[str, Function, int]]] = {
     "softmax": ("rows", lambda x: f.softmax(x, -1), 2),
     "softmax of columns": ("rows", lambda x: f.softmax(x, 1), 3),
     "log_softmax": ("rows", lambda x: f.log_softmax(x, -1), 2),
@@ -87,18 +87,18 @@ def _largest_error(function: Callable[..., Any], x: torch.Tensor, specification:
     return int((result.to(torch.int64) - wanted.to(torch.int64)).abs().max())
 
 
-@pytest.mark.parametrize("name", _WHOLE)
+@pytest.mark.parametrize("name", _COMPOSITES)
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+int16"])
 def test_of_int8(name: str, specification: str) -> None:
     """Results differ from eager mode by at most one quantization step."""
-    operand, function, _ = _WHOLE[name]
+    operand, function, _ = _COMPOSITES[name]
     assert _largest_error(*_quantized(function, _SHAPES[operand], torch.int8), specification) <= 1
 
 
-@pytest.mark.parametrize("name", _WHOLE)
+@pytest.mark.parametrize("name", _COMPOSITES)
 def test_of_int16(name: str) -> None:
     """Intermediate values have 15 to 31 bits."""
-    operand, function, most = _WHOLE[name]
+    operand, function, most = _COMPOSITES[name]
     assert _largest_error(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
 
 
@@ -108,7 +108,7 @@ def test_of_int16(name: str) -> None:
 )
 def test_on_small_npus(name: str) -> None:
     """Neither divisions, comparisons nor selections are needed."""
-    operand, function, _ = _WHOLE[name]
+    operand, function, _ = _COMPOSITES[name]
     shape = (1, *_SHAPES[operand][1:])
     assert _largest_error(*_quantized(function, shape, torch.int8), "TOSA-1.0+INT+u55") <= 1
 

@@ -316,8 +316,8 @@ def test_a_sum_with_integers_of_32_bits() -> None:
     x = torch.tensor([-5, 0, 2, 7, 90, -(1 << 31), 1 << 30], dtype=torch.int32)
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        whole = dequantize(quantize(x.float(), 1.0, 0, torch.int32), 1.0)
-        return quantize(whole + dequantize(y, 0.02, -37), 0.17, -2)
+        integral = dequantize(quantize(x.float(), 1.0, 0, torch.int32), 1.0)
+        return quantize(integral + dequantize(y, 0.02, -37), 0.17, -2)
 
     check(function, x, quantized_values(7))
 

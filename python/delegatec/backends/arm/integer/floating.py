@@ -230,14 +230,14 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     def scalar(value: int) -> Node:
         return arithmetic.constant(torch.tensor(value, dtype=torch.int32), len(shape))
 
-    whole = arithmetic.once(TOSA.shift_right.default, (binary, scalar(point)), torch.int32, shape)
-    rounded = arithmetic.once(TOSA.shift_left.default, (whole, scalar(point)), torch.int32, shape)
+    integral = arithmetic.once(TOSA.shift_right.default, (binary, scalar(point)), torch.int32, shape)
+    rounded = arithmetic.once(TOSA.shift_left.default, (integral, scalar(point)), torch.int32, shape)
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
     to = Quantization.whole(dtype, unit * (1 << bits))
     quantized = conversion.quantized(Quantized(rest, (unit,), 0, 1 << (point - 1)), to)
     mantissa = _mantissa(conversion, TableFunction(quantized, torch.exp(quantized.values)))
-    exponent = arithmetic.binary(aten.sub.Tensor, scalar(highest), whole)
+    exponent = arithmetic.binary(aten.sub.Tensor, scalar(highest), integral)
     for target, bound in ((aten.maximum.default, 0), (aten.minimum.default, 31)):
         exponent = arithmetic.once(target, (exponent, scalar(bound)), torch.int32, shape)
     return Floating(mantissa.node, exponent, mantissa.scale[0] * 2.0**highest)

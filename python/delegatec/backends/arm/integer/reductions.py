@@ -67,12 +67,12 @@ def total(
     image = _viewed_image(value, dims) if isinstance(value, Quantized) and value.is_narrow else None
     if image is not None:
         assert isinstance(value, Quantized)
-        whole = Value(conversion.arithmetic.builder, value.node).view(*image)
-        alone = replace(value, node=whole.node)
+        viewed = Value(conversion.arithmetic.builder, value.node).view(*image)
+        alone = replace(value, node=viewed.node)
         if _is_image(alone, [2, 3]):
             batch, groups = value.shape[:2]
             summed = _image_sums(conversion, alone, keepdim=False)
-            parts = Value(whole.builder, summed.node).view(batch, groups, image[1] // groups)
+            parts = Value(viewed.builder, summed.node).view(batch, groups, image[1] // groups)
             return total(conversion, replace(summed, node=parts.node), dims, keepdim, is_mean, count)
     wide = conversion.arithmetic.wide(value, 30 - max(count - 1, 0).bit_length())
     sizes = [1 if dim in dims else size for dim, size in enumerate(wide.shape) if keepdim or dim not in dims]

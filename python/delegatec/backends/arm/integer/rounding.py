@@ -31,7 +31,7 @@ _MOST_FRACTION: Final = 24
 """Bits after the point; the values of eager mode have no more."""
 _MOST_ENTRY: Final = 1 << 14
 """Below it, 16-bit entries are exact integers."""
-_WHOLE: Final = {each: torch.iinfo(each) for each in (torch.int8, torch.int16, torch.int32)}
+_LIMITS: Final = {each: torch.iinfo(each) for each in (torch.int8, torch.int16, torch.int32)}
 
 
 def _floor(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
@@ -133,15 +133,15 @@ def copy(conversion: Conversion, node: Node) -> Quantity | None:
         return value
     if isinstance(value, TableFunction) and value.bound >= _MOST_ENTRY:
         raise UnsupportedError(f"whole numbers up to {value.bound:g} of a function")
-    whole = _rounded(conversion, value, _TRUNC, tables=value.bound <= _WHOLE[torch.int8].max)
-    conversion.replaced[node] = as_integers(conversion, whole, dtype)
+    integral = _rounded(conversion, value, _TRUNC, tables=value.bound <= _LIMITS[torch.int8].max)
+    conversion.replaced[node] = as_integers(conversion, integral, dtype)
     return None
 
 
 def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> Node:
     """Returns integral values as integers, which saturate."""
     found = torch.int32 if dtype == torch.int64 else dtype
-    limits = _WHOLE.get(found)
+    limits = _LIMITS.get(found)
     if limits is None:
         raise UnsupportedError(f"numbers become {dtype}")
     arithmetic = conversion.arithmetic

@@ -38,7 +38,7 @@ _INPUT: Final = {torch.int8: (0.3, -7), torch.int16: (0.0625, 3)}
 
 @pytest.mark.parametrize("dtype", _INPUT)
 @pytest.mark.parametrize("name", _ROUNDED)
-def test_whole_numbers(name: str, dtype: torch.dtype) -> None:
+def test_integral_values(name: str, dtype: torch.dtype) -> None:
     """An int16 table would interpolate between the steps of the function."""
     scale, zero = _INPUT[dtype]
 

@@ -85,7 +85,7 @@ def _channels(node: Node, _: object) -> str | None:
 
 
 _FORMAT: Final = argument("format", lambda format: format in FORMATS, "One of the MX formats.")
-_WHOLE: Final[Constraint] = Constraint("shape", f"Channels are a multiple of {BLOCK}.", _channels)
+_BLOCKS: Final[Constraint] = Constraint("shape", f"Channels are a multiple of {BLOCK}.", _channels)
 _DTYPES: Final = FLOATS | FLOATS_8 | {torch.uint8}
 
 ROWS: Final = tuple(
@@ -94,7 +94,7 @@ ROWS: Final = tuple(
         lower,
         _DTYPES,
         _FORMAT,
-        _WHOLE,
+        _BLOCKS,
         preserved=True,
         note="with the extension mxfp of the draft of TOSA 1.1"
         + ("; mxfp_conv, too" if target is CONV2D else ""),

@@ -44,7 +44,7 @@ _EXTREMA: Final = {
     "fmax": ("MAXIMUM", NanMode.IGNORE),
     "fmin": ("MINIMUM", NanMode.IGNORE),
 }
-_WHOLE: Final = {DType.FP32: 2.0**23, DType.FP16: 2.0**10, DType.BF16: 2.0**7}
+_LEAST_INTEGRAL: Final = {DType.FP32: 2.0**23, DType.FP16: 2.0**10, DType.BF16: 2.0**7}
 """Magnitudes from which on all floats are integers."""
 _NARROW: Final = (DType.INT8, DType.INT16)
 
@@ -218,7 +218,7 @@ def _round(b: GraphBuilder, node: Node) -> None:
     value = b.of(bind(node)["self"])
     kind, shape = value.dtype, value.shape
     size = b.emit("ABS", value, shape=shape)
-    limit = b.scalar(_WHOLE[kind], kind, len(shape))
+    limit = b.scalar(_LEAST_INTEGRAL[kind], kind, len(shape))
     is_small = b.emit("GREATER", limit, size, dtype=DType.BOOL, shape=shape)
     rounded = b.cast(b.cast(value, DType.INT32), kind)
     b.alias(node, b.emit("SELECT", is_small, rounded, value, dtype=kind, shape=shape))

@@ -70,8 +70,8 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
     value, updates = b.of(bound["self"]), b.of(bound["values"])
     before, after = value.shape[:dim], value.shape[dim + 1 :]
     batch, count, size = math.prod(before), math.prod(shape_of(index)), math.prod(after)
-    whole = (*before, *shape_of(index), *after)
-    updates = tiled(b, b.ranked(updates, len(whole)), whole)
+    full_shape = (*before, *shape_of(index), *after)
+    updates = tiled(b, b.ranked(updates, len(full_shape)), full_shape)
     positions = _repeated(b, index, batch, count)
     moved = b.reshaped(value, (batch, value.shape[dim], size))
     result = _scattered(b, moved, positions, b.reshaped(updates, (batch, count, size)))
@@ -282,7 +282,7 @@ _UNIQUE: Final = constraint.Constraint(
     "Several values have constant indices: others may repeat, which SCATTER does not define.",
     _repeats,
 )
-_WHOLE: Final[Constraint] = constraint.Constraint(
+_COVERED: Final[Constraint] = constraint.Constraint(
     "argument", "The index covers all other dimensions.", _partial
 )
 _UNIQUE_IN_LINES: Final = constraint.Constraint("index", _UNIQUE.doc, _repeats_in_lines)
@@ -296,5 +296,5 @@ ROWS: Final = (
     operator_row("embedding", _embedding, ALL),
     operator_row("gather", _gather, ALL),
     operator_row("index_put", _index_put, ALL, _SINGLE, _REPLACES, known=(_IN_RANGE, _UNIQUE)),
-    operator_row("scatter.src", _scatter, ALL, _WHOLE, known=(_UNIQUE_IN_LINES,)),
+    operator_row("scatter.src", _scatter, ALL, _COVERED, known=(_UNIQUE_IN_LINES,)),
 )

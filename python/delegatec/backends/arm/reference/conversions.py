@@ -23,8 +23,8 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if not x.is_floating_point() or dtype.is_floating_point or dtype == torch.bool:
         return x.to(dtype)
     limits = torch.iinfo(dtype)
-    whole = x.to(torch.float64).round().nan_to_num(0.0, limits.max, limits.min)
-    return whole.clamp(limits.min, limits.max).to(dtype)
+    integral = x.to(torch.float64).round().nan_to_num(0.0, limits.max, limits.min)
+    return integral.clamp(limits.min, limits.max).to(dtype)
 
 
 def _rescale(

@@ -165,9 +165,9 @@ def _resize_axis(
     last = x.shape[dim] - 1
     outputs = (last * numerator - offset + border) // denominator + 1
     first = torch.arange(outputs) * denominator + offset
-    whole = torch.div(first, numerator, rounding_mode="floor")
-    rest = first - whole * numerator
-    low, high = (each.clamp(0, last) for each in (whole, whole + 1))
+    quotient = torch.div(first, numerator, rounding_mode="floor")
+    rest = first - quotient * numerator
+    low, high = (each.clamp(0, last) for each in (quotient, quotient + 1))
     if mode == ResizeMode.NEAREST:
         return x.index_select(dim, torch.where(2 * rest >= numerator, high, low))
     shape = [-1 if each == dim else 1 for each in range(x.dim())]

@@ -117,8 +117,8 @@ class _Module:
     def _output(self, id: int, index: int, *_: int) -> None:
         self._outputs[self._literals.integer(index)] = self._values[id]
 
-    def _extract(self, _: int, id: int, whole: int, index: int) -> None:
-        self._values[id] = self._values[whole][index]
+    def _extract(self, _: int, id: int, composite: int, index: int) -> None:
+        self._values[id] = self._values[composite][index]
 
     def _operation(self, kind: int, id: int, instruction_set: int, number: int, *operands: int) -> None:
         if instruction_set not in self._sets:

@@ -64,10 +64,10 @@ def _cat(run: Run, op: Any, _: NodeT) -> None:
         reject(f"a concatenation of ranks {[tensor.dim() for tensor in tensors]}")
     dim = axis(op.dim, rank, "a concatenation")
     shape = list(run.broadcast("a concatenation", *(tensor.narrow(dim, 0, 1) for tensor in tensors)))
-    wholes = [tensor.expand(*shape[:dim], tensor.shape[dim], *shape[dim + 1 :]) for tensor in tensors]
-    shape[dim] = sum(tensor.shape[dim] for tensor in wholes)
+    expanded = [tensor.expand(*shape[:dim], tensor.shape[dim], *shape[dim + 1 :]) for tensor in tensors]
+    shape[dim] = sum(tensor.shape[dim] for tensor in expanded)
     run.check_size(shape, "a concatenation")
-    run[op.outputId] = torch.cat(wholes, dim)
+    run[op.outputId] = torch.cat(expanded, dim)
 
 
 def _squeeze(run: Run, op: Any, _: NodeT) -> None:

@@ -30,10 +30,10 @@ def wide(x: Value) -> Value:
 def to_integers(run: Run, x: Value, what: str) -> Value:
     """Converts floats to int32, as the shaders' conversion does."""
     limits = torch.iinfo(torch.int32)
-    whole = x.double().trunc()
-    outside = ~((whole >= limits.min) & (whole <= limits.max))
+    integral = x.double().trunc()
+    outside = ~((integral >= limits.min) & (integral <= limits.max))
     choice = run.unspecified.choose("integers", lambda: outside, f"{what} that int32 cannot hold")
-    inside = whole.nan_to_num(0.0).clamp(limits.min, limits.max).to(torch.int32)
+    inside = integral.nan_to_num(0.0).clamp(limits.min, limits.max).to(torch.int32)
     return inside if choice == "saturate" else torch.where(outside, limits.min, inside)
 
 
@@ -160,9 +160,9 @@ def _scalar(kernel: str, function: Callable[[Run, Value, float], Value]) -> Sema
 
 def _scalar_power(run: Run, x: Value, y: float) -> Value:
     value = torch.pow(x.float().abs(), y)
-    whole = round(y)
+    integral = round(y)
     # A remainder has the sign of its dividend in the shader, and is compared with 1.
-    if abs(y - whole) < 1e-5 and math.fmod(whole, 2) == 1:
+    if abs(y - integral) < 1e-5 and math.fmod(integral, 2) == 1:
         value = torch.where(x < 0, -value, value)
     return torch.where(x == 0, 1.0 if y == 0 else 0.0, value)
 

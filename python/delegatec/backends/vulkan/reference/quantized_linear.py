@@ -140,8 +140,8 @@ def _dynamic(run: Run, call: Call) -> None:
 def _choose(run: Run, call: Call) -> None:
     x, (scale, zero) = call.tensor(0), _pair(call)
     sizes = call.int_list(2)
-    whole = x.packed == WIDTH and (not x.is_buffer or x.sizes[-1] % _TEXEL == 0)
-    if not whole or math.prod(x.sizes[:-2]) != 1 or sizes[-1:] != x.sizes[-1:] or set(sizes[:-1]) - {1}:
+    is_filled = x.packed == WIDTH and (not x.is_buffer or x.sizes[-1] % _TEXEL == 0)
+    if not is_filled or math.prod(x.sizes[:-2]) != 1 or sizes[-1:] != x.sizes[-1:] or set(sizes[:-1]) - {1}:
         reject(f"{call.name} of {x} for blocks of {sizes}; the runtime supports rows of a matrix")
     _choose_rows(run, call, (x, scale, zero), (4, 5))
 

@@ -15,7 +15,7 @@ from delegatec.edge.quantization.scale import Quantization
 
 LEAST: Final = -128
 MOST: Final = 127
-WHOLE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
+FULL_RANGE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
 """The least and the largest quantized value of each dtype that the runtime has."""
 _SCALES: Final = (2.0**-60, 2.0**60)
 """Below and above all scales whose inverses and products float32 represents."""
@@ -53,7 +53,7 @@ def scale_of(node: Node) -> Quantization | None:
     scale, zero_point, dtype = bound["scale"], bound["zero_point"], bound["dtype"]
     if not is_normal_scale(scale):
         return None
-    least, most = WHOLE.get(dtype, (0, -1))
+    least, most = FULL_RANGE.get(dtype, (0, -1))
     if not least <= bound["quant_min"] < bound["quant_max"] <= most:
         return None
     zero_point -= SHIFT if dtype == torch.uint8 else 0

@@ -43,7 +43,7 @@ def rows(x: Tensor) -> Tensor:
     return result
 
 
-def whole(x: Tensor) -> Tensor:
+def per_tensor(x: Tensor) -> Tensor:
     """Quantizes a value dynamically with one scale, and dequantizes."""
     parameters = quantized.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
     quantized_values = quantized.quantize_per_tensor.tensor(x, *parameters, *INT8)

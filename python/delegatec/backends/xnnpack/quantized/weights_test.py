@@ -68,11 +68,11 @@ def test_a_bias_is_in_units_of_the_products() -> None:
 def test_four_bits(columns: int) -> None:
     quantized_values = torch.arange(3 * columns).view(3, columns) % 16 - 8
     data = OffsetInt4Bytes(quantized_values.to(torch.int8))
-    whole = bytes(data[0 : len(data)])
-    assert len(whole) == len(data) == 3 * ((columns + 1) // 2)
-    assert b"".join(bytes(data[start : start + 2]) for start in range(0, len(data), 2)) == whole
+    stored = bytes(data[0 : len(data)])
+    assert len(stored) == len(data) == 3 * ((columns + 1) // 2)
+    assert b"".join(bytes(data[start : start + 2]) for start in range(0, len(data), 2)) == stored
 
     def unpacked(packed: Tensor) -> Tensor:
         return torch.stack([packed & 15, packed >> 4], -1).flatten(1)[:, :columns].to(torch.int8) - 8
 
-    assert torch.equal(unpacked(torch.tensor(list(whole), dtype=torch.uint8).view(3, -1)), quantized_values)
+    assert torch.equal(unpacked(torch.tensor(list(stored), dtype=torch.uint8).view(3, -1)), quantized_values)

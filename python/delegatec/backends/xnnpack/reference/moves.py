@@ -50,9 +50,9 @@ def _slice(run: Run, operation: Any, node: NodeT) -> None:
     for dim, (offset, size) in enumerate(
         zip(offsets, _per_dim(operation.sizes, value, "sizes"), strict=True)
     ):
-        whole = offset == size == 0
+        to_end = offset == size == 0
         start = min(offset, value.shape[dim])
-        length = value.shape[dim] if whole else max(0, min(size, value.shape[dim] - start))
+        length = value.shape[dim] if to_end else max(0, min(size, value.shape[dim] - start))
         value = value.narrow(dim, start, length)
     run.write(int(operation.outputId), value)
 
