@@ -30,8 +30,8 @@ def computes_indices(nodes: Sequence[Node], constants: dict[str, torch.Tensor]) 
     if not all(_is_pointwise(node) for node in nodes):
         return False
     sources = {each for node in nodes for each in node.all_input_nodes} - members
-    varying = [each for each in sources if each.name not in constants and not is_number(each)]
-    if not varying or not all(_converts(each, from_integers=True) for each in varying):
+    dynamic = [each for each in sources if each.name not in constants and not is_number(each)]
+    if not dynamic or not all(_converts(each, from_integers=True) for each in dynamic):
         return False
     users = {each for node in nodes for each in node.users} - members
     return all(_converts(each, from_integers=False) for each in users) and _reaches_floats(users)

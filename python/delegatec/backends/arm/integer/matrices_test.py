@@ -85,8 +85,8 @@ def test_batches_of_constants(name: str, is_first: bool, dtype: torch.dtype, fea
     constant, zero = quantized_values(*shapes[0], dtype=dtype), -9 if dtype == torch.int8 else 0
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        fixed, varying = dequantize(constant, _Y_SCALE, zero), dequantize(x, _X_SCALE)
-        found = fixed @ varying if is_first else varying @ fixed
+        fixed, dynamic = dequantize(constant, _Y_SCALE, zero), dequantize(x, _X_SCALE)
+        found = fixed @ dynamic if is_first else dynamic @ fixed
         return quantize(found, 0.02 if dtype == torch.int8 else 4.0, 0, torch.int16)  # type: ignore[no-any-return]
 
     check(function, x, features=features)

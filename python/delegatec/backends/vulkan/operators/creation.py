@@ -15,7 +15,7 @@ from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
 from delegatec.backends.vulkan.memory.sharing import PREPACK
-from delegatec.backends.vulkan.memory.sizes import varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size
 from delegatec.backends.vulkan.operators.row import (
     KNOWN_SCALARS,
     SHAPED,
@@ -52,7 +52,7 @@ def _convert_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
     floats = {source, result} <= FLOATS
     is_anywhere = source == result or floats or (source == torch.bool and result in FLOATS)
     # the runtime does not resize the copy of a texture
-    is_resized = source == result or not (floats and varies(node))
+    is_resized = source == result or not (floats and has_dynamic_size(node))
     return (Group(ANY if is_anywhere and is_resized else BUFFER, (bind(node)["self"],), (0,)),)
 
 

@@ -104,7 +104,7 @@ def test_patches_of_a_batch() -> None:
     assert "linear" in calls(compiled)
 
 
-def test_a_static_choice_beside_sizes_that_vary() -> None:
+def test_a_static_choice_beside_sizes_that_are_dynamic() -> None:
     """The runtime resizes it, too: by a condition of lower rank, to another size."""
     y = floats(3, 5)
     batches = [(floats(batch, seed=batch), y) for batch in (2, 5, 1)]
@@ -128,14 +128,14 @@ _ROWS: Final = torch.tensor([0, 2, 1])
         ),
     ],
 )
-def test_a_static_call_beside_sizes_that_vary(function: Function, y: torch.Tensor) -> None:
+def test_a_static_call_beside_sizes_that_are_dynamic(function: Function, y: torch.Tensor) -> None:
     """The runtime resizes the results of a call if one of its arguments changed: not those of this one."""
     batches = [(floats(batch, 3, seed=batch), y) for batch in (2, 5, 1)]
     run_sizes(lambda x, y: (x * 2, function(y)), [{0: _BATCH}, {}], batches)
 
 
 @pytest.mark.parametrize("rank", [1, 4])
-def test_a_static_layer_of_a_sum_over_sizes_that_vary(rank: int) -> None:
+def test_a_static_layer_of_a_sum_over_sizes_that_are_dynamic(rank: int) -> None:
     """A result of one size has not changed, although its operand has."""
     shape = [1] * (rank - 1) + [8]
     batches = [(floats(batch, length, 8, seed=length),) for batch, length in _SIZES]

@@ -209,13 +209,15 @@ def _rows() -> Iterator[OperatorRow]:
         FLOATS | BOOLS,
         _FOUR,
         result_dtypes(FLOATS, "the runtime selects floating point only."),
-        Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
+        Constraint(
+            "dtype", "Both alternatives have the dtype of the result.", _alternatives_of_several_dtypes
+        ),
         _FULL_RANK,
         resizes=(),
     )
 
 
-def _mixed_alternatives(node: Node, _: object) -> str | None:
+def _alternatives_of_several_dtypes(node: Node, _: object) -> str | None:
     bound = bind(node)
     dtypes = {dtype_of(bound[name]) for name in ("self", "other")}
     return "alternatives of several dtypes" if len(dtypes) > 1 else None

@@ -78,7 +78,7 @@ def test_functions_of_logarithms(name: str, options: dict[str, str]) -> None:
     run_case(_FUNCTIONS[name], ((floats(3, 5, 8) * 9).clamp(max=11),), **options)
 
 
-def test_sizes_that_vary() -> None:
+def test_sizes_that_are_dynamic() -> None:
     sizes = {0: torch.export.Dim("batch", min=1, max=5)}
     batches = [(floats(batch, 8, seed=batch) * 9,) for batch in (2, 5, 1)]
     run_sizes(lambda x: functional.softplus(x) + x.abs().log1p(), [sizes], batches)

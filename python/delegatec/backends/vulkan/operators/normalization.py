@@ -22,7 +22,7 @@ from delegatec.backends.vulkan.memory.representation import (
     extents,
 )
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
-from delegatec.backends.vulkan.memory.sizes import shape_of, varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size, shape_of
 from delegatec.backends.vulkan.memory.workgroups import INVOCATIONS, MOST_WORKGROUPS, reduces_safely
 from delegatec.backends.vulkan.operators.row import (
     Constraint,
@@ -50,7 +50,7 @@ def _softmax_memory(node: Node, _: IsConstant) -> Sequence[Group]:
         each
         for each in TEXTURES
         if len(shape) <= 4
-        and not varies(node)
+        and not has_dynamic_size(node)
         and reduces_safely(shape, [dim], each)
         and (shape[dim] >= INVOCATIONS or PACKED_AXIS[each] == len(shape) - 1 - dim)
     }
@@ -91,7 +91,9 @@ def _layer_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     allowed = BUFFER
     # the workgroup follows the sizes of a run, and long rows are right with all
     is_right = (
-        extents(shape, Representation.WIDTH)[0] > 3 if varies(node) else not _is_wrong_layer_norm(shape)
+        extents(shape, Representation.WIDTH)[0] > 3
+        if has_dynamic_size(node)
+        else not _is_wrong_layer_norm(shape)
     )
     if len(shape) <= 4 and is_right:
         allowed |= WIDTH

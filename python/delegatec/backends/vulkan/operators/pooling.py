@@ -72,7 +72,7 @@ def _ratios(node: Node) -> list[Any]:
     return [sympify(new) / sympify(old) for old, new in shapes]
 
 
-def _varying_ratio(node: Node) -> str | None:
+def _dynamic_ratio(node: Node) -> str | None:
     if not is_dynamic((*node.meta["val"].shape[2:], *bind(node)["input"].meta["val"].shape[2:])):
         return None
     if bind(node).get("align_corners"):
@@ -83,7 +83,7 @@ def _varying_ratio(node: Node) -> str | None:
 
 _SCALED: Final = resizing(
     "Image sizes grow by integers, without aligned corners: the runtime does not compute other ratios again.",
-    _varying_ratio,
+    _dynamic_ratio,
 )
 
 

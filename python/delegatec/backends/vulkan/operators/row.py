@@ -25,7 +25,7 @@ from delegatec.backends.vulkan.memory.demands import (
     within,
 )
 from delegatec.backends.vulkan.memory.representation import MOST_TEXTURE_DIMENSIONS, Limits, extents, fits
-from delegatec.backends.vulkan.memory.sizes import varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
@@ -95,7 +95,7 @@ def operator_row(
 def resizing(doc: str, broken: Callable[[Node], str | None]) -> Constraint:
     """Returns a constraint on calls with dynamic sizes."""
     return constraint.Constraint(
-        "dynamic-shape", doc, lambda node, _: broken(node) if varies(node) else None, _STATIC_HELP
+        "dynamic-shape", doc, lambda node, _: broken(node) if has_dynamic_size(node) else None, _STATIC_HELP
     )
 
 

@@ -248,11 +248,11 @@ def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
 # ---- dynamic shapes ----
 
 
-def _layer_beside(varying: tuple[int, ...]) -> tuple[Blob, torch.Tensor]:
+def _layer_beside(dynamic: tuple[int, ...]) -> tuple[Blob, torch.Tensor]:
     """Returns a negation of an input of at most these sizes next to a layer of rank 4, and its weight."""
     blob, weight = Blob(), torch.arange(6.0).reshape(2, 3)
-    first, image = blob.input(torch.ones(varying), WIDTH), blob.input(torch.ones(1, 4, 5, 3), WIDTH)
-    blob.call("aten.neg.default", first, blob.output(varying, placement=WIDTH))
+    first, image = blob.input(torch.ones(dynamic), WIDTH), blob.input(torch.ones(1, 4, 5, 3), WIDTH)
+    blob.call("aten.neg.default", first, blob.output(dynamic, placement=WIDTH))
     out = blob.output((1, 4, 5, 2), placement=WIDTH)
     blob.call("aten.linear.default", image, blob.constant(weight), None, out)
     return blob, weight

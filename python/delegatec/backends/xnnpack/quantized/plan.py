@@ -98,7 +98,7 @@ def _moved(
 ) -> Quantization | None:
     """Returns the scale of a result that consists of its operands' elements."""
     # products with ones; so are views of several dynamic sizes
-    is_product = node.target is aten.expand.default or _varies_in_several(node)
+    is_product = node.target is aten.expand.default or _has_several_dynamic_sizes(node)
     if is_product or (node.target not in MOVES and node.target not in CLAMPS):
         return None
     same = value_set_of(node, chosen)
@@ -111,7 +111,7 @@ def _moved(
     return wanted if is_joined else same
 
 
-def _varies_in_several(node: Node) -> bool:
+def _has_several_dynamic_sizes(node: Node) -> bool:
     """Whether a value has several dynamic sizes, and another rank or other sizes than the operand."""
     value = node.meta["val"]
     if node.target not in _VIEWS or not isinstance(value, torch.Tensor):

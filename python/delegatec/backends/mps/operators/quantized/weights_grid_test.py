@@ -16,7 +16,7 @@ from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
 from delegatec.backends.mps.operators.quantized.testing import (
     INT4,
-    INTEGERS,
+    PRESERVED,
     Weight,
     one_delegate,
     quantized_values,
@@ -61,7 +61,7 @@ def test_weights_that_are_computed() -> None:
         lambda w: quantized.dequantize_per_channel_group(w, scale, None, *INT4, 8, torch.float32),
         (quantized_values(4, 16),),
         "Cast View View Mul View",
-        preserve=INTEGERS,
+        preserve=PRESERVED,
     )
 
 
@@ -119,7 +119,7 @@ UNPACKED: Final[dict[str, Callable[[], Weight]]] = {
 def test_inexact_weights_are_not_packed(name: str) -> None:
     module = UNPACKED[name]()
     blobs = [
-        compile_module(module, (floats(3, 64),), preserve=INTEGERS, int4=int4).blobs()
+        compile_module(module, (floats(3, 64),), preserve=PRESERVED, int4=int4).blobs()
         for int4 in ("packed", "int8")
     ]
     assert blobs[0] == blobs[1]
