@@ -112,7 +112,7 @@ class ArmPartitioner(TablePartitioner[Settings]):
         """See `TablePartitioner.rejection`."""
         depth = nesting(program, node) if node.target in FORMS else 0
         if depth > MOST_NESTED:
-            message = f"{depth} calls of control flow inside each other; the most are {MOST_NESTED}"
+            message = f"control flow nested {depth} deep; the limit is {MOST_NESTED}"
             return Rejection(node, "nesting", message)
         return super().rejection(program, node, legality)
 

@@ -32,7 +32,7 @@ def region_problems(graph: schema.GraphT) -> Iterator[str]:
         return
     depths = _depths(blocks, names[0])
     if max(depths.values()) > MOST_NESTED:
-        yield f"control flow in more than {MOST_NESTED} levels, or a region that runs itself"
+        yield f"control flow nested deeper than {MOST_NESTED}, or a region that runs itself"
     yield from (f"no operator runs region {name!r}" for name in names if name not in depths)
 
 

@@ -171,8 +171,8 @@ def test_numbers_beyond_float16_are_named() -> None:
     with pytest.raises(DelegatecError) as error:
         compile_module(Large(), (torch.rand(2),), "fp16")
     assert [d.message for d in error.value.diagnostics] == [
-        "the number 1000000.0 has 1 value beyond float16 (+-65504), the largest 1e+06",
-        "the number 200000.0 is beyond float16",
+        "the scalar 1000000.0 has 1 value beyond float16 (+-65504), the largest 1e+06",
+        "the scalar 200000.0 is beyond float16",
     ]
 
 

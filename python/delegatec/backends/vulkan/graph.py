@@ -46,7 +46,7 @@ _EXTENDED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 _REPRESENTATIONS: Final = {each.value: each for each in Representation}
 # The value of a SymInt, which only a caller's integer has.
-_SCALAR: Final = BlobValue("i32", (), note="number")
+_SCALAR: Final = BlobValue("i32", (), note="scalar")
 # Named in a note, at most.
 _MOST_TRANSITIONS: Final = 8
 

@@ -40,7 +40,7 @@ def test_numbers_of_the_caller_and_constants_packed_to_no_tensor() -> None:
     blob.graph.chain[0].name, blob.graph.chain[0].args = PREPACK, [number]
     found = VULKAN.graph(memoryview(join(write_blob(blob.graph))))
     lines = [" ".join(line.split()) for line in format_blob_graph(found).splitlines()]
-    assert f"%{number} i32[] = input number" in lines
+    assert f"%{number} i32[] = input scalar" in lines
     assert found.totals["packed_bytes"] == 0
 
 

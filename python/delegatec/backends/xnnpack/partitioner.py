@@ -76,9 +76,7 @@ class XnnpackLegality(Legality[Settings]):
         if node in self._calls or is_weight(node, self._constant):
             return None
         if node.target in DYNAMIC and not _dequantizes_table(node):
-            message = (
-                "a value that is quantized at run time, and not only read by layers with quantized weights"
-            )
+            message = "a dynamically quantized value that is not only read by layers with quantized weights"
             return Rejection(node, "dynamic-quantization", message, _HELP)
         reason = nan_test(node)
         if reason is not None:

@@ -151,7 +151,7 @@ def test_comparisons_of_bool_with_scalars(name: str, scalar: float) -> None:
 )
 def test_bool_with_other_numbers_is_not_converted(condition: Any) -> None:
     found = reasons(_chosen_by(condition), _operands(torch.int8), _FEATURES)
-    assert any("bool with other numbers" in each or "no dimension" in each for each in found)
+    assert any("bools with other dtypes" in each or "no dimension" in each for each in found)
 
 
 def test_parts_of_a_mask() -> None:

@@ -49,7 +49,7 @@ def _clamp(conversion: Conversion, node: Node) -> Quantity:
 def _scalar(conversion: Conversion, operand: Any) -> float:
     value = conversion.of(operand)
     if not isinstance(value, Fixed) or value.scalar is None:
-        raise UnsupportedError("limits that are not numbers")
+        raise UnsupportedError("bounds that are not constant scalars")
     return value.scalar
 
 

@@ -100,7 +100,7 @@ def check_bits(operands: Iterable[Any]) -> None:
         UnsupportedError: one has another value, which would become one of these.
     """
     if not all(is_bool(each) if isinstance(each, Node) else each in (0, 1) for each in operands):
-        raise UnsupportedError("there is no arithmetic of bool with other numbers")
+        raise UnsupportedError("there is no arithmetic of bools with other dtypes")
 
 
 def _comparison(name: str) -> Convert:
@@ -173,7 +173,7 @@ def _logical(function: Callable[..., Value]) -> Convert:
     def convert(conversion: Conversion, node: Node) -> Quantity:
         operands = list(bind(node).values())
         if not all(is_bool(each) for each in operands if isinstance(each, Node)):
-            raise UnsupportedError("logic of numbers")
+            raise UnsupportedError("a logical operator on values that are not bool")
         masks = [mask(conversion, each) for each in operands]
         found = function(*(bits_of(conversion, each, len(shape_of(node))) for each in masks))
         return Quantized(found.node, (1.0,), 0, 1)
@@ -191,7 +191,7 @@ def _reduced(target: Any) -> Convert:
         rank, dims = len(found.shape), bound.get("dim")
         dims = range(rank) if dims is None else [dims] if isinstance(dims, int) else dims
         if not rank or not dims:
-            raise UnsupportedError("there is no reduction of no dimension")
+            raise UnsupportedError("a reduction over no dimension")
         args = (found.node, sorted(positive(dim, rank) for dim in dims), bool(bound.get("keepdim")))
         result = conversion.arithmetic.call(target, *args, dtype=torch.int8, shape=shape_of(node))
         return replace(found, node=result, limit=1)
@@ -202,7 +202,7 @@ def _reduced(target: Any) -> Convert:
 def _copy(conversion: Conversion, node: Node) -> Quantity | None:
     source, rank = bind(node)["self"], len(shape_of(node))
     if not is_bool(source):
-        raise UnsupportedError("numbers become bool")
+        raise UnsupportedError("a conversion to bool")
     if is_float(node) or is_bool(node):
         return conversion.of(source)
     record(conversion, node, bits_of(conversion, mask(conversion, source), rank), 1)

@@ -192,7 +192,7 @@ def _addmm(conversion: Conversion, node: Node) -> Quantity:
     if is_bias and factors == (1, 1) and _is_constant(conversion, bound["mat2"]):
         return _with_weight(conversion, bound["mat1"], bound["mat2"], bound["self"], node)
     if 0 in factors:
-        raise UnsupportedError("a product or a term with the factor 0")
+        raise UnsupportedError("alpha or beta is 0")
     product = matrices(conversion, bound["mat1"], bound["mat2"], node, is_final=False)
     values = [scaled(conversion, value, by) for value, by in zip((product, term), factors, strict=True)]
     return add(conversion, values, (1, 1))

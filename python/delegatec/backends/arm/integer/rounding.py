@@ -104,7 +104,7 @@ def _rounded(conversion: Conversion, value: Quantity, by: _Round, tables: bool =
         return TableFunction(value.clamped(-math.inf, math.inf), function(value.values))
     bits = min(BITS - math.frexp(value.bound)[1], _MOST_FRACTION)
     if bits < 1:
-        raise UnsupportedError(f"whole numbers up to {value.bound:g}")
+        raise UnsupportedError(f"integers up to {value.bound:g}")
     arithmetic = conversion.arithmetic
     node = compute(arithmetic, arithmetic.accumulate(value, 2.0**-bits), bits)
     return Quantized(node, (1.0,), 0, math.ceil(value.bound) + 1)
@@ -132,7 +132,7 @@ def copy(conversion: Conversion, node: Node) -> Quantity | None:
     if dtype.is_floating_point:
         return value
     if isinstance(value, TableFunction) and value.bound >= _MOST_ENTRY:
-        raise UnsupportedError(f"whole numbers up to {value.bound:g} of a function")
+        raise UnsupportedError(f"a function with integers up to {value.bound:g}")
     integral = _rounded(conversion, value, _TRUNC, tables=value.bound <= _LIMITS[torch.int8].max)
     conversion.replaced[node] = as_integers(conversion, integral, dtype)
     return None
@@ -143,7 +143,7 @@ def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> 
     found = torch.int32 if dtype == torch.int64 else dtype
     limits = _LIMITS.get(found)
     if limits is None:
-        raise UnsupportedError(f"numbers become {dtype}")
+        raise UnsupportedError(f"a conversion to {dtype}")
     arithmetic = conversion.arithmetic
     node = arithmetic.quantize(value, Quantization.whole(found, 1.0))
     if dtype == found:

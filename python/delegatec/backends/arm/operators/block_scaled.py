@@ -76,7 +76,7 @@ def computed_weight(program: EdgeProgram, node: Node) -> str | None:
         return None
     bound, constants = bind(node), program.fixed_constants()
     found = [bound[name].name for name in ("levels", "scales") if bound[name].name not in constants]
-    return f"{' and '.join(found)}: the levels and scales of a weight are constants" if found else None
+    return f"{' and '.join(found)}: the elements and scales of a weight are not constant" if found else None
 
 
 def _channels(node: Node, _: object) -> str | None:

@@ -203,7 +203,7 @@ def test_one_unsupported_call_in_a_body() -> None:
 
 def test_nesting_beyond_the_limit() -> None:
     compiled = compile_module(Call(nested(6)), (X,), specification=SPECIFICATION)
-    assert _left(compiled, "cond") == "6 calls of control flow inside each other; the most are 5"
+    assert _left(compiled, "cond") == "control flow nested 6 deep; the limit is 5"
     _check(compiled, nested(6))
 
 

@@ -226,14 +226,16 @@ def _round(b: GraphBuilder, node: Node) -> None:
 
 def _nan_limit(node: Node, _: object) -> str | None:
     if any(isinstance(each, float) and math.isnan(each) for each in _limits(node)):
-        return "a limit is NaN"
+        return "a bound is NaN"
     return None
 
 
 _DEFINED: Final = KnownConstraint(
     "argument", "POW is defined for positive finite bases and finite exponents.", _unpredictable
 )
-_LIMITS: Final[Constraint] = Constraint("argument", "Limits are constants, not tensors.", _nan_limit)
+_LIMITS: Final[Constraint] = Constraint(
+    "argument", "Bounds are not NaN: CLAMP does not support it.", _nan_limit
+)
 
 ROWS: Final = (
     *(operator_row(name, _function(operation), VALUES) for name, operation in _FUNCTIONS.items()),

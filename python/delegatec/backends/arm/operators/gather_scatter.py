@@ -244,7 +244,7 @@ def _repeats(node: Node, facts: Facts) -> str | None:
     index = _single(node)[1]
     if facts.constant(index) is not None or not puts_one_value(node):
         return None
-    return f"{index.name} may repeat positions for one value"
+    return f"{index.name} is not constant, and may repeat positions"
 
 
 def _repeats_in_lines(node: Node, facts: Facts) -> str | None:
@@ -254,7 +254,7 @@ def _repeats_in_lines(node: Node, facts: Facts) -> str | None:
         return None
     if sizes[positive(bound["dim"], len(sizes))] == 1:
         return None
-    return f"{index.name} may repeat positions for one value"
+    return f"{index.name} is not constant, and may repeat positions"
 
 
 def _is_one(node: Node) -> bool:
@@ -273,21 +273,25 @@ def _partial(node: Node, _: object) -> str | None:
     return f"an index of shape {list(wanted)} for an operand of shape {list(shape)}"
 
 
-_SINGLE: Final = argument("indices", _is_single, "There is one index, of integers.")
+_SINGLE: Final = argument(
+    "indices", _is_single, "Exactly one index is given, of integers: GATHER and SCATTER index one dimension."
+)
 _IN_RANGE: Final = constraint.Constraint(
-    "index", "Indices are not negative: GATHER and SCATTER have no others.", _may_be_negative
+    "index", "Indices are not negative: GATHER and SCATTER do not count from the end.", _may_be_negative
 )
 _UNIQUE: Final = constraint.Constraint(
     "index",
-    "Several values have constant indices: others may repeat, which SCATTER does not define.",
+    "Indices of several values are constant: SCATTER does not define repeated indices.",
     _repeats,
 )
 _COVERED: Final[Constraint] = constraint.Constraint(
-    "argument", "The index covers all other dimensions.", _partial
+    "argument",
+    "The index has the sizes of the operand in all other dimensions: SCATTER writes complete slices.",
+    _partial,
 )
 _UNIQUE_IN_LINES: Final = constraint.Constraint("index", _UNIQUE.doc, _repeats_in_lines)
 _REPLACES: Final = argument(
-    "accumulate", lambda value: not value, "Values replace elements: SCATTER does not add."
+    "accumulate", lambda value: not value, "accumulate is false: SCATTER does not add."
 )
 
 ROWS: Final = (

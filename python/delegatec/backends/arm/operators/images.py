@@ -125,7 +125,7 @@ def _grouping(node: Node, _: object) -> str | None:
 
 
 _GROUPS: Final[Constraint] = constraint.Constraint(
-    "argument", "One group, or one per channel: TOSA has no others.", _grouping
+    "argument", "groups is 1 or the number of channels: TOSA has no other grouped convolution.", _grouping
 )
 
 ROWS: Final = (

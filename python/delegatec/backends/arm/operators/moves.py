@@ -116,7 +116,7 @@ def _flip(b: GraphBuilder, node: Node) -> None:
     b.alias(node, value)
 
 
-_UNIT_STEP: Final = argument("step", lambda step: step == 1, "The step is 1: SLICE has no other.")
+_UNIT_STEP: Final = argument("step", lambda step: step == 1, "step is 1: SLICE has no stride.")
 
 ROWS: Final = (
     *(operator_row(name, _reshape, ALL, computes=False) for name in _RESHAPES),

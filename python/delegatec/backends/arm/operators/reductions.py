@@ -108,7 +108,7 @@ def _reversed(b: GraphBuilder, value: Value) -> Value:
     return b.emit("NEGATE", value, zero, zero, shape=value.shape)
 
 
-_FLOATS: Final = (result_dtypes(FLOATS, "TOSA multiplies no integers along a dimension."),)
+_FLOATS: Final = (result_dtypes(FLOATS, "REDUCE_PRODUCT has no integers."),)
 _ORDERED: Final = FLOATS | {torch.int8, torch.int16}
 _ROWS: Final[tuple[tuple[tuple[str, ...], Callable[[GraphBuilder, Node], None]], ...]] = (
     (("sum.dim_IntList",), _sum),

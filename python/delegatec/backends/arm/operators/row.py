@@ -64,7 +64,7 @@ def _beyond_int32(node: Node, _: object) -> str | None:
 
 
 _IN_RANGE: Final[Constraint] = constraint.Constraint(
-    "argument", "Numbers are in the range of int32: TOSA has no wider integers.", _beyond_int32
+    "argument", "Scalars are in the range of int32: TOSA has no wider integers.", _beyond_int32
 )
 
 

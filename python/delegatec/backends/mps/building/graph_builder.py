@@ -182,7 +182,7 @@ class GraphBuilder:
         tensor = torch.tensor([scalar], dtype=torch.float64 if isinstance(scalar, float) else None).to(stored)
 
         def make() -> int:
-            id = self.constant(tensor, lambda: f"the number {scalar}", dtype)
+            id = self.constant(tensor, lambda: f"the scalar {scalar}", dtype)
             self._types[id] = (dtype, ())
             return id
 
@@ -210,7 +210,7 @@ class GraphBuilder:
             return float(scalar)
         if is_beyond_float16(scalar):
             if abs(scalar) != FLOAT32_MAX and not self._saturates:
-                self._report(f"the number {scalar} is beyond float16")
+                self._report(f"the scalar {scalar} is beyond float16")
             return math.copysign(FLOAT16_MAX, scalar)
         # The runtime rounds a scalar that fits, once.
         return float(nonzero_in_float16(scalar))

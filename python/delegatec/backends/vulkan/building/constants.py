@@ -84,12 +84,12 @@ class Constants:
         if dtype == torch.float32 and -FLOAT32_MAX <= value < _LEAST_SCORE:
             return _LEAST_SCORE
         if dtype == torch.int32 and not _INT32.min <= value <= _INT32.max:
-            self._problems.append(beyond_int32(f"the number {value} is beyond int32", node))
+            self._problems.append(beyond_int32(f"the scalar {value} is beyond int32", node))
             return 0
         if dtype != torch.float16 or not math.isfinite(value):
             return value
         if is_beyond_float16(value) and not self._saturates and abs(value) != FLOAT32_MAX:
-            self._problems.append(beyond_float16(f"the number {value} is beyond float16", node))
+            self._problems.append(beyond_float16(f"the scalar {value} is beyond float16", node))
         return nonzero_in_float16(max(-FLOAT16_MAX, min(FLOAT16_MAX, value)))
 
     def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[Part, str]:

@@ -106,7 +106,7 @@ def _arange(b: GraphBuilder, node: Node) -> None:
 def _other_start(node: Node, _: object) -> str | None:
     bound = bind(node)
     start, step = bound["start"], bound["step"]
-    return None if (start, step) == (0, 1) else f"from {start} in steps of {step}"
+    return None if (start, step) == (0, 1) else f"start {start}, step {step}"
 
 
 def _large_fill(node: Node, _: object) -> str | None:
@@ -136,7 +136,11 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         ALL,
         rank_at_most(4, "the shaders have four dimensions."),
         KNOWN_SCALARS,
-        Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
+        Constraint(
+            "argument",
+            "An integer fill_value is at most 2^24: the runtime stores it as float32.",
+            _large_fill,
+        ),
         lower=_full,
         computes=False,
         resizes=(SHAPED,),
@@ -145,7 +149,9 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "arange.start_step",
         tied(),
         NUMERIC,
-        Constraint("argument", "The start is zero.", _other_start),
+        Constraint(
+            "argument", "start is 0 and step is 1: other ranges are computed from this one.", _other_start
+        ),
         result_dtypes(NUMERIC, "the runtime has shaders for these."),
         lower=_arange,
         computes=False,

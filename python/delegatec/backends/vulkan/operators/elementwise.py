@@ -64,10 +64,10 @@ def _no_promotion(node: Node, _: object) -> str | None:
     first, second, *_ = bind(node).values()
     operands = [each for each in (first, second) if isinstance(each, Node)]
     if any(map(is_number, operands)):
-        return "a number that varies"
+        return "a dynamic scalar"
     if promoted([first, second]) == dtype_of(operands[0]):
         return None
-    return f"{dtype_of(operands[0])} and the number {second}"
+    return f"{dtype_of(operands[0])} and the scalar {second}"
 
 
 _NO_PROMOTION: Final = Constraint("dtype", "A scalar operand does not promote the tensor.", _no_promotion)
@@ -76,7 +76,9 @@ _HAS_DIMENSION: Final = Constraint(
     "The result has a dimension: the runtime cannot build a tensor without dimensions.",
     lambda node, _: None if node.meta["val"].dim() else "rank 0",
 )
-_ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is a float32 in the runtime.")
+_ALPHA: Final = argument(
+    "alpha", lambda value: abs(value) <= _EXACT, "alpha is at most 2^24: the runtime stores it as float32."
+)
 
 
 def _reversed_bounds(node: Node, _: object) -> str | None:
@@ -93,7 +95,7 @@ def _large_bounds(node: Node, _: object) -> str | None:
         for each in bounds_of(node)
         if each is not None and (abs(each) > _EXACT or each != math.trunc(each))
     ]
-    return f"a bound of integers is {large[0]}" if large else None
+    return f"the bound {large[0]}" if large else None
 
 
 _ORDERED: Final = Constraint(
@@ -101,7 +103,11 @@ _ORDERED: Final = Constraint(
     "The lower bound is not above the upper one: GLSL's clamp is undefined then.",
     _reversed_bounds,
 )
-_SMALL_BOUNDS: Final = Constraint("argument", "Bounds of integers are float32 in the runtime.", _large_bounds)
+_SMALL_BOUNDS: Final = Constraint(
+    "argument",
+    "Bounds of integers are integers up to 2^24: the runtime stores them as float32.",
+    _large_bounds,
+)
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "the runtime computes it in floating point only.", "convert to float32"
 )

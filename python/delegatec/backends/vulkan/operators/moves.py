@@ -120,7 +120,7 @@ def _index_problem(node: Node) -> str | None:
 
 def _slice_problem(node: Node) -> str | None:
     if isinstance(bind(node)["step"], Node):
-        return "the step varies"
+        return "a dynamic step"
     (start, end), size = sliced(node), bind(node)["self"].meta["val"].shape[bind(node)["dim"]]
     is_known = is_computable(start) and is_computable(end)
     if is_known and never_negative(start) and never_negative(size - end):
@@ -145,8 +145,8 @@ _SLICED: Final = resizing(
     "Start and end are in range, and sums, products or quotients of sizes.", _slice_problem
 )
 _PADDED: Final = resizing(
-    "Padding is constant.",
-    lambda node: "the padding varies" if any(isinstance(each, Node) for each in bind(node)["pad"]) else None,
+    "Padding is static: the runtime pads by constant amounts.",
+    lambda node: "dynamic padding" if any(isinstance(each, Node) for each in bind(node)["pad"]) else None,
 )
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 

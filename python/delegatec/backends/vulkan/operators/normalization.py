@@ -67,7 +67,7 @@ def _reduced_depth(node: Node, _: object) -> str | None:
 
 _NO_INFINITY: Final[constraint.Constraint[Facts]] = constraint.Constraint(
     "value",
-    "No element is minus infinity: most shaders write zero for an infinite result.",
+    "No element of the operand is minus infinity: most shaders write zero for an infinite result.",
     lambda node, facts: None if facts.of(bind(node)["self"]).low > -math.inf else "an unknown lower bound",
 )
 
@@ -126,8 +126,8 @@ def _one_image(node: Node, _: object) -> str | None:
 
 
 _ONE_BATCH: Final = resizing(
-    "The batch is static: the first of two shaders has its workgroups before the second resizes it.",
-    lambda node: "a batch that varies" if is_dynamic(bind(node)["input"].meta["val"].shape[:1]) else None,
+    "The batch size is static: the runtime dispatches the first of two shaders before it resizes its result.",
+    lambda node: "a dynamic batch size" if is_dynamic(bind(node)["input"].meta["val"].shape[:1]) else None,
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -140,7 +140,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             rank_at_most(4, "the shaders have four dimensions."),
             Constraint(
                 "argument",
-                "Not over the batch, nor over the channels of one: they share an axis.",
+                "dim is not the batch, nor the channels of several images: they share an axis of textures.",
                 _reduced_depth,
             ),
             lower=_softmax,

@@ -118,7 +118,7 @@ SHAPED: Final = resizing(
 
 def _computed_scalar(node: Node, _: object) -> str | None:
     scalars = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
-    return f"the number {scalars[0].meta['val']}" if scalars else None
+    return f"the computed scalar {scalars[0].meta['val']}" if scalars else None
 
 
 KNOWN_SCALARS: Final = Constraint(
@@ -169,7 +169,7 @@ def _storable(demands: Demands) -> Constraint:
 
     return constraint.Constraint(
         "storage",
-        "The operator supports a buffer or a texture that holds its operands and results.",
+        "Operands and results fit a buffer or a texture that the operator supports.",
         broken,
     )
 

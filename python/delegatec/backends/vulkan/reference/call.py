@@ -110,7 +110,7 @@ class Call:
         if isinstance(value, SymIntT):
             return self.run.symbols[self.id(index)]
         if not isinstance(value, IntT | DoubleT | BoolT):
-            reject(f"argument {index} of {self.name} is not a number")
+            reject(f"argument {index} of {self.name} is not a scalar")
         result: float | int = value.value
         return result
 

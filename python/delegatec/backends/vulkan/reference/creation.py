@@ -46,7 +46,7 @@ def _arange(run: Run, call: Call) -> None:
         if not isinstance(call.content(argument), IntT | DoubleT | BoolT | SymIntT) and not (
             argument != 1 and call.is_none(argument)
         ):
-            reject(f"{call.name} with the argument {argument}, which is not a number")
+            reject(f"{call.name} with the argument {argument}, which is not a scalar")
     start = 0.0 if call.is_none(0) else call.float32(0)
     step = 1.0 if call.is_none(2) else call.float32(2)
     run.kernel(kernel_name("arange", out), out)

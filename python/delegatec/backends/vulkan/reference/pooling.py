@@ -24,7 +24,7 @@ Sizes = tuple[Pair, Pair, Pair, Pair]
 def _pair(call: Call, position: int) -> Pair:
     items = call.int_list(position)
     if len(items) != 2:
-        reject(f"{call.name} with the list {items}, which must have two numbers")
+        reject(f"{call.name} with the list {items}, which must have two integers")
     return items[0], items[1]
 
 

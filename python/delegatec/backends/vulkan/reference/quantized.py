@@ -29,7 +29,7 @@ def quantize(run: Run, x: torch.Tensor, inverse: float, zero: int) -> torch.Tens
     """Returns floats as int8."""
     scaled = x.float() * inverse
     ties = (scaled - scaled.floor()) == 0.5
-    choice = run.unspecified.choose("rounding", lambda: ties, "quantization between two numbers")
+    choice = run.unspecified.choose("rounding", lambda: ties, "quantization between two integers")
     if choice == "away":
         scaled = torch.where(ties, scaled + scaled.sign() * 0.5, scaled)
     return (scaled.round() + zero).clamp(_LOW, _HIGH).to(torch.int8)
@@ -136,7 +136,7 @@ class _Weights:
 def _spatial(call: Call, indices: Sequence[int]) -> list[list[int]]:
     lists = [call.int_list(index) for index in indices]
     if any(len(items) != 2 for items in lists):
-        reject(f"{call.name} with lists of {[len(items) for items in lists]} numbers")
+        reject(f"{call.name} with lists of {[len(items) for items in lists]} integers")
     return lists
 
 

@@ -34,7 +34,7 @@ def is_quantized(value: Any) -> bool:
 def ratio_problems(ratio: float, bounds: Bounds) -> Iterator[str]:
     """Yields a problem if no requantization multiplier expresses a ratio of scales."""
     if not fits(ratio, bounds):
-        yield f"multiplies levels by {ratio:.3g}, which is not in [{bounds[0]:.3g}, {bounds[1]:.3g})"
+        yield f"rescales quantized values by {ratio:.3g}, which is not in [{bounds[0]:.3g}, {bounds[1]:.3g})"
 
 
 def positive(operation: Any, *names: str) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _fully_connected(operation: Any, operands: list[Any], results: list[Any]) ->
         yield "has a transposed filter of four bits"
     source = tensor_of(operands[0]).dataType
     if filter.dataType == DataType.CHANNEL_INT4 and filter.dims[1] % 2 and source != DataType.FLOAT32:
-        yield f"has a filter of four bits with {filter.dims[1]} inputs: odd numbers are computed wrongly"
+        yield f"has a filter of four bits with {filter.dims[1]} inputs: odd counts are computed wrongly"
     yield from row_problems(operands[0])
     kind, table = quantization_of(operands[1])
     if kind == Quantization.ScalesOfGroups and table.groupSize % _GROUP:

@@ -74,7 +74,7 @@ def problems_of_value(value: schema.ValueT, graph: schema.GraphT, segment: int) 
         )
         return
     if tensor.dynamicDataType:
-        yield f"{what} is quantized at run time in an old form"
+        yield f"{what} is dynamically quantized in an old form"
     if len(tensor.dims) > MOST_DIMS:
         yield f"{what} has {len(tensor.dims)} dimensions, more than {MOST_DIMS}"
         return
@@ -126,7 +126,7 @@ def _of_scale(tensor: Any, table: Any, what: str, graph: schema.GraphT, segment:
 
 def _of_rows(tensor: Any, table: Any, what: str, graph: schema.GraphT, segment: int) -> Iterator[str]:
     if tensor.constantId or tensor.flags:
-        yield f"{what} is quantized at run time, and is a constant, an input or an output"
+        yield f"{what} is dynamically quantized, and is a constant, an input or an output"
     if not 0 <= table.numRowDims <= len(tensor.dims):
         yield f"rows of {what} have {table.numRowDims} of its {len(tensor.dims)} dimensions"
 

@@ -65,7 +65,7 @@ SAME_DTYPES: Final = same_dtypes("XNNPACK does not promote.")
 
 
 def _varying_number(node: Node, _: object) -> str | None:
-    return "a number that varies" if any(map(is_number, node.all_input_nodes)) else None
+    return "a dynamic scalar" if any(map(is_number, node.all_input_nodes)) else None
 
 
 FIXED_NUMBER: Final = Constraint[object]("argument", "A number is a constant of the graph.", _varying_number)

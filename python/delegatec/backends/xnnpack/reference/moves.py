@@ -66,8 +66,8 @@ def _per_dim(amounts: Sequence[int], value: torch.Tensor, what: str) -> list[int
 
 def _pad(run: Run, operation: Any, node: NodeT) -> None:
     value, result = run.elements(int(operation.inputId)), run.result(int(operation.outputId))
-    before = _per_dim(operation.padsBefore, value, "numbers of pads")
-    after = _per_dim(operation.padsAfter, value, "numbers of pads")
+    before = _per_dim(operation.padsBefore, value, "padding amounts")
+    after = _per_dim(operation.padsAfter, value, "padding amounts")
     shape = [sum(sizes) for sizes in zip(value.shape, before, after, strict=True)]
     run.check_size(shape, f"value {result.id}")
     padding = float(operation.value)

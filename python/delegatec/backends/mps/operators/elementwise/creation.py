@@ -76,12 +76,14 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
         return f"the runtime would return {count} elements instead of {shape_of(node)[0]}"
     half = settings.precision is Precision.FP16 and dtype_of(node) == torch.float32
     limit = 2**11 if half or dtype_of(node) == torch.float16 else EXACT_FLOAT32
-    return f"its largest number is {last}" if last > limit else None
+    return f"its largest element is {last}" if last > limit else None
 
 
 _HELD: Final = (
     # MPSGraph makes a bool of a scalar that is not 0 or 1: github.com/pytorch/pytorch/pull/78319
-    Constraint("dtype", "The result is a number, as the format holds it.", _no_bool),
+    Constraint(
+        "dtype", "The result is not bool: MPSGraph fills it with the scalar, not with 0 or 1.", _no_bool
+    ),
     exact_scalar("fill_value"),
 )
 
@@ -93,8 +95,8 @@ ROWS: Final = (
         _arange,
         Constraint(
             "argument",
-            "Its numbers are at most 2^24, 2^11 in float16: beyond that the runtime's steps are not exact. "
-            "Its size equals the runtime's, which follows from start, end and step in float32.",
+            "Elements are at most 2^24, in float16 2^11: larger ones are not exact in the runtime. "
+            "The size equals the runtime's, which computes it from start, end and step in float32.",
             _inexact_range,
         ),
     ),

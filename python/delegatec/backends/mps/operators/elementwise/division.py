@@ -64,7 +64,7 @@ def _inexact(node: Node, _: object) -> str | None:
 
 _EXACT: Final = Constraint(
     "argument",
-    "The remainder by a power of two, by which a division in float32 is exact; or the quotient is truncated.",
+    "The divisor is a power of two, so that the float32 quotient is exact, or rounding_mode is trunc.",
     _inexact,
 )
 _NUMERIC_RESULT: Final = result_dtypes(

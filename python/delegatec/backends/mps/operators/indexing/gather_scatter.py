@@ -118,7 +118,10 @@ def _scattered_lines(node: Node, _: object) -> str | None:
 def _inexact(node: Node, facts: Facts) -> str | None:
     target: Any = node.target
     bound = bind(node)
-    return next((f"{name} may have one" for name in MOVED[target] if not is_exact(facts, bound[name])), None)
+    return next(
+        (f"{name} may have such an element" for name in MOVED[target] if not is_exact(facts, bound[name])),
+        None,
+    )
 
 
 def _negative(node: Node, facts: Facts) -> str | None:
@@ -126,9 +129,13 @@ def _negative(node: Node, facts: Facts) -> str | None:
     return f"an index may be {int(low)}" if low < 0 else None
 
 
-_ONE: Final = argument("indices", _single, "One index: the format does not support several.")
-_EXACT: Final = ByFacts("exact", "Elements are not bools, or integers beyond 2^24.", _inexact)
-_IN_RANGE: Final = ByFacts("index", "Indices are not negative.", _negative)
+_ONE: Final = argument("indices", _single, "Exactly one index is given: the format has no several.")
+_EXACT: Final = ByFacts(
+    "exact", "Elements are not bool, nor integers beyond 2^24: MPSGraph moves integers as float32.", _inexact
+)
+_IN_RANGE: Final = ByFacts(
+    "index", "Indices are not negative: MPSGraph does not count from the end.", _negative
+)
 _ANY_RANK: Final = range(1, 17)
 _RANK: Final = "MPSGraph removes a dimension for an index of rank 0."
 
@@ -178,8 +185,8 @@ SCATTERS: Final = (
             # github.com/pytorch/pytorch/issues/121557: MPSGraph miscounts dimensions of size 1.
             Constraint(
                 "argument",
-                "Index and source have the shape of the operand, without sizes of 1, except along the "
-                "dimension. The index is not an expansion: rows are written by index_put.",
+                "Index and source have the sizes of the operand, none of them 1, except along dim; "
+                "an expanded index is an index_put of rows.",
                 _scattered_lines,
             ),
         ),

@@ -30,7 +30,7 @@ def _full(b: GraphBuilder, value: float, shape: Sequence[int], dtype: torch.dtyp
     """Returns a constant for an absent parameter."""
 
     def make() -> int:
-        return b.constant(torch.full(tuple(shape), value, dtype=dtype), lambda: f"the number {value}")
+        return b.constant(torch.full(tuple(shape), value, dtype=dtype), lambda: f"the scalar {value}")
 
     return b.shared(("number", value, tuple(shape), dtype), make)
 

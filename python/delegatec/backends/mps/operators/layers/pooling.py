@@ -115,8 +115,8 @@ ROWS: Final = (
             *_IMAGES,
             Constraint(
                 "argument",
-                "MPSGraph divides by the elements of a window, with or without all padding, and by another "
-                "number in float32 only: the runtime multiplies by a float32.",
+                "All windows count all padding or none, or divisor_override is given in float32: "
+                "MPSGraph has no other divisors.",
                 _divides_otherwise,
             ),
         ),

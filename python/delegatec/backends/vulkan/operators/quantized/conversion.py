@@ -47,9 +47,9 @@ def _range(node: Node, _: object) -> str | None:
     if source.target is QUANTIZE and is_shifted(source):
         return None
     if bound["dtype"] != torch.int8:
-        return f"levels of dtype {short_name(bound['dtype'])}"
+        return f"quantized values of dtype {short_name(bound['dtype'])}"
     limits = bound["quant_min"], bound["quant_max"]
-    return None if limits == RANGE or node.target is DEQUANTIZE else f"levels in {list(limits)}"
+    return None if limits == RANGE or node.target is DEQUANTIZE else f"quantized values in {list(limits)}"
 
 
 def _float32(node: Node, _: object) -> str | None:
@@ -80,10 +80,12 @@ def _lower(name: str) -> Lower:
 _CONSTRAINTS: Final = (
     rank_at_most(4, "blocks are of four dimensions."),
     Constraint(
-        "levels", "Quantized values are int8 or uint8 of the full range; uint8 is only dequantized.", _range
+        "quantization",
+        "Quantized values are int8 of the full range, or uint8, which is only dequantized.",
+        _range,
     ),
     Constraint("dtype", "The values are float32.", _float32),
-    Constraint("argument", "The scale has an inverse in float32.", _scale),
+    Constraint("argument", "The scale has an inverse in float32: the runtime divides by it.", _scale),
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
