@@ -56,5 +56,7 @@ def _levels(builder: Builder, node: Node) -> Node | None:
 
 
 REWRITES: Final = (
-    Rewrite(aten._to_copy.default, _levels, note="inputs of int8 and uint8 are levels with a scale of 1"),
+    Rewrite(
+        aten._to_copy.default, _levels, note="inputs of int8 and uint8 are quantized values with a scale of 1"
+    ),
 )
