@@ -18,7 +18,7 @@ def _scaled(quantized_values: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
     return total.to(torch.float32).view(2, 2, 6) * scale * 0.001
 
 
-def test_products_of_levels() -> None:
+def test_products_of_quantized_values() -> None:
     quantized_values = torch.full((4, 512), 100, dtype=torch.int8)
     weight = torch.full((512, 6), 90, dtype=torch.int8)
     scale = torch.full((6,), 0.003)

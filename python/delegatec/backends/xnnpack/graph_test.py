@@ -29,7 +29,7 @@ def test_every_case_has_a_text_with_all_of_its_nodes() -> None:
         assert len(found.inputs) == len(case.inputs) and not found.dead
 
 
-def test_values_have_their_scales_and_constants_their_place() -> None:
+def test_values_have_their_scales_and_constants_their_offset() -> None:
     found = graph_of("FullyConnected-dynamic-float32-groups-2")
     (filter,) = found.constants
     assert (found.values[filter].dtype, found.values[filter].bytes) == ("i4", 13 * 64 // 2)

@@ -99,7 +99,7 @@ def test_comparisons_of_integers_with_scalars(name: str, scalar: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
-def test_a_condition_of_levels_is_a_table(dtype: torch.dtype) -> None:
+def test_a_condition_of_quantized_values_is_a_table(dtype: torch.dtype) -> None:
     scale, zero = _TYPES[dtype]
 
     def function(x: torch.Tensor) -> Any:
@@ -145,11 +145,11 @@ def test_comparisons_of_bool_with_scalars(name: str, scalar: float) -> None:
     [
         pytest.param(lambda m, x: m > torch.arange(40) * 9, id="with integers"),
         pytest.param(lambda m, x: m.masked_fill(x > 0.3, 2), id="filled"),
-        pytest.param(lambda m, x: (x - 0.3).any(0, keepdim=True), id="any of numbers"),
+        pytest.param(lambda m, x: (x - 0.3).any(0, keepdim=True), id="any of floats"),
         pytest.param(lambda m, x: torch.any(m, []), id="no dimension"),
     ],
 )
-def test_bool_with_other_numbers_is_not_converted(condition: Any) -> None:
+def test_bool_with_other_dtypes_is_not_converted(condition: Any) -> None:
     found = reasons(_chosen_by(condition), _operands(torch.int8), _FEATURES)
     assert any("bools with other dtypes" in each or "no dimension" in each for each in found)
 
@@ -164,7 +164,7 @@ def test_parts_of_a_mask() -> None:
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
-def test_a_constant_mask_is_added_to_levels(dtype: torch.dtype) -> None:
+def test_a_constant_mask_is_added_to_quantized_values(dtype: torch.dtype) -> None:
     """Like that of causal attention: masked scores become the minimum quantized value, and then 0."""
     scale, zero = _TYPES[dtype]
 

@@ -145,7 +145,7 @@ def test_masked_rows() -> None:
 
 
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+FP"])
-def test_a_power_of_a_number_beside_levels(specification: str) -> None:
+def test_a_power_of_a_scalar_with_quantized_values(specification: str) -> None:
     """It has no quantized values, although its first operand is a constant."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -59,7 +59,7 @@ _UNARY: Final[dict[str, Function]] = {
     "reflected": lambda x: f.pad(x, (1, 2, 0, 1), mode="reflect"),
     "pad": lambda x: f.pad(x, (1, 2), value=0.25),
     "views": lambda x: x.permute(2, 0, 1, 3).reshape(6, -1)[1:5].unsqueeze(1),
-    "product with a number": lambda x: x * -1.7,
+    "product with a scalar": lambda x: x * -1.7,
     "where": lambda x: torch.where(x > 0.1, x, -x),
     "where of a condition that others need": lambda x: torch.where(x > 0.1, x, -x) + (x > 0.1).float() * 0.2,
     "where of several conditions": lambda x: torch.where((x > 0.1) | ~(x > -0.2), x.exp() - 1, x * 0.5),
@@ -80,7 +80,7 @@ def test_rows_of_a_constant() -> None:
 
 @pytest.mark.parametrize("out", [torch.int8, torch.int16])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
-def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:
+def test_quantized_values_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:
     """They have no value, or an infinite one, which limits neither the scale nor the precision of others."""
     scale = {torch.int8: 1 / 8, torch.int16: 1 / 1024}[dtype]
     to = {torch.int8: (1 / 200, -128), torch.int16: (1 / 32768, 0)}[out]
@@ -215,7 +215,7 @@ def test_sums_of_groups_are_convolutions(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("call", [torch.add, torch.sub, torch.mul])
-def test_quantized_constants_are_levels(call: Any) -> None:
+def test_quantized_constants_are_quantized_values(call: Any) -> None:
     """NPUs compute directly on int8 operands."""
     constant = quantized_values(6, 1, seed=3)
 
@@ -278,7 +278,7 @@ def test_scales_that_saturate() -> None:
     check(function, quantized_values(20))
 
 
-def test_sums_of_levels_have_a_power_of_two() -> None:
+def test_sums_of_quantized_values_have_a_power_of_two() -> None:
     """The larger scale is multiplied by 2^19."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -329,13 +329,13 @@ def test_a_constant_of_integers() -> None:
 
 
 @pytest.mark.parametrize("out", [torch.int8, torch.uint8, torch.int16])
-def test_levels_that_are_not_a_number(out: torch.dtype) -> None:
+def test_quantized_values_that_are_nan(out: torch.dtype) -> None:
     """They become 0, as in eager mode."""
     x = torch.tensor([-128, 0, 3, 40, 127], dtype=torch.int8)
     check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, tolerance=0)
 
 
-def test_a_choice_by_levels_is_a_table() -> None:
+def test_a_selection_by_quantized_values_is_a_table() -> None:
     def function(x: torch.Tensor) -> Any:
         x = dequantize(x, 0.01)
         return quantize(torch.where((x > 0.1) & (x < 0.7), x.exp(), x.sin()).clamp(max=1.5), 0.02)
@@ -356,7 +356,7 @@ def test_a_condition_with_several_users() -> None:
         assert torch.equal(result, each) if each.dtype == torch.bool else (result - each).abs().max() <= 1
 
 
-def test_constants_of_equal_numbers_in_tables() -> None:
+def test_constants_of_equal_elements_in_tables() -> None:
     def function(x: torch.Tensor) -> Any:
         x = dequantize(x, 0.01)
         return quantize(torch.where(x < 0.2, x * torch.full([8], 0.5), x.exp()) + torch.ones(8), 0.03)

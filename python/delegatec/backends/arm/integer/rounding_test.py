@@ -51,7 +51,7 @@ def test_integral_values(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc"])
-def test_whole_numbers_of_sums(name: str) -> None:
+def test_integral_values_of_sums(name: str) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         total = dequantize(x, 0.125) + dequantize(y, 0.0625, 5)
         return quantize(_ROUNDED[name](total), 0.5, 2, torch.int16)

@@ -51,7 +51,7 @@ def _compiled(function: Function, x: torch.Tensor) -> tuple[Compiled, Callable[.
 
 @pytest.mark.parametrize("name", _EXACT)
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16], ids=str)
-def test_levels_are_kept(name: str, dtype: torch.dtype) -> None:
+def test_quantized_values_are_preserved(name: str, dtype: torch.dtype) -> None:
     shape, function = _EXACT[name]
     x = quantized_values(*shape, dtype=dtype)
     compiled, on_quantized = _compiled(function, x)

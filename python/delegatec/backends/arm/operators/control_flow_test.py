@@ -207,7 +207,7 @@ def test_nesting_beyond_the_limit() -> None:
     _check(compiled, nested(6))
 
 
-def test_numbers_are_not_values() -> None:
+def test_scalars_are_not_values() -> None:
     def function(x: Tensor) -> Any:
         return loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x))  # type: ignore[arg-type]
 

@@ -43,7 +43,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
         (COUNTS[0].half(), COUNTS[1].half()),
     ),
     "remainder": (lambda x, y: torch.remainder(x * y, y), COUNTS),
-    "remainder by a number": (lambda x: torch.remainder(x, 7.0), COUNTS[:1]),
+    "remainder by a scalar": (lambda x: torch.remainder(x, 7.0), COUNTS[:1]),
     "fmod": (torch.fmod, COUNTS),
     "floor of int quotients": (lambda x, y: torch.div(x, y, rounding_mode="floor"), INTEGERS),
     "truncated int quotients": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), INTEGERS),

@@ -92,7 +92,7 @@ def test_index(specification: str, name: str) -> None:
 
 PUT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "rows": (lambda x, i, j, v: x.index_put((i,), v), (3, 6, 4)),
-    "a number": (lambda x, i, j, v: x.index_put((i,), v), ()),
+    "a scalar": (lambda x, i, j, v: x.index_put((i,), v), ()),
     "columns": (lambda x, i, j, v: torch.ops.aten.index_put(x, (None, i), v), (3, 4)),
     "elements": (lambda x, i, j, v: x.index_put((i, j), v), (3, 4)),
     "added": (lambda x, i, j, v: x.index_put((i,), v, accumulate=True), (3, 6, 4)),

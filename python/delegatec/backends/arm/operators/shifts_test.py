@@ -17,7 +17,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...], str]] = {
     "left": (lambda x: x << 2, (SIGNED,), "LOGICAL_LEFT_SHIFT"),
     "left by a tensor": (torch.bitwise_left_shift, (SIGNED, ints(5, dtype=torch.int32)), ""),
     "right": (lambda x: x >> 1, (SIGNED.to(torch.int8),), "ARITHMETIC_RIGHT_SHIFT"),
-    "right of a number": (
+    "right of a scalar": (
         lambda x: torch.bitwise_right_shift(-77, x),
         (ints(5, dtype=torch.int32),),
         "",
@@ -51,7 +51,7 @@ def test_families(function: Function, dtype: torch.dtype, mark: str) -> None:
     run_case(lambda x: function(x, by_scalar), (x,), specification=f"TOSA-1.0+INT+int16+{mark}")
 
 
-def test_a_shift_that_rounds_is_of_the_number_without_a_half() -> None:
+def test_a_shift_that_rounds_is_of_the_integer_without_a_half() -> None:
     function, args = CASES["right"][0], (SIGNED,)
     run_case(function, args, "ARITHMETIC_RIGHT_SHIFT", specification="TOSA-1.0+INT")
     run_case(function, args, "MAXIMUM SUB ARITHMETIC_RIGHT_SHIFT", specification="TOSA-1.0+INT+u55")

@@ -76,7 +76,7 @@ def _outcome(data: Any, inputs: list[torch.Tensor]) -> str:
     return ""
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert [_outcome(data, inputs) for data, inputs in _BLOBS] == [""] * 3
 
 

@@ -103,10 +103,10 @@ class _Module:
     def _entry_point(self, _: int, *operands: int) -> None:
         self._interface = operands[text(operands)[1] :]
 
-    def _constant(self, kind: int, id: int, number: int) -> None:
-        declared, data = self._literals.types[kind], self._container.constants[number]
+    def _constant(self, kind: int, id: int, index: int) -> None:
+        declared, data = self._literals.types[kind], self._container.constants[index]
         if len(data) != declared.bytes:
-            raise ValueError(f"constant {number} has {len(data)} bytes, not {declared.bytes}")
+            raise ValueError(f"constant {index} has {len(data)} bytes, not {declared.bytes}")
         self._values[id] = Value(f"constant_{id}", declared.dtype, declared.shape, data, is_constant=True)
 
     def _input(self, kind: int, id: int, index: int, *_: int) -> None:
@@ -120,10 +120,10 @@ class _Module:
     def _extract(self, _: int, id: int, composite: int, index: int) -> None:
         self._values[id] = self._values[composite][index]
 
-    def _operation(self, kind: int, id: int, instruction_set: int, number: int, *operands: int) -> None:
+    def _operation(self, kind: int, id: int, instruction_set: int, operator: int, *operands: int) -> None:
         if instruction_set not in self._sets:
             raise ValueError(f"its instructions are not {INSTRUCTIONS}")
-        name, declared = OPERATOR_NAMES[number + 1], self._literals.types[kind]
+        name, declared = OPERATOR_NAMES[operator + 1], self._literals.types[kind]
         names, shapes = ATTRIBUTES.get(name, ()), SHAPES.get(name, ())
         attributes = {
             key: self._attribute(key, operand) for key, operand in zip(names, operands, strict=False)

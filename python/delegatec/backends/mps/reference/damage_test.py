@@ -39,7 +39,7 @@ def _outcome(data: bytes, inputs: tuple[torch.Tensor, ...], strict: bool) -> str
     return ""
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert {_outcome(data, inputs, False) for data, inputs in _BLOBS} == {""}
 
 
@@ -63,7 +63,7 @@ def test_inputs_of_another_blob(one: int, other: int) -> None:
     assert _outcome(_BLOBS[one][0], _BLOBS[other][1], False) in ("", "DC408", "DC440")
 
 
-def test_every_number_of_every_table_may_be_anything() -> None:
+def test_every_integer_of_every_table_may_be_any() -> None:
     """Sets each field of all operations in turn to values that are invalid in most of them."""
     seen = set()
     for (name, case), (_, inputs) in zip(_CASES, _BLOBS, strict=True):

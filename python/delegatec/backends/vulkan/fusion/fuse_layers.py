@@ -59,7 +59,7 @@ def _sum(builder: Builder, layer: Fused) -> Node:
     found = builder.call(
         RUNTIME.q8ta_add.default,
         *(bind(operand)["input"] for operand in layer.inputs),
-        *(number for operand in (first, second) for number in _parameters(operand)),
+        *(parameter for operand in (first, second) for parameter in _parameters(operand)),
         *_parameters(layer.output),
         1.0,
         val=layer.output.meta["val"],

@@ -49,7 +49,7 @@ def test_transitions_of_another_compiler() -> None:
     assert list(transitions(schema.GraphT(chain=chain, values=values))) == [Transition(0, 0, 1, 40 + 64)]
 
 
-def test_bools_become_numbers_in_textures() -> None:
+def test_bools_become_floats_in_textures() -> None:
     """The runtime's conversion has buffers only."""
     compiled = compile_module(Call(lambda x: nn.functional.max_pool2d((x > 0).float(), 2)), (X,))
     assert calls(compiled) == ["gt.Tensor", "prepack", "prepack", "where.self", "max_pool2d_with_indices"]

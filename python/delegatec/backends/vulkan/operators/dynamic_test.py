@@ -156,7 +156,7 @@ def test_positions_of_integers_of_several_sizes() -> None:
     assert compiled(x)[0].equal(x[rows, columns])
 
 
-def test_numbers_are_computed_inside() -> None:
+def test_scalars_are_computed_inside() -> None:
     compiled = run_sizes(
         lambda x, y: x[:, : y.shape[0]] * 2,
         [{1: Dim("long", min=9, max=12)}, {0: Dim("short", min=2, max=8)}],
@@ -186,7 +186,7 @@ def test_numbers_are_computed_inside() -> None:
         lambda x: torch.maximum(x, torch.full((), x.shape[0] * 0.5)) * 2,
     ],
 )
-def test_a_number_and_a_size(function: Function) -> None:
+def test_a_scalar_and_a_size(function: Function) -> None:
     batches = [(floats(batch, length, seed=length),) for batch, length in _SIZES]
     compiled = run_sizes(function, [{0: _BATCH, 1: _LENGTH}], batches)
     assert compiled.left == []

@@ -170,7 +170,7 @@ REDUCTIONS: dict[str, Case] = {
         (X, torch.tensor([3, 1]), floats(2, 3, 2, seed=7)),
         "",
     ),
-    "index_put of one number": (
+    "index_put of one scalar": (
         lambda x, i: x.index_put((i,), torch.tensor(2.0)),
         (X, torch.tensor([1])),
         "",

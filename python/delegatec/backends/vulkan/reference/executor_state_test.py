@@ -71,7 +71,7 @@ def test_shapes_follow_the_inputs() -> None:
         assert torch.allclose(viewed, product.reshape(2, -1))
 
 
-def test_numbers_of_shapes() -> None:
+def test_sizes_of_shapes() -> None:
     blob = Blob()
     x = blob.input(torch.zeros(8, 3), BUFFER)
     size, more, less = blob.symbol(8), blob.symbol(9), blob.symbol(4)
@@ -98,7 +98,7 @@ def test_an_operator_that_does_not_resize() -> None:
     assert "is the result of an operator that computes the shape [2, 3]" in blob.rejection(x[:2])
 
 
-def test_a_number_from_an_input() -> None:
+def test_a_scalar_from_an_input() -> None:
     blob = Blob()
     where, x = blob.input(torch.tensor([2], dtype=torch.int32), BUFFER), blob.input(torch.zeros(5, 3), BUFFER)
     index = blob.symbol(0)

@@ -276,7 +276,7 @@ def test_calls_with_another_argument_are_resized() -> None:
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(6, 6), (4, 4)])
-def test_numbers_are_those_of_the_largest_sizes_until_an_input_changes(rows: int, expected: int) -> None:
+def test_symbols_are_those_of_the_largest_sizes_until_an_input_changes(rows: int, expected: int) -> None:
     blob = Blob()
     x, size = blob.input(torch.ones(6, 3), WIDTH), blob.symbol(0)
     blob.call("sym_size.int", x, 0, size)

@@ -40,7 +40,7 @@ def rounded(x: Tensor, parameters: Parameters) -> Tensor:
         pytest.param((0.0625, 100, 0, 127, torch.uint8), id="7 bits without sign"),
     ],
 )
-def test_levels_get_the_range_of_their_dtype(parameters: Parameters) -> None:
+def test_quantized_values_get_the_range_of_their_dtype(parameters: Parameters) -> None:
     program = edge(lambda x: rounded(x.neg(), parameters), FLOATS, preserve=PRESERVED, passes=())
     assert clamp_quantized_values(program)
     assert called(program) == [aten.neg.default, aten.clamp.default, QUANTIZE, DEQUANTIZE]
@@ -75,7 +75,7 @@ def test_values_between_the_bounds_are_not_bounded_again(
     assert called(program).count(aten.clamp.default) == before + is_input_bounded + (not is_bounded)
 
 
-def test_numbers_that_are_rounded_to_more_levels_stay_numbers() -> None:
+def test_floats_quantized_to_wider_dtypes_stay_floats() -> None:
     program = edge(lambda x: rounded(x, WIDE).exp(), FLOATS, preserve=PRESERVED, passes=())
     assert clamp_quantized_values(program)
     assert called(program) == [aten.clamp.default, aten.exp.default]
@@ -91,7 +91,7 @@ def test_bounds_are_limits_of_the_operation_before_them() -> None:
     assert operations(blob) == ["Convert", "FullyConnected", "Convert"]
 
 
-def test_levels_of_more_bits_that_leave_a_delegate_are_computed_outside() -> None:
+def test_wider_quantized_values_that_leave_a_delegate_are_computed_outside() -> None:
     def function(_: Layer, x: Tensor) -> tuple[Tensor, Tensor]:
         quantized_values = QUANTIZE(x.exp(), *WIDE)
         return quantized_values, DEQUANTIZE(quantized_values, *WIDE).neg()

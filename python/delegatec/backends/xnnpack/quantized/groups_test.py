@@ -58,7 +58,7 @@ def test_the_parts_of_a_weight(
     assert (weight.zero_points is not None) == (has_zeros or is_shifted)
 
 
-def test_levels_are_not_copied() -> None:
+def test_quantized_values_are_not_copied() -> None:
     layer = GroupedLinear((96, 128), 32)
     weight = found(layer, 128)
     assert weight is not None
@@ -74,7 +74,7 @@ def test_one_scale_per_channel_is_a_form_of_the_runtime_without_zero_points() ->
 
 
 @pytest.mark.parametrize(("outputs", "width"), [(20, 32), (80, 8)])
-def test_numbers_that_are_not_twice_as_large_are_stored(outputs: int, width: int) -> None:
+def test_scalars_that_are_not_twice_as_large_are_stored(outputs: int, width: int) -> None:
     assert found(GroupedLinear((outputs, 128), width), 128) is None
     assert found(GroupedLinear((outputs * 2, 128), width), 128) is not None
 

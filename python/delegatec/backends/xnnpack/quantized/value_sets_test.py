@@ -45,7 +45,7 @@ def converted(function: Callable[[Tensor], Tensor]) -> EdgeProgram:
         pytest.param(lambda x: torch.split(x, [1, 2], 1)[1], id="split"),
     ],
 )
-def test_moves_keep_levels(function: Callable[[Tensor], Tensor]) -> None:
+def test_moves_preserve_quantized_values(function: Callable[[Tensor], Tensor]) -> None:
     program = converted(lambda x: qdq(function(qdq(x))).neg())
     assert called(program).count(QUANTIZE) == 1
 
@@ -66,7 +66,7 @@ def test_others_do_not(function: Callable[[Tensor], Tensor]) -> None:
     assert called(converted(lambda x: function(qdq(x)))).count(QUANTIZE) == 2
 
 
-def test_unsigned_levels_become_signed() -> None:
+def test_unsigned_quantized_values_become_signed() -> None:
     quantized = torch.ops.quantized_decomposed
 
     def function(x: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def named(name: str) -> Case:
     return next(case for case in CASES if case.name == name)
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert {outcome(data, data_by_key, case.inputs) for case, data, data_by_key in _BLOBS} == {""}
 
 

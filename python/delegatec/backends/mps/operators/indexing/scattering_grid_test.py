@@ -131,7 +131,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
         (X, INDICES[..., :2]),
         "View Expand Cast Scatter",
     ),
-    "scatter of a large number": (
+    "scatter of a large scalar": (
         lambda x, i: x.clamp(0, 9).scatter(1, i, 2**40 + 1),
         (HUGE, INDICES[0, :2, :2]),
         "",

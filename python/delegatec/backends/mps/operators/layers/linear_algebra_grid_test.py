@@ -31,7 +31,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "stack by matrix": (torch.matmul, (STACK, B), "View MatMul View"),
     "stacks that broadcast": (torch.matmul, (floats(5, 1, 3, 4), OTHER), ""),
     "stack of higher rank": (torch.matmul, (floats(5, 2, 3, 4), OTHER), ""),
-    "addmm, bias of one number": (torch.addmm, (floats(1), A, B), "Addmm"),
+    "addmm, bias of one scalar": (torch.addmm, (floats(1), A, B), "Addmm"),
     "addmm, bias of a column": (torch.addmm, (floats(3, 1), A, B), "Addmm"),
     "addmm, bias of rank 0": (torch.addmm, (torch.tensor(0.3), A, B), "Addmm"),
     "addmm, whole bias": (torch.addmm, (floats(3, 5), A, B), "Addmm"),

@@ -32,7 +32,7 @@ def _full(b: GraphBuilder, value: float, shape: Sequence[int], dtype: torch.dtyp
     def make() -> int:
         return b.constant(torch.full(tuple(shape), value, dtype=dtype), lambda: f"the scalar {value}")
 
-    return b.shared(("number", value, tuple(shape), dtype), make)
+    return b.shared(("full", value, tuple(shape), dtype), make)
 
 
 def _batch_norm(b: GraphBuilder, node: Node) -> None:

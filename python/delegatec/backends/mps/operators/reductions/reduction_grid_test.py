@@ -62,7 +62,7 @@ CASES: dict[str, Case] = {
     "extrema of rank 6": (lambda x: (x.amax((1, 4)), x.amin(0)), (DEEP,)),
     "any": (lambda x: (x.any(), x.any(1), x.any(0, keepdim=True), torch.any(x, (0, 1))), (FLAGS,)),
     "any along no dimension": (lambda x: torch.any(x, ()) & x, (FLAGS,)),
-    "any of numbers": (lambda x: (x.any(1), torch.any(x, (0, 2), True)), (INTEGERS,)),
+    "any of floats": (lambda x: (x.any(1), torch.any(x, (0, 2), True)), (INTEGERS,)),
     "any of NaN": (lambda x: x.any(1), (SPECIAL,)),
     "all": (lambda x: (x.all(), x.all(1), x.all(0, keepdim=True)), (FLAGS,)),
     "rank 0": (

@@ -115,7 +115,7 @@ def test_a_chain_has_no_floats_inside() -> None:
     run_case(chain, (IMAGE,), _pair(f"q8ta_conv2d {between} q8ta_conv2d_dw {between} q8ta_conv2d_pw"))
 
 
-def test_unsigned_levels() -> None:
+def test_unsigned_quantized_values() -> None:
     def pair(x: Tensor, scale: float, zero: int) -> Tensor:
         found = quantized.quantize_per_tensor(x, scale, zero, 0, 255, torch.uint8)
         result: Tensor = quantized.dequantize_per_tensor(found, scale, zero, 0, 255, torch.uint8)

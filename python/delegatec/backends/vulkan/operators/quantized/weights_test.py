@@ -183,7 +183,7 @@ def test_more_indices_than_rows() -> None:
     run_case(layer, (torch.tensor([0, 2, 1, 1, 2, 0]),))
 
 
-def test_constants_have_as_many_bits_as_levels() -> None:
+def test_constants_have_as_many_bits_as_quantized_values() -> None:
     compiled = run_case(_per_group(quantized_values(64, 64, low=-8, high=7)), (ROWS,))
     (weight,) = (each for each in graph_of(compiled).constants if each.length == 64 * 64 // 2)
     assert weight.offset != 0
