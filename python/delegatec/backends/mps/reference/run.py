@@ -122,7 +122,7 @@ class Run(Values):
         if dtype == torch.bool:
             if x.dtype in FLOATS:
                 partial = (x != 0) & (x.trunc() == 0)
-                if self.unspecified.choose("truth", lambda: partial, f"{what} of fractions") != "nonzero":
+                if self.unspecified.choose("bool_cast", lambda: partial, f"{what} of fractions") != "nonzero":
                     return x.trunc() != 0
             return x != 0
         if dtype in FLOATS or x.dtype == torch.bool:
