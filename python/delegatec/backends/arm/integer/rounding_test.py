@@ -87,7 +87,7 @@ def test_integers_that_saturate() -> None:
     ("function", "reason"),
     [
         (lambda x: dequantize(x, 1e8).floor().to(torch.int32), "integers up to"),
-        (lambda x: (dequantize(x, 500.0) * 2).sin().mul(3e5).to(torch.int32), "of a function"),
+        (lambda x: (dequantize(x, 500.0) * 2).sin().mul(3e5).to(torch.int32), "a function with integers"),
         (lambda x: dequantize(x, 0.5).to(torch.uint8), "torch.uint8"),
     ],
 )
