@@ -261,8 +261,8 @@ def test_other_scales_are_rejected() -> None:
     assert any("ratios of" in message for message in messages), messages
 
 
-def test_an_index_along_a_length_that_varies() -> None:
-    """Offsets of the rows are not constants: they were multiples of a placeholder that torch computes with."""
+def test_an_index_along_a_dynamic_length() -> None:
+    """Offsets of rows are not constants: they were multiples of a placeholder that torch computes with."""
 
     def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return x.gather(-1, index.clamp(0, 2)) * 2
