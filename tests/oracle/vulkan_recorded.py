@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 
 from delegatec.backends.vulkan.reference.cases import Case
 from delegatec.backends.vulkan.reference.cases_table import CASES
-from delegatec.backends.vulkan.reference.testing import Place
+from delegatec.backends.vulkan.reference.testing import Placement
 from delegatec.program import EmittedProgram, MemoryPlan, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -35,16 +35,16 @@ _DATA: Final = "testdata/vulkan_outputs.safetensors"
 _ALIGNMENT: Final = 64
 
 
-def all_blobs() -> Iterator[tuple[Case, Place]]:
+def all_blobs() -> Iterator[tuple[Case, Placement]]:
     """Yields the cases with each configuration in which they run."""
     for case in CASES:
-        for place in case.places:
-            yield case, place
+        for placement in case.placements:
+            yield case, placement
 
 
-def key_of(case: Case, place: Place) -> str:
+def key_of(case: Case, placement: Placement) -> str:
     """Returns the hash of a blob and of its inputs."""
-    digest = hashlib.sha256(case.blob(place).data())
+    digest = hashlib.sha256(case.blob(placement).data())
     for tensor in case.inputs:
         digest.update(tensor.contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
@@ -59,7 +59,7 @@ def recorded_outputs() -> dict[str, list[torch.Tensor]]:
     return {key: [tensors[name] for name in names] for key, names in index.items()}
 
 
-def _program(case: Case, place: Place) -> EmittedProgram:
+def _program(case: Case, placement: Placement) -> EmittedProgram:
     tensors = [*case.inputs, *case.wanted]
     values = []
     end = 0
@@ -75,17 +75,17 @@ def _program(case: Case, place: Place) -> EmittedProgram:
         operators=[],
         instructions=[DelegateCall(0, ids)],
         debug_handles=[()],
-        delegates=[Delegate("VulkanBackend", (case.blob(place).data(),), (), "case", {})],
+        delegates=[Delegate("VulkanBackend", (case.blob(placement).data(),), (), "case", {})],
         memory_plan=MemoryPlan(arena_size=end),
     )
     return EmittedProgram([method])
 
 
 def _write(directory: Path) -> None:
-    for case, place in all_blobs():
-        path = directory / key_of(case, place)
+    for case, placement in all_blobs():
+        path = directory / key_of(case, placement)
         with path.with_suffix(".pte").open("wb") as file:
-            write_program(_program(case, place), file)
+            write_program(_program(case, placement), file)
         inputs = {str(index): tensor.contiguous().clone() for index, tensor in enumerate(case.inputs)}
         save_file(inputs, path.with_suffix(".inputs.safetensors"))
 
@@ -93,8 +93,8 @@ def _write(directory: Path) -> None:
 def _record(directory: Path) -> None:
     tensors: dict[str, torch.Tensor] = {}
     index: dict[str, list[str]] = {}
-    for case, place in all_blobs():
-        key = key_of(case, place)
+    for case, placement in all_blobs():
+        key = key_of(case, placement)
         found = load_file(directory / f"{key}.outputs.safetensors")
         outputs = [found[str(number)] for number in range(len(found))]
         names = [_name(output) for output in outputs]

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from delegatec.backends.vulkan.reference.cases import Case
-from delegatec.backends.vulkan.reference.testing import Place
+from delegatec.backends.vulkan.reference.testing import Placement
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
 from tests.oracle.vulkan_recorded import all_blobs, key_of, recorded_outputs
 
 _RECORDED: Final = recorded_outputs()
-_BLOBS: Final = {key_of(case, place): (case, place) for case, place in all_blobs()}
+_BLOBS: Final = {key_of(case, placement): (case, placement) for case, placement in all_blobs()}
 # Sums in another order, and elementary functions of the driver's compiler.
 _TOLERANCE: Final = 3e-6
 # Copies between textures of float32 and float16 truncate in this driver; Vulkan leaves rounding open.
@@ -26,16 +26,16 @@ _LEAST_SHARE: Final = 0.95
 def test_outputs_of_the_runtime(key: str) -> None:
     if key not in _BLOBS:
         pytest.skip("the case has changed since the outputs were recorded")
-    case, place = _BLOBS[key]
-    outputs = _run(case, place)
+    case, placement = _BLOBS[key]
+    outputs = _run(case, placement)
     for found, recorded in zip(outputs, _RECORDED[key], strict=True):
         assert found.dtype == recorded.dtype and found.shape == recorded.shape
         tolerance = _tolerance(case, recorded) * max(1.0, recorded.double().abs().max().item())
         assert torch.allclose(found.double(), recorded.double(), atol=tolerance, rtol=0, equal_nan=True)
 
 
-def _run(case: Case, place: Place) -> list[torch.Tensor]:
-    return case.blob(place).run(*case.inputs, unspecified=Unspecified(barriers="ignored", texels="zero"))
+def _run(case: Case, placement: Placement) -> list[torch.Tensor]:
+    return case.blob(placement).run(*case.inputs, unspecified=Unspecified(barriers="ignored", texels="zero"))
 
 
 def _tolerance(case: Case, recorded: torch.Tensor) -> float:

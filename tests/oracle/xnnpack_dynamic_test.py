@@ -16,7 +16,7 @@ from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.dialect import quantize_dynamically
 from delegatec.backends.xnnpack.operators.grid import graph_of, operations
-from delegatec.backends.xnnpack.quantized.testing import Layer, rows, whole
+from delegatec.backends.xnnpack.quantized.testing import Layer, per_tensor, rows
 from tests.oracle.xnnpack import lowered_program, numbers, run
 
 FORMS: Final = {
@@ -53,7 +53,7 @@ def test_weights_alone_in_float16(form: str, dtype: torch.dtype) -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
     # quantized values of four bits, and computed in float32
     found = graph_of(report.delegates[0].module.blob_bytes())
-    wanted = layer.levels.numel() * bits // 8 + 4 * (layer.steps.numel() + shape[0])
+    wanted = layer.values.numel() * bits // 8 + 4 * (layer.scales.numel() + shape[0])
     assert wanted <= sum(each.size for each in found.constants) < wanted + shape[0]
     wanted = f.linear(x.half().float(), layer.weight(), layer.bias)
     torch.testing.assert_close(program.run([x])[0], wanted.to(dtype), rtol=2e-3, atol=5e-3)
@@ -72,7 +72,7 @@ def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("quantize", [rows, whole])
+@pytest.mark.parametrize("quantize", [rows, per_tensor])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_rows_quantized_at_run_time_in_float16(
     form: str, quantize: Callable[[Tensor], Tensor], dtype: torch.dtype
@@ -109,7 +109,7 @@ def rounded_half(x: Tensor, dims: int) -> Tensor:
 @pytest.mark.parametrize("leading", [(5,), (2, 5), (1, 3, 1, 2)])
 def test_rows_of_one_scale_that_is_chosen_at_run_time(form: str, leading: tuple[int, ...]) -> None:
     shape, bits, _ = FORMS[form]
-    layer = Layer(lambda own, x: f.linear(whole(x), own.weight(), own.bias), shape, bits)
+    layer = Layer(lambda own, x: f.linear(per_tensor(x), own.weight(), own.bias), shape, bits)
     # rows of different sizes, so that their scales would differ
     x = numbers(*leading, shape[1]) * torch.linspace(0.1, 3, leading[-1])[:, None]
     found, results, wanted = run(layer, x)
@@ -121,13 +121,13 @@ def test_rows_of_one_scale_that_is_chosen_at_run_time(form: str, leading: tuple[
 
 @pytest.mark.parametrize("leading", [(), (1,), (1, 1)])
 def test_one_row_is_read_by_a_linear_layer(leading: tuple[int, ...]) -> None:
-    layer = Layer(lambda own, x: f.linear(whole(x), own.weight(), own.bias), (20, 64))
+    layer = Layer(lambda own, x: f.linear(per_tensor(x), own.weight(), own.bias), (20, 64))
     found, results, wanted = run(layer, numbers(*leading, 64))
     assert found == ["Convert", "FullyConnected"]
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
 
 
-@pytest.mark.parametrize("quantize", [rows, whole])
+@pytest.mark.parametrize("quantize", [rows, per_tensor])
 def test_one_conversion_for_several_layers(quantize: Callable[[Tensor], Tensor]) -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         product = f.linear(quantize(x), layer.weight())
@@ -152,7 +152,7 @@ def test_the_number_of_rows_may_vary() -> None:
 
 
 def test_rows_of_one_scale_may_vary() -> None:
-    layer = Layer(lambda own, x: f.linear(whole(x), own.weight(), own.bias), (20, 64))
+    layer = Layer(lambda own, x: f.linear(per_tensor(x), own.weight(), own.bias), (20, 64))
     batch, length = (torch.export.Dim(name, min=2, max=16) for name in ("batch", "length"))
     report, program = lowered_program(layer, (numbers(3, 5, 64),), (({0: batch},),))
     assert (len(report.delegates), report.rejections) == (1, [])
@@ -183,7 +183,7 @@ def test_what_no_kernel_multiplies_is_computed_outside() -> None:
     assert "dynamic-quantization" in left(layer, numbers(5, 64))
     for x in (numbers(5, 64), numbers(5, 64).half()):
         assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), x)
-        assert "dynamic-quantization" in left(Layer(lambda _, x: whole(x).relu()), x)
+        assert "dynamic-quantization" in left(Layer(lambda _, x: per_tensor(x).relu()), x)
 
 
 # Precision of the delegate, and dtype of the model.
@@ -199,7 +199,7 @@ def test_convolutions_of_values_that_are_quantized_at_run_time(
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         weight, bias = layer.weight(dtype), layer.bias.to(dtype)
-        return f.conv2d(whole(x), weight, bias, padding=padding, groups=groups)
+        return f.conv2d(per_tensor(x), weight, bias, padding=padding, groups=groups)
 
     layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
     wanted = f.conv2d(quantize_dynamically(x, 3), layer.weight(), layer.bias, padding=padding, groups=groups)
@@ -222,7 +222,7 @@ def test_transposed_convolutions_of_values_that_are_quantized_at_run_time(
     shape: tuple[int, ...], arguments: dict[str, int], precision: str, dtype: torch.dtype
 ) -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
-        return f.conv_transpose2d(whole(x), layer.weight(dtype), layer.bias.to(dtype), **arguments)
+        return f.conv_transpose2d(per_tensor(x), layer.weight(dtype), layer.bias.to(dtype), **arguments)
 
     layer, x = Layer(function, shape, axis=1), numbers(2, 8, 9, 11)
     layer.bias = numbers(shape[1] * arguments.get("groups", 1))

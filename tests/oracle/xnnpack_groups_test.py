@@ -56,9 +56,9 @@ def test_layers(levels: tuple[int, int], dtype: torch.dtype, width: int, has_zer
     compiled = check(layer, (numbers(7, 256),))
     graph = graph_of(compiled.blobs()[0])
     stored = sum(each.size for each in graph.constants)
-    numbers_of_groups = layer.steps.numel() * (2 if has_zeros or dtype == torch.uint8 else 1)
+    numbers_of_groups = layer.scales.numel() * (2 if has_zeros or dtype == torch.uint8 else 1)
     levels_per_byte = 2 if levels[1] - levels[0] < 16 else 1
-    wanted = layer.levels.numel() // levels_per_byte + 4 * numbers_of_groups
+    wanted = layer.values.numel() // levels_per_byte + 4 * numbers_of_groups
     # besides, the bias, and the members of groups for their sums
     assert wanted <= stored <= wanted + 4 * 192 + (256 // width) * (256 // 2 + 4)
 
@@ -90,9 +90,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Computes the layers."""
-        steps = self.second.steps
+        steps = self.second.scales
         weight = torch.ops.quantized_decomposed.dequantize_per_channel_group(
-            self.second.levels, steps, None, -8, 7, torch.int8, 32, torch.float32
+            self.second.values, steps, None, -8, 7, torch.int8, 32, torch.float32
         )
         second = nn.functional.linear(x, weight, x.sum(0).repeat(2)[:160])
         return torch.cat([self.first(x).relu(), second], 1)

@@ -94,7 +94,7 @@ def test_constants_are_joined_in_the_scale_of_the_result() -> None:
         return qdq(joined, 0.07, 5).abs()
 
     layer = Layer(function, (3, 1))
-    layer.steps = layer.steps[:1].expand(3)
+    layer.scales = layer.scales[:1].expand(3)
     found, results, wanted = run(layer, numbers(4, 1))
     assert sorted(found) == ["Absolute", "Concatenate3", "Convert", "Convert", "Negate"]
     assert_levels(results, wanted, 0.07, 0.2)
@@ -104,7 +104,7 @@ def test_constants_are_joined_in_the_scale_of_the_result() -> None:
 
 def test_layers_may_read_one_constant_with_several_scales() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
-        other = dequantize_channels(layer.levels, layer.steps * 3, layer.zeros, 0, -127, 127, torch.int8)
+        other = dequantize_channels(layer.values, layer.scales * 3, layer.zeros, 0, -127, 127, torch.int8)
         # the last two are matrix products, not layers
         product = x[:, :4] @ layer.weight()[:4, :4] @ other[:4, :4]
         return torch.cat([f.linear(x, layer.weight()), f.linear(x, other), product], 1)
@@ -127,9 +127,9 @@ def test_linear_layers_compute_the_levels_of_eager_mode(shape: tuple[int, ...], 
 
 def test_a_quantized_bias() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
-        steps = layer.steps * STEP
+        steps = layer.scales * STEP
         bias = torch.ops.quantized_decomposed.dequantize_per_channel(
-            layer.levels[:, 0].int() * 100, steps, layer.zeros, 0, -(2**31), 2**31 - 1, torch.int32
+            layer.values[:, 0].int() * 100, steps, layer.zeros, 0, -(2**31), 2**31 - 1, torch.int32
         )
         return qdq(f.linear(qdq(x), layer.weight(), bias), 0.3, -10)
 

@@ -48,7 +48,7 @@ def test_planes_of_groups_are_added_as_numbers() -> None:
 @pytest.mark.parametrize("zero", [0, 5])
 def test_numbers_and_weights_with_one_scale(zero: int) -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
-        weight = quantized.dequantize_per_tensor(layer.levels, 0.01, zero, -128, 127, torch.int8)
+        weight = quantized.dequantize_per_tensor(layer.values, 0.01, zero, -128, 127, torch.int8)
         return f.conv3d(x, weight, layer.bias, padding=1)
 
     found, results, wanted = run(Layer(function, (12, 8, 3, 3, 3)), VOLUME)

@@ -11,7 +11,7 @@ from delegatec_schemas.mps_graph import DataType
 from torch import Tensor
 
 from delegatec.backends.mps.blob import Blob, read_blob
-from delegatec.backends.mps.operators.quantized.testing import WHOLE, Weight, levels, scales
+from delegatec.backends.mps.operators.quantized.testing import PRESERVED, Weight, quantized_values, scales
 from delegatec.backends.mps.testing import compile_module
 from tests.peer.blobs import peer_blobs
 from tests.peer.lowering import runner
@@ -47,9 +47,9 @@ def constants(blob: Blob) -> dict[tuple[int, ...], tuple[int, bytes]]:
 
 @pytest.mark.usefixtures("mac")
 def test_the_same_bytes_and_the_same_numbers() -> None:
-    module = Weight(levels(16, 64), scales(16, 2), torch.zeros(16, 2, dtype=torch.int32), 32)
+    module = Weight(quantized_values(16, 64), scales(16, 2), torch.zeros(16, 2, dtype=torch.int32), 32)
     (theirs,) = peer_blobs(module, (X,), fp16=True)
-    (ours,) = compile_module(module, (X,), "fp16", WHOLE, int4="packed").blobs()
+    (ours,) = compile_module(module, (X,), "fp16", PRESERVED, int4="packed").blobs()
     peer, own = (constants(read_blob(memoryview(data))) for data in (theirs, ours))
     assert own[16, 64] == peer[16, 64] and own[16, 64][0] == DataType.INT4
     assert own[16, 2] == peer[16, 2] and own[16, 2][0] == DataType.FLOAT16

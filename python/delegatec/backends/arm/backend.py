@@ -10,7 +10,7 @@ import torch
 
 from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
-from delegatec.backends.arm.integer.legality import convert_units
+from delegatec.backends.arm.integer.legality import convert_quantized_regions
 from delegatec.backends.arm.layout import layout_passes, merge_integer_dimensions
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
@@ -67,7 +67,7 @@ class ArmBackend(TableBackend[Settings]):
             return [*found, *layout]
 
         def integer(program: EdgeProgram) -> bool:
-            return convert_units(program, view.facts_in(program), target)
+            return convert_quantized_regions(program, view.facts_in(program), target)
 
         return [*found[:-1], integer, *found[-1:], *layout, merge_integer_dimensions]
 

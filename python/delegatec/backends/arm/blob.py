@@ -138,5 +138,5 @@ def _tensor(tensor: schema.TensorT) -> Value:
 
 def _shape(shape: schema.ShapeT) -> Value:
     data = b"" if shape.data is None else bytes(shape.data)
-    numbers = tuple(np.frombuffer(data, "<i8").tolist())
-    return Value(text(shape.name), schema.DType.SHAPE, (shape.rank,), data, numbers, True)
+    elements = tuple(np.frombuffer(data, "<i8").tolist())
+    return Value(text(shape.name), schema.DType.SHAPE, (shape.rank,), data, elements, True)

@@ -64,9 +64,9 @@ def table(x: Tensor, table: Tensor) -> Tensor:
     if x.dtype == torch.int8:
         return table[index + 128]
     entries = table.to(torch.int64)
-    place, fraction = (index >> 7) + 256, index & 127
-    base = entries[place]
-    return ((base << 7) + (entries[place + 1] - base) * fraction).to(torch.int32)
+    entry, fraction = (index >> 7) + 256, index & 127
+    base = entries[entry]
+    return ((base << 7) + (entries[entry + 1] - base) * fraction).to(torch.int32)
 
 
 def matmul(x: Tensor, y: Tensor, x_zero: int, y_zero: int) -> Tensor:

@@ -58,9 +58,9 @@ NAMES: Final = names_of(DType)
 FLOATS: Final = frozenset({torch.float16, torch.bfloat16, torch.float32})
 FLOATS_8: Final = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
-NUMBERS: Final = FLOATS | INTEGERS
+NUMERIC: Final = FLOATS | INTEGERS
 BOOLS: Final = frozenset({torch.bool})
-VALUES: Final = NUMBERS | BOOLS
+VALUES: Final = NUMERIC | BOOLS
 """dtypes that TOSA computes with."""
 ALL: Final = VALUES | FLOATS_8 | {torch.uint8}
 """dtypes that TOSA moves: it has no arithmetic for unsigned ones, and sums alone for float8."""

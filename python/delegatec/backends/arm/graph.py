@@ -38,12 +38,12 @@ _ENUMERATIONS: Final = {
 def blob_graph(graph: Graph) -> BlobGraph:
     """Returns the graph of a blob."""
     ids: dict[Value, int] = {}
-    numbers = itertools.count()
-    main, *bodies = (_graph(part, ids, numbers) for part in graph.walk())
+    counter = itertools.count()
+    main, *bodies = (_graph(part, ids, counter) for part in graph.walk())
     return replace(main, bodies=dict(zip(graph.bodies, bodies, strict=True)))
 
 
-def _graph(graph: Graph, ids: dict[Value, int], numbers: Iterator[int]) -> BlobGraph:
+def _graph(graph: Graph, ids: dict[Value, int], counter: Iterator[int]) -> BlobGraph:
     """Returns the graph of one region; `ids` and `numbers` are those of the whole."""
     values = dict.fromkeys(
         [
@@ -58,7 +58,7 @@ def _graph(graph: Graph, ids: dict[Value, int], numbers: Iterator[int]) -> BlobG
         ids.setdefault(value, len(ids))
     return BlobGraph(
         "TOSA",
-        tuple(_node(next(numbers), each, ids) for each in graph.operations),
+        tuple(_node(next(counter), each, ids) for each in graph.operations),
         {ids[value]: _value(value) for value in values},
         tuple(ids[value] for value in graph.inputs),
         tuple(ids[value] for value in graph.outputs),
@@ -67,7 +67,7 @@ def _graph(graph: Graph, ids: dict[Value, int], numbers: Iterator[int]) -> BlobG
 
 
 def _value(value: Value) -> BlobValue:
-    literal = "" if value.numbers is None else str(list(value.numbers))
+    literal = "" if value.elements is None else str(list(value.elements))
     size = 0 if value.part is None else len(value.part)
     return BlobValue(NAMES[value.dtype].lower(), value.shape, size, literal)
 

@@ -45,9 +45,9 @@ class IntegerLegality(Legality[Settings]):
         self._rejected: dict[Node, Rejection] = {}
         self.converted: Collection[Node] = frozenset()
         if self._specification.integer:
-            self._try_units(program)
+            self._try_quantized_regions(program)
 
-    def _try_units(self, program: EdgeProgram) -> None:
+    def _try_quantized_regions(self, program: EdgeProgram) -> None:
         regions = regions_of(program, self._features.bools)
         made = () if self._features.bools else sources(program, regions)
         nodes = [node for node in program.graph.nodes if node in regions or node in made]
@@ -112,7 +112,7 @@ class ArmPartitioner(TablePartitioner[Settings]):
         """See `TablePartitioner.rejection`."""
         depth = nesting(program, node) if node.target in FORMS else 0
         if depth > MOST_NESTED:
-            message = f"{depth} calls of control flow inside each other; the most are {MOST_NESTED}"
+            message = f"control flow nested {depth} deep; the limit is {MOST_NESTED}"
             return Rejection(node, "nesting", message)
         return super().rejection(program, node, legality)
 

@@ -12,7 +12,7 @@ from delegatec_schemas import tosa_graph as schema
 from delegatec.backends.arm.building.operation import OPERATOR_NAMES
 from delegatec.backends.arm.conformance.limits import MOST_NESTED
 
-_Border = list[tuple[tuple[int, ...], int]]
+_Signature = list[tuple[tuple[int, ...], int]]
 """Shape and type of each input or output."""
 
 
@@ -32,7 +32,7 @@ def region_problems(graph: schema.GraphT) -> Iterator[str]:
         return
     depths = _depths(blocks, names[0])
     if max(depths.values()) > MOST_NESTED:
-        yield f"control flow in more than {MOST_NESTED} levels, or a region that runs itself"
+        yield f"control flow nested deeper than {MOST_NESTED}, or a region that runs itself"
     yield from (f"no operator runs region {name!r}" for name in names if name not in depths)
 
 
@@ -67,13 +67,13 @@ def _of_calls(block: schema.BlockT, blocks: Mapping[bytes, schema.BlockT]) -> It
         if operator.op not in (schema.Op.COND_IF, schema.Op.WHILE_LOOP):
             continue
         missing = [f"region {name!r} is absent" for name in _regions_of(operator) if name not in blocks]
-        given, results = (_border(values, names) for names in (operator.inputs, operator.outputs))
+        given, results = (_signature(values, names) for names in (operator.inputs, operator.outputs))
         found = missing or _of_call(operator, given, results, blocks)
         yield from (f"operator {index}, {OPERATOR_NAMES[operator.op]}: {each}" for each in found)
 
 
 def _of_call(
-    operator: schema.OperatorT, given: _Border, results: _Border, blocks: Mapping[bytes, schema.BlockT]
+    operator: schema.OperatorT, given: _Signature, results: _Signature, blocks: Mapping[bytes, schema.BlockT]
 ) -> Iterator[str]:
     first, second = _regions_of(operator)
     if operator.op == schema.Op.COND_IF:
@@ -91,10 +91,10 @@ def _of_call(
             yield f"region {name!r} has other inputs or outputs"
 
 
-def _ends(block: schema.BlockT) -> tuple[_Border, _Border]:
+def _ends(block: schema.BlockT) -> tuple[_Signature, _Signature]:
     values = {each.name: each for each in block.tensors}
-    return _border(values, block.inputs), _border(values, block.outputs)
+    return _signature(values, block.inputs), _signature(values, block.outputs)
 
 
-def _border(values: Mapping[bytes, Any], names: Sequence[bytes]) -> _Border:
+def _signature(values: Mapping[bytes, Any], names: Sequence[bytes]) -> _Signature:
     return [(tuple(values[name].shape), values[name].type) for name in names if name in values]

@@ -48,8 +48,8 @@ class ArrangedElements:
         """Returns the number of elements."""
         return self._source.numel()
 
-    def __getitem__(self, place: slice) -> torch.Tensor:
-        start, end, _ = place.indices(self.numel())
+    def __getitem__(self, section: slice) -> torch.Tensor:
+        start, end, _ = section.indices(self.numel())
         found = _elements(self._source, start, end)
         if self._scale is None:
             return found

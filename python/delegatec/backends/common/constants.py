@@ -23,7 +23,7 @@ FLOAT32_MAX: Final = torch.finfo(torch.float32).max
 # Halfway between the largest float16 and the next one, if there were one: larger floats round to infinity.
 _OVERFLOW: Final = 65520.0
 # Number of elements per iteration where an iteration allocates memory.
-_STEP: Final = 1 << 18
+_CHUNK: Final = 1 << 18
 
 
 class Float16Bytes(TensorBytes):
@@ -66,8 +66,8 @@ class Int4Bytes(ComputedBytes):
     def __len__(self) -> int:
         return self._values.numel() // 2
 
-    def __getitem__(self, place: slice, /) -> memoryview:
-        start, end, _ = place.indices(len(self))
+    def __getitem__(self, section: slice, /) -> memoryview:
+        start, end, _ = section.indices(len(self))
         pairs = self._values[2 * start : 2 * end].view(-1, 2)
         return tensor_bytes((pairs[:, 0] & 15) | (pairs[:, 1] << 4))
 
@@ -96,29 +96,29 @@ def to_float16(
     if saturates:
         return Float16Bytes(written, _OVERFLOW), ""
     count, worst = 0, 0.0
-    for values in torch.split(flat, _STEP):
+    for values in torch.split(flat, _CHUNK):
         size = values.abs()
         rest = values[(size >= _OVERFLOW) & (size < FLOAT32_MAX)]
         count += rest.numel()
         if rest.numel():
             worst = max(worst, rest[rest.abs().argmax()].item(), key=abs)
-    number = "1 value" if count == 1 else f"{count} values"
-    lost = f"{number} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
+    scalar = "1 value" if count == 1 else f"{count} values"
+    lost = f"{scalar} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
     return Float16Bytes(written, FLOAT32_MAX), lost
 
 
-def is_beyond_float16(number: float) -> bool:
+def is_beyond_float16(scalar: float) -> bool:
     """Returns whether a finite value rounds to an infinite float16."""
-    return _OVERFLOW <= abs(number) < math.inf
+    return _OVERFLOW <= abs(scalar) < math.inf
 
 
-def nonzero_in_float16(number: float) -> float:
+def nonzero_in_float16(scalar: float) -> float:
     """Returns the smallest float16 for a value that would round to zero, and any other value unchanged.
 
     Such a small value guards a division or a logarithm, as the epsilon of a normalization does; zero would
     not.
     """
-    return math.copysign(FLOAT16_LEAST, number) if 0 < abs(number) < FLOAT16_LEAST else number
+    return math.copysign(FLOAT16_LEAST, scalar) if 0 < abs(scalar) < FLOAT16_LEAST else scalar
 
 
 def _fits(values: torch.Tensor) -> bool:

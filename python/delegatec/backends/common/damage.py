@@ -44,7 +44,7 @@ def wrong_bits(blob: bytes, begin: int, end: int) -> st.SearchStrategy[bytes]:
 
 def other_lengths(blob: bytes) -> st.SearchStrategy[bytes]:
     """Returns copies with some bytes removed or duplicated, and up to eight other bytes at that offset."""
-    place = st.integers(0, len(blob))
+    cut = st.integers(0, len(blob))
     return st.builds(
-        lambda begin, end, between: blob[:begin] + between + blob[end:], place, place, st.binary(max_size=8)
+        lambda begin, end, between: blob[:begin] + between + blob[end:], cut, cut, st.binary(max_size=8)
     )

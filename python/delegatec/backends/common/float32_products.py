@@ -21,7 +21,7 @@ from delegatec.edge.legalize.value import Value, value_of
 aten = torch.ops.aten
 
 _PRODUCTS: Final = (aten.mm.default, aten.bmm.default)
-_LEVELS: Final = (torch.int8, torch.uint8)
+_QUANTIZED: Final = (torch.int8, torch.uint8)
 _MOVES: Final = (aten.slice.Tensor, aten.view.default, aten.permute.default)
 _FOLLOWING: Final = (aten._to_copy.default, aten.view.default, aten.mul.Tensor, aten.mul.Scalar)
 
@@ -50,7 +50,7 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
     bound = bind(node)
     if node.target in _PRODUCTS and dtype_of(node) == torch.float16:
         operands = [bound["self"], bound["mat2"]]
-        if not all(map(_is_level, operands)):
+        if not all(map(_is_quantized, operands)):
             return None
         first, second = (value_of(builder, each, torch.float32) for each in operands)
         return first @ second
@@ -73,8 +73,8 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
     return scaled
 
 
-def _is_level(node: Node) -> bool:
+def _is_quantized(node: Node) -> bool:
     """Whether a value consists of quantized values, which float16 represents exactly."""
     while node.target in _MOVES:
         node = node.all_input_nodes[0]
-    return node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _LEVELS
+    return node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _QUANTIZED

@@ -12,18 +12,18 @@ from delegatec.edge import to_edge
 from delegatec.edge.interpret import interpret
 
 
-def _scaled(levels: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    product = levels.to(torch.float32)[:, 1:] @ weight.to(torch.float32)[1:]
+def _scaled(quantized_values: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    product = quantized_values.to(torch.float32)[:, 1:] @ weight.to(torch.float32)[1:]
     total = product.to(torch.int32) + product.to(torch.int32)
     return total.to(torch.float32).view(2, 2, 6) * scale * 0.001
 
 
-def test_products_of_levels() -> None:
-    levels = torch.full((4, 512), 100, dtype=torch.int8)
+def test_products_of_quantized_values() -> None:
+    quantized_values = torch.full((4, 512), 100, dtype=torch.int8)
     weight = torch.full((512, 6), 90, dtype=torch.int8)
     scale = torch.full((6,), 0.003)
     module: nn.Module = Call(_scaled)
-    program = to_edge(torch.export.export(module, (levels, weight, scale)))
+    program = to_edge(torch.export.export(module, (quantized_values, weight, scale)))
     to_float16(program)
-    (result,) = interpret(program, (levels, weight, scale))
-    torch.testing.assert_close(result, module(levels, weight, scale), rtol=2e-3, atol=0)
+    (result,) = interpret(program, (quantized_values, weight, scale))
+    torch.testing.assert_close(result, module(quantized_values, weight, scale), rtol=2e-3, atol=0)

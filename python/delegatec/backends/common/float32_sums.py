@@ -90,21 +90,21 @@ def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | N
     if node.target not in (*_SHIFTED, *_SCALED):
         return None
     bound = bind(node)
-    number = bound["other"]
-    if isinstance(number, Node) or bound.get("alpha", 1) != 1:
+    scalar = bound["other"]
+    if isinstance(scalar, Node) or bound.get("alpha", 1) != 1:
         return None
     inner = _unrounded(builder, bound["self"], sums)
     if inner is None:
         return None
-    if node.target in _SHIFTED and number > 0:
-        number = max(number, _LEAST_EPSILON)
-    return _in_float32(builder, node, inner, number)
+    if node.target in _SHIFTED and scalar > 0:
+        scalar = max(scalar, _LEAST_EPSILON)
+    return _in_float32(builder, node, inner, scalar)
 
 
-def _in_float32(builder: Builder, node: Node, wide: Node, *number: Number) -> Node:
+def _in_float32(builder: Builder, node: Node, wide: Node, *scalar: Number) -> Node:
     """Repeats a call in float32 with another first operand, and optionally another scalar."""
     args: list[Any] = [wide if each is node.args[0] else each for each in node.args]
-    args[1 : 1 + len(number)] = number
+    args[1 : 1 + len(scalar)] = scalar
     target: Any = node.target
     kwargs = {key: torch.float32 if value is torch.float16 else value for key, value in node.kwargs.items()}
     return builder.call(target, *args, val=builder.empty(shape_of(node), torch.float32), **kwargs)

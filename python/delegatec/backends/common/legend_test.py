@@ -33,11 +33,11 @@ def test_reasons_of_one_requirement_are_joined() -> None:
 
 def test_names_are_as_long_as_they_differ() -> None:
     texts = ("The size of the dimension is static, or it is taken as a whole.", "The size is static.")
-    whole, static = (constraint("shape", text) for text in texts)
+    static_size, static = (constraint("shape", text) for text in texts)
     longer = constraint("shape", "The size of the dimension is static, or one.")
-    legend = Legend(2 * [whole, static, longer])
+    legend = Legend(2 * [static_size, static, longer])
     assert legend.cite(static) == "`shape:size-static`"
-    assert legend.cite(whole) == "`shape:size-dimension-static-taken`"
+    assert legend.cite(static_size) == "`shape:size-dimension-static-taken`"
     assert legend.cite(longer) == "`shape:size-dimension-static-one`"
 
 

@@ -59,8 +59,8 @@ class Record:
 def named(rewrites: Rewrites) -> Iterator[tuple[str, Rewrite]]:
     """Yields each rewrite with its name: its overload, numbered from the second rewrite of an overload on."""
     for target, alternatives in rewrites.items():
-        for number, rewrite in enumerate(alternatives, 1):
-            yield (str(target) if number == 1 else f"{target} {number}"), rewrite
+        for index, rewrite in enumerate(alternatives, 1):
+            yield (str(target) if index == 1 else f"{target} {index}"), rewrite
 
 
 def _lines(entries: Entries) -> str:

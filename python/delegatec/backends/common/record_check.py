@@ -40,9 +40,9 @@ class RecordCheck:
     def collection_finish(self, session: pytest.Session) -> None:
         """Determines whether all tests of the folder run, as `pytest_collection_finish`."""
         paths = [item.path for item in session.items]
-        whole = {*self._folder.rglob("*_test.py")}
+        files = {*self._folder.rglob("*_test.py")}
         here = {path for path in paths if path.is_relative_to(self._folder)}
-        self._is_partial |= any("::" in argument for argument in session.config.args) or here != whole
+        self._is_partial |= any("::" in argument for argument in session.config.args) or here != files
 
     def deselected(self, items: list[pytest.Item]) -> None:
         """Notes that some tests do not run, as `pytest_deselected`."""

@@ -71,8 +71,8 @@ class Tool:
             DelegatecError: DC430 if it is not installed.
         """
         spec = importlib.util.find_spec(self.package)
-        places = None if spec is None else spec.submodule_search_locations
-        if not places:
+        found = None if spec is None else spec.submodule_search_locations
+        if not found:
             raise DelegatecError(
                 [
                     Diagnostic(
@@ -83,7 +83,7 @@ class Tool:
                     )
                 ]
             )
-        return Path(places[0]).absolute()
+        return Path(found[0]).absolute()
 
     def run(
         self, command: Sequence[str | Path], folder: Path, seconds: float = 1800, memory: int = _MEMORY

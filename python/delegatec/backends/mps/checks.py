@@ -84,7 +84,7 @@ def _of_node(index: int, node: schema.NodeT, count: int) -> Iterator[str]:
         name = next(name for name in _COUNTED if name in fields)
         length = 0 if fields[name] is None else len(fields[name])
         if fields["numDims"] != length:
-            yield f"node {index} has {length} numbers in {name}, but specifies {fields['numDims']}"
+            yield f"node {index} has {length} elements in {name}, but specifies {fields['numDims']}"
 
 
 def _of_constants(graph: schema.GraphT, segment: int) -> Iterator[str]:

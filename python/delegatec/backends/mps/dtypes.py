@@ -27,5 +27,5 @@ FROM_FORMAT: Final[dict[int, torch.dtype]] = {
 
 FLOATS: Final = frozenset({torch.float16, torch.float32})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
-NUMBERS: Final = FLOATS | INTEGERS
-ALL: Final = NUMBERS | {torch.bool}
+NUMERIC: Final = FLOATS | INTEGERS
+ALL: Final = NUMERIC | {torch.bool}

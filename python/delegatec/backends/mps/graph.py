@@ -140,8 +140,8 @@ def _literal(blob: Blob, value: ValueT) -> str:
     data = blob.constant(value)
     if layout is None or len(data) != np.dtype(layout).itemsize:
         return ""
-    number = np.frombuffer(data, layout)[0]
-    return f"{float(number):g}" if layout[1:2] == "f" else str(number)
+    scalar = np.frombuffer(data, layout)[0]
+    return f"{float(scalar):g}" if layout[1:2] == "f" else str(scalar)
 
 
 def _node(index: int, node: NodeT) -> BlobNode:

@@ -39,7 +39,7 @@ REJECTED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str
         "65537 output channels",
     ),
     ("large pad", lambda x: F.pad(x, (1, 1), value=2**25 + 1), (torch.arange(4),), "fp32", "argument", "is"),
-    ("sums at many places", lambda x: x.put(torch.arange(9) % 2, x.view(-1)[:9], True), (BIG,), "fp32",
+    ("sums at many positions", lambda x: x.put(torch.arange(9) % 2, x.view(-1)[:9], True), (BIG,), "fp32",
      "accumulate", "9437184 pairs"),
 ]  # fmt: skip
 

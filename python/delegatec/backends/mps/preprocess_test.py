@@ -163,7 +163,7 @@ def test_rearranged_weights_beyond_float16_have_their_names() -> None:
     ]
 
 
-def test_numbers_beyond_float16_are_named() -> None:
+def test_scalars_beyond_float16_are_named() -> None:
     class Large(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return F.pad(x * 1e6, (1, 0), value=2e5)
@@ -171,12 +171,12 @@ def test_numbers_beyond_float16_are_named() -> None:
     with pytest.raises(DelegatecError) as error:
         compile_module(Large(), (torch.rand(2),), "fp16")
     assert [d.message for d in error.value.diagnostics] == [
-        "the number 1000000.0 has 1 value beyond float16 (+-65504), the largest 1e+06",
-        "the number 200000.0 is beyond float16",
+        "the scalar 1000000.0 has 1 value beyond float16 (+-65504), the largest 1e+06",
+        "the scalar 200000.0 is beyond float16",
     ]
 
 
-def test_numbers_beyond_float16_saturate_on_request() -> None:
+def test_scalars_beyond_float16_saturate_on_request() -> None:
     class Masked(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -244,7 +244,7 @@ def test_an_epsilon_does_not_vanish_in_float16() -> None:
     assert torch.tensor(FLOAT16_LEAST).half() > 0 and torch.tensor(FLOAT16_LEAST / 2).half() == 0
 
 
-def test_a_mask_of_the_lowest_number_is_not_nan_in_float16() -> None:
+def test_a_mask_of_the_lowest_float_is_not_nan_in_float16() -> None:
     class Masked(nn.Module):
         def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             return (x + (1.0 - mask) * torch.finfo(torch.float32).min).softmax(-1)

@@ -12,11 +12,11 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
-from delegatec.backends.vulkan.dtypes import NUMBERS
+from delegatec.backends.vulkan.dtypes import NUMERIC
 from delegatec.backends.vulkan.fusion.cancel_conversions import cancel_conversions
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
 from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
-from delegatec.backends.vulkan.fusion.state import place_state
+from delegatec.backends.vulkan.fusion.state import allocate_state
 from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
@@ -51,18 +51,18 @@ class VulkanBackend(TableBackend[Settings]):
         """See `Backend.passes`. The last one chooses the memory of each value."""
         settings = self.settings(compile_specs)
 
-        def cancel_levels(program: EdgeProgram) -> bool:
+        def cancel_quantization(program: EdgeProgram) -> bool:
             return cancel_conversions(program, view.facts_in(program))
 
         def assign_memory(program: EdgeProgram) -> bool:
             demands = demands_with(settings, lambda node: node.name in program.constants)
             return assign(program, demands, _PREFERENCE[settings.storage], settings.limits)
 
-        return [*super().passes(view, compile_specs), cancel_levels, assign_memory]
+        return [*super().passes(view, compile_specs), cancel_quantization, assign_memory]
 
     def keeps(self, initial: torch.Tensor) -> bool:
         """See `Backend.keeps`. Its initial value is packed like a constant."""
-        if initial.dtype not in NUMBERS or not initial.numel() or initial.dim() > MOST_TEXTURE_DIMENSIONS:
+        if initial.dtype not in NUMERIC or not initial.numel() or initial.dim() > MOST_TEXTURE_DIMENSIONS:
             return False
         limits = torch.iinfo(torch.int32)
         return initial.dtype != torch.int64 or bool(((initial >= limits.min) & (initial <= limits.max)).all())
@@ -81,7 +81,7 @@ class VulkanBackend(TableBackend[Settings]):
 
 
 def _prepare(settings: Settings) -> Sequence[Pass]:
-    return [place_state, recover_rms_norm, *precision_passes(settings)]
+    return [allocate_state, recover_rms_norm, *precision_passes(settings)]
 
 
 def _sign_activations(program: EdgeProgram) -> bool:

@@ -26,10 +26,10 @@ unchanged. The runtime converts inputs and outputs."""
 
 FLOATS: Final = frozenset({torch.float16, torch.float32})
 INTEGERS: Final = frozenset({torch.int32, torch.int64})
-NUMBERS: Final = FLOATS | INTEGERS
+NUMERIC: Final = FLOATS | INTEGERS
 BOOLS: Final = frozenset({torch.bool})
-ALL: Final = NUMBERS | BOOLS
-LEVELS: Final = frozenset({torch.int8, torch.uint8})
+ALL: Final = NUMERIC | BOOLS
+QUANTIZED: Final = frozenset({torch.int8, torch.uint8})
 """dtypes of quantized values, and of pairs of 4 bits, which few operators support."""
 
 

@@ -46,7 +46,7 @@ _EXTENDED: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 _REPRESENTATIONS: Final = {each.value: each for each in Representation}
 # The value of a SymInt, which only a caller's integer has.
-_NUMBER: Final = BlobValue("i32", (), note="number")
+_SCALAR: Final = BlobValue("i32", (), note="scalar")
 # Named in a note, at most.
 _MOST_TRANSITIONS: Final = 8
 
@@ -59,9 +59,9 @@ def blob_graph(blob: Blob) -> BlobGraph:
         for id, value in enumerate(graph.values)
         if value.contentType == schema.Content.Tensor
     }
-    numbers = {id: _NUMBER for id in graph.inputIds if id not in tensors}
+    scalars = {id: _SCALAR for id in graph.inputIds if id not in tensors}
     moves = {
-        each.call: f"{_place(graph, each.source)} to {_place(graph, each.result)}"
+        each.call: f"{_memory_of(graph, each.source)} to {_memory_of(graph, each.result)}"
         for each in transitions(graph)
     }
     totals = _totals(graph)
@@ -70,7 +70,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
         nodes=tuple(
             _node(index, call, graph, moves.get(index, "")) for index, call in enumerate(graph.chain)
         ),
-        values={**tensors, **numbers},
+        values={**tensors, **scalars},
         inputs=tuple(graph.inputIds),
         outputs=tuple(graph.outputIds),
         constants=tuple(id for id in tensors if graph.values[id].content.constantId >= 0),
@@ -124,15 +124,15 @@ def _value(tensor: schema.TensorT, graph: schema.GraphT) -> BlobValue:
         data = graph.constants[tensor.constantId]
         note = "named data" if data.offset == NAMED else f"at {data.offset}"
         return BlobValue(dtype, shape, FROM_FORMAT[tensor.dataType].itemsize * math.prod(shape), note=note)
-    place: dict[str, int | str] = {"storage": _stored_in(tensor), "bytes": stored_bytes(tensor)}
+    facts: dict[str, int | str] = {"storage": _stored_in(tensor), "bytes": stored_bytes(tensor)}
     memory = ""
     if tensor.memoryId >= 0:
-        place["memory"] = tensor.memoryId
+        facts["memory"] = tensor.memoryId
         memory = f"memory {tensor.memoryId}, "
-    return BlobValue(dtype, shape, note=f"{place['storage']}, {memory}{place['bytes']} B", placement=place)
+    return BlobValue(dtype, shape, note=f"{facts['storage']}, {memory}{facts['bytes']} B", placement=facts)
 
 
-def _place(graph: schema.GraphT, id: int) -> str:
+def _memory_of(graph: schema.GraphT, id: int) -> str:
     return _stored_in(graph.values[id].content)
 
 

@@ -31,7 +31,7 @@ def test_results_have_their_memory_and_arguments_their_names() -> None:
     assert [line for line in lines if "view_copy.default(" in line and "size=[1, 64]" in line]
 
 
-def test_numbers_of_the_caller_and_constants_packed_to_no_tensor() -> None:
+def test_scalars_of_the_caller_and_constants_packed_to_no_tensor() -> None:
     """Blobs of other writers have scalars among their inputs."""
     blob = read_blob(memoryview(compile_module(CLASSIFIER, (IMAGE,)).blobs()[0]))
     blob.graph.values.append(schema.ValueT(schema.Content.SymInt, schema.SymIntT(4)))
@@ -40,7 +40,7 @@ def test_numbers_of_the_caller_and_constants_packed_to_no_tensor() -> None:
     blob.graph.chain[0].name, blob.graph.chain[0].args = PREPACK, [number]
     found = VULKAN.graph(memoryview(join(write_blob(blob.graph))))
     lines = [" ".join(line.split()) for line in format_blob_graph(found).splitlines()]
-    assert f"%{number} i32[] = input number" in lines
+    assert f"%{number} i32[] = input scalar" in lines
     assert found.totals["packed_bytes"] == 0
 
 

@@ -13,7 +13,7 @@ from torch.fx import Node
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.vulkan.compile_spec import Settings
-from delegatec.backends.vulkan.dtypes import LEVELS
+from delegatec.backends.vulkan.dtypes import QUANTIZED
 from delegatec.backends.vulkan.fusion.layers import fused_of, unsupported
 from delegatec.backends.vulkan.fusion.weights import is_pointwise
 from delegatec.backends.vulkan.operators.rules import MOST_RANK
@@ -120,7 +120,7 @@ def _weight_of(node: Node, constant: Constant) -> QuantizedConstant | None:
 
 
 def _is_quantized(node: Node) -> bool:
-    return any(each.dtype in LEVELS for each in tensors(node.meta.get("val")))
+    return any(each.dtype in QUANTIZED for each in tensors(node.meta.get("val")))
 
 
 def _rejection(node: Node, what: str) -> Rejection:

@@ -19,7 +19,7 @@ from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
-from delegatec.backends.xnnpack.quantized.bounds import limit_levels
+from delegatec.backends.xnnpack.quantized.bounds import clamp_quantized_values
 from delegatec.backends.xnnpack.quantized.casts import fold_casts
 from delegatec.backends.xnnpack.quantized.dynamic_quantization import order_images, quantize_dynamically
 from delegatec.backends.xnnpack.quantized.hoist_quantize import (
@@ -78,7 +78,7 @@ def _sign_activations(program: EdgeProgram) -> bool:
 
 
 _QUANTIZATION: Final = (
-    limit_levels,
+    clamp_quantized_values,
     _sign_activations,
     quantize_before_moves,
     snap_bounds,

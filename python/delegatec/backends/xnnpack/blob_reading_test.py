@@ -62,22 +62,22 @@ def scales(id: int, **fields: Any) -> Edit:
     return edit
 
 
-def operation(place: int, **fields: Any) -> Edit:
+def operation(index: int, **fields: Any) -> Edit:
     """Returns an edit of an operation's fields."""
 
     def edit(graph: Any) -> None:
         for name, content in fields.items():
-            setattr(graph.nodes[place].operation, name, content)
+            setattr(graph.nodes[index].operation, name, content)
 
     return edit
 
 
-def constant(place: int, **fields: Any) -> Edit:
+def constant(index: int, **fields: Any) -> Edit:
     """Returns an edit of a constant's fields."""
 
     def edit(graph: Any) -> None:
         for name, content in fields.items():
-            setattr(graph.constants[place], name, content)
+            setattr(graph.constants[index], name, content)
 
     return edit
 
@@ -121,7 +121,7 @@ FAULTS: Final[list[tuple[Edit, str]]] = [
     (tensor(18, dataType=DataType.PACKED_FLOAT32), "unknown type of value 18: PACKED_FLOAT32"),
     (tensor(13, dataType=DataType.FLOAT32), "value 13 is FLOAT32, which its quantization cannot be"),
     (without_quantization, "unknown type of value 13: INT8"),
-    (tensor(11, dynamicDataType=DataType.INT8), "value 11 is quantized at run time in an old form"),
+    (tensor(11, dynamicDataType=DataType.INT8), "value 11 is dynamically quantized in an old form"),
     (tensor(18, dims=[1] * 7), "value 18 has 7 dimensions, more than 6"),
     (scales(13, zeroPoint=128), "value 13 has the zero point 128, not one of [-128, 127]"),
     (scales(13, scale=0.0), "value 13 has the scale 0"),
@@ -157,8 +157,11 @@ FAULTS: Final[list[tuple[Edit, str]]] = [
     (limits(math.nan, 0.0), "node 0 (Convolution) has the limits nan and 0"),
     (tensor(18, dataType=DataType.FLOAT16), "has no kernel for FLOAT16, FLOAT32 to FLOAT32"),
     (tensor(20, dataType=DataType.FLOAT16), "has no kernel for FLOAT32, FLOAT32 to FLOAT16"),
-    (scales(14, scale=0.5), "node 1 (Transpose) moves levels to another scale or zero point"),
-    (scales(15, scale=1e-3), "node 2 (Add) multiplies levels by 400, which is not in [0.000977, 256)"),
+    (scales(14, scale=0.5), "node 1 (Transpose) moves quantized values to another scale or zero point"),
+    (
+        scales(15, scale=1e-3),
+        "node 2 (Add) rescales quantized values by 400, which is not in [0.000977, 256)",
+    ),
     (operation(0, kernelHeight=0), "node 0 (Convolution) has the kernel height 0"),
     (operation(0, strideWidth=0), "node 0 (Convolution) has the stride width 0"),
     (operation(0, groups=0), "node 0 (Convolution) has the groups 0"),
@@ -166,8 +169,8 @@ FAULTS: Final[list[tuple[Edit, str]]] = [
     (operation(0, flags=1), "node 0 (Convolution) has the flags 0x1"),
     (operation(0, flags=4, paddingTop=1), "has pads, and a flag by which they are computed"),
     (operation(0, filterId=13), "has a filter or bias that is not a constant: value 13"),
-    (operation(1, permutation=[0, 1, 2]), "has 3 numbers for an input that is declared with 4 dimensions"),
-    (operation(1, permutation=[0] * 7), "has 7 numbers, one for each of at most 6 dimensions"),
+    (operation(1, permutation=[0, 1, 2]), "has 3 integers for an input that is declared with 4 dimensions"),
+    (operation(1, permutation=[0] * 7), "has 7 integers, one for each of at most 6 dimensions"),
 ]
 
 
@@ -192,11 +195,11 @@ def test_attention_has_no_runtime() -> None:
     assert message_of(blob.data()).endswith("(Attention) is of a type that no runtime implements")
 
 
-@pytest.mark.parametrize("place", [1, 2])
-def test_a_layer_has_a_constant_filter_and_bias_or_neither(place: int) -> None:
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_layer_has_a_constant_filter_and_bias_or_neither(index: int) -> None:
     fields: list[Any] = [In(random(5, 4)), K(random(6, 4)), K(random(6)), Out(), 0]
     Case("", "FullyConnected", fields).executor()
-    fields[place] = In(fields[place].content)
+    fields[index] = In(fields[index].content)
     message = message_of(Case("", "FullyConnected", fields).blob().data())
     assert "has a filter and a bias of which only one is a constant" in message
 

@@ -58,13 +58,13 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
         yield f"it has {graph.numExternals} external values, more than {_MOST_EXTERNALS}"
     values: dict[int, Any] = {}
     faulty: set[int] = set()
-    for place, value in enumerate(graph.values):
+    for index, value in enumerate(graph.values):
         tensor = tensor_of(value)
         if tensor is None:
-            yield f"unknown content of value {place}: type {value.contentType}"
+            yield f"unknown content of value {index}: type {value.contentType}"
             continue
         if tensor.id == NO_VALUE or tensor.id in values:
-            yield f"value {place} has the id {tensor.id}, which is not its own"
+            yield f"value {index} has the id {tensor.id}, which is not its own"
         values.setdefault(tensor.id, value)
         for problem in problems_of_value(value, graph, segment):
             faulty.add(tensor.id)
@@ -87,11 +87,11 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
     computed: set[int] = set()
     known_nodes = [node for node in graph.nodes if node.operation is not None]
     packed = constants & {id for node in known_nodes for id in packed_ids(node)}
-    for place, node in enumerate(graph.nodes):
+    for index, node in enumerate(graph.nodes):
         if node.operation is None:
-            yield f"unknown operation of node {place}: type {node.operationType}"
+            yield f"unknown operation of node {index}: type {node.operationType}"
             continue
-        what = f"node {place} ({OPERATION_NAMES[node.operationType]})"
+        what = f"node {index} ({OPERATION_NAMES[node.operationType]})"
         ids = operand_ids(node)
         missing = [id for id in [*ids, *result_ids(node)] if id not in values]
         for id in missing:
@@ -119,7 +119,7 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
 def _of_unread_maxima(graph: schema.GraphT, values: dict[int, Any]) -> Iterator[str]:
     """Yields results for which the runtime has no memory, although the operation writes them."""
     read = {id for node in graph.nodes if node.operation is not None for id in operand_ids(node)}
-    for place, node in enumerate(graph.nodes):
+    for index, node in enumerate(graph.nodes):
         for id in result_ids(node) if isinstance(node.operation, schema.ArgMaxPoolingT) else ():
             if id in values and id not in read and not tensor_of(values[id]).flags & OUTPUT:
-                yield f"node {place} (ArgMaxPooling) writes value {id}, which nothing reads"
+                yield f"node {index} (ArgMaxPooling) writes value {id}, which nothing reads"

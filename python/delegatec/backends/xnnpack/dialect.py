@@ -39,9 +39,9 @@ def quantize_dynamically(x: Tensor, dims: int) -> Tensor:
     inside = list(range(x.dim() - dims, x.dim()))
     least = x.amin(inside, keepdim=True).clamp(max=0)
     largest = x.amax(inside, keepdim=True).clamp(min=0)
-    step = torch.where(largest == least, torch.ones_like(largest), (largest - least) / 255)
-    zero = (-128 - least / step).round().clamp(-128, 127)
-    return ((x / step + zero).round().clamp(-128, 127) - zero) * step
+    scale = torch.where(largest == least, torch.ones_like(largest), (largest - least) / 255)
+    zero = (-128 - least / scale).round().clamp(-128, 127)
+    return ((x / scale + zero).round().clamp(-128, 127) - zero) * scale
 
 
 def matmul_along_dim(x: Tensor, weights: Tensor, dim: int) -> Tensor:

@@ -112,7 +112,7 @@ def _scales(value: schema.ValueT) -> str:
         return f"{count} scales, of groups of {table.groupSize}"
     if kind == Quantization.ScalesOfRows:
         last = "" if table.numRowDims == 1 else f" of the last {table.numRowDims} dimensions"
-        return f"scales of rows{last}, at run time"
+        return f"dynamic scales of rows{last}"
     return ""
 
 

@@ -29,15 +29,15 @@ def test_every_case_has_a_text_with_all_of_its_nodes() -> None:
         assert len(found.inputs) == len(case.inputs) and not found.dead
 
 
-def test_values_have_their_scales_and_constants_their_place() -> None:
+def test_values_have_their_scales_and_constants_their_offset() -> None:
     found = graph_of("FullyConnected-dynamic-float32-groups-2")
     (filter,) = found.constants
     assert (found.values[filter].dtype, found.values[filter].bytes) == ("i4", 13 * 64 // 2)
     assert found.values[filter].note == "26 scales, of groups of 32, named data"
     rows = found.values[found.nodes[0].results[0]]
-    assert (rows.dtype, rows.note) == ("i8", "scales of rows, at run time")
-    levels = graph_of("FullyConnected-i8-channels-bias")
-    notes = [value.note for value in levels.values.values()]
+    assert (rows.dtype, rows.note) == ("i8", "dynamic scales of rows")
+    quantized_values = graph_of("FullyConnected-i8-channels-bias")
+    notes = [value.note for value in quantized_values.values.values()]
     assert "scale 0.03, zero point 3" in notes and "13 scales along dimension 0, named data" in notes
     assert (
         "at 1936"

@@ -30,28 +30,28 @@ def computes_indices(nodes: Sequence[Node], constants: dict[str, torch.Tensor]) 
     if not all(_is_pointwise(node) for node in nodes):
         return False
     sources = {each for node in nodes for each in node.all_input_nodes} - members
-    varying = [each for each in sources if each.name not in constants and not is_number(each)]
-    if not varying or not all(_converts(each, from_whole=True) for each in varying):
+    dynamic = [each for each in sources if each.name not in constants and not is_number(each)]
+    if not dynamic or not all(_converts(each, from_integers=True) for each in dynamic):
         return False
     users = {each for node in nodes for each in node.users} - members
-    return all(_converts(each, from_whole=False) for each in users) and _reaches_numbers(users)
+    return all(_converts(each, from_integers=False) for each in users) and _reaches_floats(users)
 
 
 def _is_pointwise(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags
 
 
-def _converts(node: Node, *, from_whole: bool) -> bool:
+def _converts(node: Node, *, from_integers: bool) -> bool:
     """Whether a call converts from integers to floats, or the other way around."""
     if node.target is not aten._to_copy.default:
         return False
-    whole, floating = dtype_of(bind(node)["self"]), dtype_of(node)
-    if not from_whole:
-        whole, floating = floating, whole
-    return floating.is_floating_point and whole in (torch.int32, torch.int64)
+    integer, floating = dtype_of(bind(node)["self"]), dtype_of(node)
+    if not from_integers:
+        integer, floating = floating, integer
+    return floating.is_floating_point and integer in (torch.int32, torch.int64)
 
 
-def _reaches_numbers(nodes: set[Node]) -> bool:
+def _reaches_floats(nodes: set[Node]) -> bool:
     """Whether a value that follows from calls is floating-point, such as a row of an embedding."""
     pending, seen = list(nodes), {*nodes}
     while pending:

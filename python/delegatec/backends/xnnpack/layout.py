@@ -75,9 +75,9 @@ _RULES: Final[OperationRules] = {
 
 def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequence[Pass]:
     """Returns the passes that choose the layout of a legal private program of the partition."""
-    return layout.layout_passes(view, target, _RULES, _moves_levels)
+    return layout.layout_passes(view, target, _RULES, _moves_quantized)
 
 
-def _moves_levels(node: Node) -> bool:
+def _moves_quantized(node: Node) -> bool:
     """Whether a call moves quantized values, which the runtime moves like floats."""
     return node.target in MOVES and dtype_of(node) in (torch.int8, torch.uint8)

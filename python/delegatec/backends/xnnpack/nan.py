@@ -46,7 +46,7 @@ def decides(node: Node, is_body: bool) -> bool:
     pending, seen = [node], set[Node]()
     while pending:
         each = pending.pop()
-        if not _is_truth(each):
+        if not _is_condition(each):
             continue
         for user in each.users:
             if (user.op == "output" and is_body) or (user.target is COND and user.args[0] is each):
@@ -57,7 +57,7 @@ def decides(node: Node, is_body: bool) -> bool:
     return False
 
 
-def _is_truth(node: Node) -> bool:
+def _is_condition(node: Node) -> bool:
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor) or val.dtype != torch.bool:
         return False

@@ -35,7 +35,7 @@ def operand_fields(node: NodeT) -> list[tuple[str, int]]:
     operation: Any = node.operation
     count = CONCATENATIONS.get(OPERATION_NAMES[node.operationType])
     if count is not None:
-        names = [f"input{place}Id" for place in range(1, count + 1)]
+        names = [f"input{ordinal}Id" for ordinal in range(1, count + 1)]
     else:
         names = [name for name in vars(operation) if name.endswith("Id") and name not in _RESULTS]
     found = [(name, int(getattr(operation, name))) for name in names]

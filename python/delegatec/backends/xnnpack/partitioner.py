@@ -76,9 +76,7 @@ class XnnpackLegality(Legality[Settings]):
         if node in self._calls or is_weight(node, self._constant):
             return None
         if node.target in DYNAMIC and not _dequantizes_table(node):
-            message = (
-                "a value that is quantized at run time, and not only read by layers with quantized weights"
-            )
+            message = "a dynamically quantized value that is not only read by layers with quantized weights"
             return Rejection(node, "dynamic-quantization", message, _HELP)
         reason = nan_test(node)
         if reason is not None:
@@ -153,9 +151,13 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         return list(found.values())
 
 
-def _has_one_scale(levels: Node) -> bool:
+def _has_one_scale(quantized_values: Node) -> bool:
     """Whether all producers and consumers of quantized values have the same scale."""
-    scales = {scale_of(each) for each in (levels, *levels.users) if each.target in (QUANTIZE, DEQUANTIZE)}
+    scales = {
+        scale_of(each)
+        for each in (quantized_values, *quantized_values.users)
+        if each.target in (QUANTIZE, DEQUANTIZE)
+    }
     return len(scales) == 1
 
 

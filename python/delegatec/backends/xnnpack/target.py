@@ -20,7 +20,7 @@ from delegatec.edge.quantization.operators import QUANTIZE
 aten = torch.ops.aten
 
 _INTEGERS: Final = frozenset({QUANTIZE, *CALLS})
-_LOOKUPS: Final = frozenset({aten.index_select.default, aten.index.Tensor})
+_GATHERS: Final = frozenset({aten.index_select.default, aten.index.Tensor})
 """Calls with operands that are constant indices, not values to compute with."""
 _POSITIONS: Final = frozenset(
     {
@@ -29,7 +29,7 @@ _POSITIONS: Final = frozenset(
     }
 )
 """Calls with results that are indices."""
-_EXEMPT: Final = _INTEGERS | _LOOKUPS | _POSITIONS
+_EXEMPT: Final = _INTEGERS | _GATHERS | _POSITIONS
 
 
 class XnnpackTarget(TableTarget[Settings]):

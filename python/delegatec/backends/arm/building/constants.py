@@ -78,6 +78,6 @@ def from_int48_bytes(data: bytes) -> torch.Tensor:
     return low | middle << 16 | parts[:, 2] << 32
 
 
-def element(number: bool | int | float, dtype: torch.dtype) -> bytes:
+def element(scalar: bool | int | float, dtype: torch.dtype) -> bytes:
     """Returns the bytes of one element."""
-    return bytes(tensor_bytes(torch.tensor([number], dtype=dtype)))
+    return bytes(tensor_bytes(torch.tensor([scalar], dtype=dtype)))

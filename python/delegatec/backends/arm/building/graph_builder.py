@@ -195,8 +195,8 @@ class GraphBuilder(NodeValues):
         if tuple(shape) == value.shape:
             return value
         assert math.prod(shape) == math.prod(value.shape), f"{value} to {shape}"
-        if value.numbers is not None and value.dtype in STORED:
-            return self.tensor(torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(tuple(shape)))
+        if value.elements is not None and value.dtype in STORED:
+            return self.tensor(torch.tensor(value.elements, dtype=STORED[value.dtype]).reshape(tuple(shape)))
         # A placeholder that is tried may be an input: the profile FP alone has no RESHAPE of integers.
         if value.part is not None or (value.is_constant and self.settings.specification.integer):
             return self._reshaped_constant(value, shape)
@@ -226,6 +226,6 @@ class GraphBuilder(NodeValues):
         return value if value.dtype == dtype else self.emit("CAST", value, dtype=dtype, shape=value.shape)
 
 
-def bound(number: Number, dtype: int) -> list[int]:
+def bound(scalar: Number, dtype: int) -> list[int]:
     """Returns a limit of CLAMP in its stored form: the bytes of one element."""
-    return list(element(number, STORED[dtype]))
+    return list(element(scalar, STORED[dtype]))

@@ -89,12 +89,12 @@ class NodeValues(Constants):
             dtype: type in TOSA, by default that of the constant.
         """
         dtype = TO_TOSA[node.meta["val"].dtype] if dtype is None else dtype
-        whole = ("arranged", node, dtype, *key)
-        if whole not in self._shared:
-            self._shared[whole] = self._constant(node, dtype, arrange)
-        return self._shared[whole]
+        shared_key = ("arranged", node, dtype, *key)
+        if shared_key not in self._shared:
+            self._shared[shared_key] = self._constant(node, dtype, arrange)
+        return self._shared[shared_key]
 
-    def levels(self, node: Node, dtype: int, shape: Sequence[int]) -> Value:
+    def constant_bytes(self, node: Node, dtype: int, shape: Sequence[int]) -> Value:
         """Returns a constant of the model that is stored as bytes.
 
         Args:
@@ -102,7 +102,7 @@ class NodeValues(Constants):
             dtype: type of its elements in TOSA.
             shape: of these.
         """
-        key = ("levels", node, dtype)
+        key = ("bytes", node, dtype)
         if key not in self._shared:
             self._shared[key] = self._constant(node, dtype, shape=tuple(shape))
         return self._shared[key]

@@ -79,7 +79,7 @@ class Value:
         dtype: of `DType`; SHAPE for a shape.
         shape: sizes; of a shape, its element count.
         part: the bytes of a constant; None for other values.
-        numbers: the elements of a small constant, if it was made from scalars.
+        elements: those of a small constant, if it was made from scalars.
         is_constant: whether it is a constant, also if its bytes are not known yet.
     """
 
@@ -87,7 +87,7 @@ class Value:
     dtype: int
     shape: tuple[int, ...]
     part: Part | None = field(default=None, compare=False, repr=False)
-    numbers: tuple[Any, ...] | None = field(default=None, compare=False)
+    elements: tuple[Any, ...] | None = field(default=None, compare=False)
     is_constant: bool = False
 
     @property

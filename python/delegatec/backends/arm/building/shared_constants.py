@@ -40,23 +40,23 @@ class Constants:
         data = bytes(tensor_bytes(tensor.contiguous()))
         key = ("constant", dtype, tuple(tensor.shape), data)
         if key not in self._shared:
-            numbers = tuple(tensor.flatten().tolist())
+            elements = tuple(tensor.flatten().tolist())
             name = self._name("constant")
-            self._shared[key] = Value(name, dtype, tuple(tensor.shape), data, numbers, True)
+            self._shared[key] = Value(name, dtype, tuple(tensor.shape), data, elements, True)
         return self._shared[key]
 
-    def wide_number(self, number: int) -> Value:
+    def int48_scalar(self, scalar: int) -> Value:
         """Returns an INT48 of one element."""
-        value = torch.tensor([number])
-        key = ("wide number", number)
+        value = torch.tensor([scalar])
+        key = ("int48 scalar", scalar)
         if key not in self._shared:
             name = self._name("constant")
-            self._shared[key] = Value(name, DType.INT48, (1,), int48_bytes(value), (number,), True)
+            self._shared[key] = Value(name, DType.INT48, (1,), int48_bytes(value), (scalar,), True)
         return self._shared[key]
 
-    def number(self, number: Number, dtype: int, rank: int = 1) -> Value:
+    def scalar(self, value: Number, dtype: int, rank: int = 1) -> Value:
         """Returns a constant of one element and a rank, which broadcasts."""
-        return self.tensor(torch.full([1] * rank, number, dtype=STORED[dtype]))
+        return self.tensor(torch.full([1] * rank, value, dtype=STORED[dtype]))
 
     def shape(self, sizes: Sequence[int]) -> Value:
         """Returns a shape operand; equal ones are shared."""

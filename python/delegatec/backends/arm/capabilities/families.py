@@ -32,7 +32,7 @@ _MAX_COPIES: Final = 4096
 """More make Vela run for minutes: it schedules each product of a batch and each copy of a tile separately."""
 
 
-def _whole(operation: Operation) -> str | None:
+def _no_empty(operation: Operation) -> str | None:
     for value in (*operation.inputs, *operation.outputs):
         if 0 in value.shape and not value.is_shape:
             return f"{value} is empty"
@@ -63,7 +63,7 @@ def _no_narrowing(operation: Operation) -> str | None:
 
 
 def _copies(operation: Operation) -> str | None:
-    multiples = operation.inputs[1].numbers
+    multiples = operation.inputs[1].elements
     largest = max(multiples, default=1) if multiples else 1
     return f"{largest} copies, more than {_MAX_COPIES}" if largest > _MAX_COPIES else None
 
@@ -86,10 +86,10 @@ def _doubles(operation: Operation) -> str | None:
         return f"{source.shape[0]} images, more than one"
     if operation.attributes["mode"] != 1:
         return "bilinear interpolation is not supported"
-    numbers = [each.numbers for each in parameters]
-    if any(each is None for each in numbers):
+    given = [each.elements for each in parameters]
+    if any(each is None for each in given):
         return None
-    scale, offset, border = (tuple(each) for each in numbers if each is not None)
+    scale, offset, border = (tuple(each) for each in given if each is not None)
     factors = scale[0] // scale[1], scale[2] // scale[3]
     exact = [(f * d, d) for f, d in zip(factors, scale[1::2], strict=True)] == [scale[:2], scale[2:]]
     if not exact or (factors != (1, 1) and not {*factors} <= {2, 4, 8}):
@@ -170,7 +170,7 @@ def problem(family: str, operation: Operation) -> str | None:
     if small and name not in _SMALL:
         return f"{name} is not supported by Ethos-{family.upper()}"
     limits = (
-        _whole,
+        _no_empty,
         _no_floats,
         *unless(not small, _no_bool),
         *_EVERY.get(name, ()),

@@ -70,8 +70,8 @@ def _copying(outer: GraphBuilder, operands: Sequence[Value]) -> GraphBuilder:
     """Returns a body that returns its operands."""
     body = GraphBuilder(outer.settings, outer=outer)
     for operand in operands:
-        number = len(body.inputs)
-        body.inputs.append(Value(f"b{len(outer.bodies)}.{number}", operand.dtype, operand.shape))
+        scalar = len(body.inputs)
+        body.inputs.append(Value(f"b{len(outer.bodies)}.{scalar}", operand.dtype, operand.shape))
         body.outputs.append(body.emit("IDENTITY", body.inputs[-1], shape=operand.shape))
     return body
 
@@ -91,8 +91,8 @@ def _operand(builder: GraphBuilder, text: str) -> Value:
     if text.startswith("#"):
         return builder.shape([int(each) for each in text[1:].split(",") if each])
     if text.startswith("="):
-        number, name = text[1:].split(":")
-        return builder.number(int(number), getattr(DType, name))
+        scalar, name = text[1:].split(":")
+        return builder.scalar(int(scalar), getattr(DType, name))
     dtype, shape = _parsed(text)
     if text.startswith("*"):
         size = -(-math.prod(shape) * _BITS[text[1 : text.index("[")]] // 8)
@@ -107,7 +107,7 @@ def _rescaled(builder: GraphBuilder, value: Value, dtype: int) -> Value:
     multiplier, shift = (1 << 14, 30) if wide else (1 << 30, 38)
     operands = [
         builder.tensor(torch.tensor([multiplier], dtype=torch.int16 if wide else torch.int32)),
-        builder.number(shift, DType.INT8),
+        builder.scalar(shift, DType.INT8),
         _zero(value.dtype),
         _zero(dtype),
     ]

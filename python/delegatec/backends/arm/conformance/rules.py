@@ -20,7 +20,7 @@ _MOST_RESIZED: Final = 16384
 
 
 def _sizes(value: Value) -> tuple[int, ...]:
-    return value.numbers if value.is_shape and value.numbers is not None else value.shape
+    return value.elements if value.is_shape and value.elements is not None else value.shape
 
 
 def _broadcast(operation: Operation) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _rescale(operation: Operation) -> Iterator[str]:
     if operation.attributes["rounding_mode"] == RoundingMode.DOUBLE_ROUND and not scale32:
         yield "double rounding with multipliers of 16 bits"
     for value, zero in ((source, operation.inputs[3]), (result, operation.inputs[4])):
-        if value.dtype not in (DType.INT8, DType.INT16) and any(zero.numbers or ()):
+        if value.dtype not in (DType.INT8, DType.INT16) and any(zero.elements or ()):
             yield f"a zero point of {value}"
 
 

@@ -60,14 +60,14 @@ _CONVOLUTION: Final = (
     "int i8 i8 i32; int4 i8 i4 i32; int16 i16 i8 i48; fp f16 f16 f16; fp f32 f32 f32; bf16 bf16 bf16 bf16; "
     + _SUMS_8
 )
-_WHOLE: Final = ("i8", "i16", "i32")
-_RESCALED: Final = "; ".join(f"int {a} {b}" for a in _WHOLE for b in _WHOLE)
+_INTEGERS: Final = ("i8", "i16", "i32")
+_RESCALED: Final = "; ".join(f"int {a} {b}" for a in _INTEGERS for b in _INTEGERS)
 _CASTS: Final = "; ".join(
     [
-        *(f"int bool {a}; int {a} bool" for a in _WHOLE),
-        *(f"int {a} {b}" for a in _WHOLE for b in _WHOLE if a != b),
-        *(f"fp {a} {b}; fp {b} {a}" for a in _WHOLE for b in ("f16", "f32")),
-        *(f"bf16 {a} bf16; bf16 bf16 {a}" for a in (*_WHOLE, "f32")),
+        *(f"int bool {a}; int {a} bool" for a in _INTEGERS),
+        *(f"int {a} {b}" for a in _INTEGERS for b in _INTEGERS if a != b),
+        *(f"fp {a} {b}; fp {b} {a}" for a in _INTEGERS for b in ("f16", "f32")),
+        *(f"bf16 {a} bf16; bf16 bf16 {a}" for a in (*_INTEGERS, "f32")),
         "fp f16 f32; fp f32 f16",
         *(f"fp8{a} {a} {b}; fp8{a} {b} {a}" for a in ("e4m3", "e5m2") for b in ("f16", "f32")),
         *(f"bf16+fp8{a} {a} bf16; bf16+fp8{a} bf16 {a}" for a in ("e4m3", "e5m2")),
@@ -128,7 +128,7 @@ _ROWS: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
     ("SCATTER", (0, 2), f"{_BITS}; {_FLOATS}; {_FLOATS_8}"),
     ("RESIZE", (0,), f"int i8; int i8 i32; int16 i16; int16 i16 i48; {_FLOATS}"),
     ("CAST", (0,), _CASTS),
-    ("RESCALE", (0,), f"{_RESCALED}; " + "; ".join(f"int16 i48 {a}" for a in _WHOLE)),
+    ("RESCALE", (0,), f"{_RESCALED}; " + "; ".join(f"int16 i48 {a}" for a in _INTEGERS)),
     # The draft of 1.1.
     (
         "CAST_TO_BLOCK_SCALED",
@@ -147,9 +147,9 @@ _ROWS: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
 def _supports(text: str, count: int) -> Iterable[Support]:
     for each in text.split(";"):
         needs, *types = each.split()
-        whole = types * count if len(types) == 1 else types
-        assert len(whole) == count, each
-        yield Support(tuple(_TYPES[name] for name in whole), tuple(needs.split("|")))
+        expanded = types * count if len(types) == 1 else types
+        assert len(expanded) == count, each
+        yield Support(tuple(_TYPES[name] for name in expanded), tuple(needs.split("|")))
 
 
 TYPES: Final[Mapping[str, tuple[tuple[int, ...], tuple[Support, ...]]]] = {

@@ -43,12 +43,12 @@ class Patches(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(0)
-        levels = torch.randint(-127, 128, (6, 3, 5, 5), generator=generator, dtype=torch.int8)
-        self.register_buffer("levels", levels)
+        quantized_values = torch.randint(-127, 128, (6, 3, 5, 5), generator=generator, dtype=torch.int8)
+        self.register_buffer("quantized_values", quantized_values)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = quantized.dequantize_per_tensor(x, 0.02, 5, -128, 127, torch.int8)
-        weight = quantized.dequantize_per_tensor(self.levels, 0.01, 0, -127, 127, torch.int8)
+        weight = quantized.dequantize_per_tensor(self.quantized_values, 0.01, 0, -127, 127, torch.int8)
         y = torch.nn.functional.conv2d(x, weight, stride=(4, 5), padding=2)
         result: torch.Tensor = quantized.quantize_per_tensor(y, 0.05, -3, -128, 127, torch.int8)
         return result

@@ -61,15 +61,15 @@ def read_estimates(folder: Path, name: str, messages: str) -> Estimates:
     with (folder / f"{name}_per-layer.csv").open(newline="") as file:
         layers = tuple(
             LayerEstimate(
-                each["Name"], each["NNG Operator"], {key: _whole(each[of]) for key, of in _OF_LAYER.items()}
+                each["Name"], each["NNG Operator"], {key: _integer(each[of]) for key, of in _OF_LAYER.items()}
             )
             for each in csv.DictReader(file)
         )
-    totals = {key: _whole(row[column], unit) for key, (column, unit) in _TOTALS.items()}
+    totals = {key: _integer(row[column], unit) for key, (column, unit) in _TOTALS.items()}
     operators = _OPERATORS.search(messages)
     totals["operators"] = len(layers) if operators is None else int(operators[1])
     return Estimates("Vela 5.2.0", totals, layers)
 
 
-def _whole(text: str, unit: float = 1) -> int:
+def _integer(text: str, unit: float = 1) -> int:
     return round(float(text) * unit)

@@ -9,11 +9,11 @@ from torch.fx import Node
 from delegatec.backends.arm.dialect import INT48
 from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Levels
+from delegatec.backends.arm.integer.values import Quantized
 from delegatec.edge.quantization.scale import Quantization
 
 
-def finished(conversion: Conversion, value: Levels, node: Node | None) -> Levels:
+def finished(conversion: Conversion, value: Quantized, node: Node | None) -> Quantized:
     """Returns accumulators in the parameters in which all users quantize them; as int32 if they are int48.
 
     Nothing but RESCALE has operands of int48.

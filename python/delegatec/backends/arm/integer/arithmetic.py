@@ -18,9 +18,9 @@ from delegatec.backends.arm.integer.fixed_point import FixedPoint, fixed_point
 from delegatec.backends.arm.integer.values import (
     NARROW,
     Fixed,
-    Levels,
-    Lookup,
     Quantity,
+    Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -71,7 +71,7 @@ class Arithmetic:
         """Returns the quantized values of a value."""
         if isinstance(value, Fixed):
             return self.builder.constant(to.quantize(value.values))
-        if isinstance(value, Lookup):
+        if isinstance(value, TableFunction):
             return self._table(value, to)
         low, high = _limits(value, to)
         node = self._rescale(value, to)
@@ -86,50 +86,55 @@ class Arithmetic:
         """Returns a value as int32 with a scale, and the zero point 0."""
         if isinstance(value, Fixed):
             limit = (1 << 31) - 1
-            levels = torch.round(value.values.to(torch.float64) / scale).nan_to_num(0).clamp(-limit, limit)
-            return self.builder.constant(levels.to(torch.int32))
-        if isinstance(value, Lookup):
+            quantized_values = (
+                torch.round(value.values.to(torch.float64) / scale).nan_to_num(0).clamp(-limit, limit)
+            )
+            return self.builder.constant(quantized_values.to(torch.int32))
+        if isinstance(value, TableFunction):
             value = self.evaluated(value)
         return self.quantize(value, Quantization.whole(torch.int32, scale))
 
-    def wide(self, value: Quantity, bits: int = BITS) -> Levels:
+    def wide(self, value: Quantity, bits: int = BITS) -> Quantized:
         """Returns a value as int32 with one scale, below a power of two.
 
         Quantized values keep their scale if possible.
         """
-        if isinstance(value, Lookup):
+        if isinstance(value, TableFunction):
             value = self.evaluated(value)
-        if isinstance(value, Levels) and value.axis is None and value.limit < 1 << bits:
+        if isinstance(value, Quantized) and value.axis is None and value.limit < 1 << bits:
             if value.dtype == torch.int32 and not value.zero and value.low == -math.inf == -value.high:
                 return value
             scale = value.scale[0]
         else:
             scale = (value.bound or 1.0) / ((1 << bits) - 1)
         node = self.accumulate(value, scale)
-        return Levels(node, (scale,), 0, math.ceil(value.bound / scale))
+        return Quantized(node, (scale,), 0, math.ceil(value.bound / scale))
 
-    def evaluated(self, value: Lookup) -> Levels:
+    def evaluated(self, value: TableFunction) -> Quantized:
         """Returns a function of quantized values with 16-bit precision."""
         scale = (value.bound or 1.0) / 32767
         to = Quantization.whole(torch.int16, scale)
         if value.source.dtype == torch.int16:
             entries = self.builder.constant(to.quantize(value.values))
             node = self.once(TOSA.table.default, (value.source.node, entries), torch.int32, value.shape)
-            return Levels(node, (scale / 128,), 0, 32768 * 128)
+            return Quantized(node, (scale / 128,), 0, 32768 * 128)
         exact = _exact(value)
         if exact is not None:
-            return Levels(self._table(value, exact), exact.scales, exact.zero_point, 255)
+            return Quantized(self._table(value, exact), exact.scales, exact.zero_point, 255)
         # two int8 tables: the high part, and the unsigned low part less 128
-        levels = to.quantize(value.values).to(torch.int32)
+        quantized_values = to.quantize(value.values).to(torch.int32)
         parts = []
-        for part, factor, zero in ((levels >> 8, 256, 0), ((levels & 255) - 128, 1, -128)):
+        for part, factor, zero in (
+            (quantized_values >> 8, 256, 0),
+            ((quantized_values & 255) - 128, 1, -128),
+        ):
             table = self.builder.constant(part.to(torch.int8))
             args = (value.source.node, table)
             node = self.once(TOSA.table.default, args, torch.int8, value.shape)
-            parts.append(self.accumulate(Levels(node, (1.0,), zero, 255), 1 / factor))
-        return Levels(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
+            parts.append(self.accumulate(Quantized(node, (1.0,), zero, 255), 1 / factor))
+        return Quantized(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
 
-    def _table(self, value: Lookup, to: Quantization) -> Node:
+    def _table(self, value: TableFunction, to: Quantization) -> Node:
         """Returns a function of quantized values as quantized values."""
         source = value.source
         if to.axis is not None or to.dtype not in NARROW:
@@ -137,7 +142,7 @@ class Arithmetic:
         # The precision of a result with more bits is that of the quantized operands.
         low, high = (to.value(end) for end in (to.low, to.high))
         undefined = to.value(to.nan)
-        value = Lookup(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
+        value = TableFunction(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
         entries = self.builder.constant(to.quantize(value.values))
         shape = value.shape
         if source.dtype == torch.int8:
@@ -147,9 +152,9 @@ class Arithmetic:
         if to.dtype == torch.int8:
             return self.quantize(self.evaluated(value), to)
         node = self.once(TOSA.table.default, (source.node, entries), torch.int32, shape)
-        return self.quantize(Levels(node, (to.scale / 128,), 0, 32768 * 128), to)
+        return self.quantize(Quantized(node, (to.scale / 128,), 0, 32768 * 128), to)
 
-    def _rescale(self, value: Levels, to: Quantization) -> Node:
+    def _rescale(self, value: Quantized, to: Quantization) -> Node:
         """Rescales a value to other parameters, saturated to the dtype, without its limits."""
         axis = value.axis if value.axis is not None else to.axis
         count = max(len(value.scale), len(to.scales))
@@ -157,22 +162,22 @@ class Arithmetic:
         if value.zero and value.dtype != torch.int8:
             centered = self.once(
                 aten.sub.Tensor,
-                (self._plain(value, torch.int32), self._number(value.zero, value)),
+                (self._plain(value, torch.int32), self._scalar(value.zero, value)),
                 torch.int32,
                 value.shape,
             )
-            value = Levels(centered, value.scale, 0, value.limit, value.axis)
+            value = Quantized(centered, value.scale, 0, value.limit, value.axis)
         if scales == targets and (value.dtype, value.zero) == (to.dtype, to.zero_point):
             return value.node
         if to.zero_point and to.dtype != torch.int8:
             wide = replace(INT32, scales=to.scales, axis=to.axis)
             shifted = self.once(
                 aten.add.Tensor,
-                (self._rescale(value, wide), self._number(to.zero_point, value)),
+                (self._rescale(value, wide), self._scalar(to.zero_point, value)),
                 torch.int32,
                 value.shape,
             )
-            return self._plain(Levels(shifted, (1.0,), 0, 0), to.dtype)
+            return self._plain(Quantized(shifted, (1.0,), 0, 0), to.dtype)
         factors = [a / b for a, b in zip(scales, targets, strict=True)]
         if to.dtype in NARROW:
             # with a larger factor, the result saturates as well
@@ -185,12 +190,12 @@ class Arithmetic:
                 raise UnsupportedError("an accumulator of int48 may exceed the range of RESCALE")
             bound = found.limit - 1
             if value.dtype == torch.int32:
-                value = Levels(self._within(value.node, -bound, bound), value.scale, 0, bound, value.axis)
+                value = Quantized(self._within(value.node, -bound, bound), value.scale, 0, bound, value.axis)
             elif bound < 255:
                 raise UnsupportedError(f"a scale of {max(factors):g} is beyond the range of RESCALE")
         return self._scaled(value, found, to, axis)
 
-    def _scaled(self, value: Levels, by: FixedPoint, to: Quantization, axis: int | None) -> Node:
+    def _scaled(self, value: Quantized, by: FixedPoint, to: Quantization, axis: int | None) -> Node:
         per_channel = len(by.multiplier) > 1
         args = (
             value.node,
@@ -205,13 +210,13 @@ class Arithmetic:
         )
         return self.once(TOSA.rescale.default, args, to.dtype, value.shape)
 
-    def _plain(self, value: Levels, dtype: torch.dtype) -> Node:
+    def _plain(self, value: Quantized, dtype: torch.dtype) -> Node:
         """Converts the integers to another dtype, with saturation."""
         if value.dtype == dtype:
             return value.node
         one = FixedPoint([1 << 30], [30])
         to = Quantization.whole(dtype, 1.0)
-        return self._scaled(Levels(value.node, (1.0,), 0, 0), one, to, None)
+        return self._scaled(Quantized(value.node, (1.0,), 0, 0), one, to, None)
 
     def _within(self, node: Node, low: int, high: int) -> Node:
         """Clamps int32 values."""
@@ -222,12 +227,12 @@ class Arithmetic:
             (aten.minimum.default, high, high < limits.max),
         ):
             if is_needed:
-                number = self.constant(torch.tensor(bound, dtype=torch.int32), rank)
-                node = self.once(target, (node, number), torch.int32, shape_of(node))
+                scalar = self.constant(torch.tensor(bound, dtype=torch.int32), rank)
+                node = self.once(target, (node, scalar), torch.int32, shape_of(node))
         return node
 
-    def _number(self, number: int, like: Levels) -> Node:
-        return self.constant(torch.tensor(number, dtype=torch.int32), len(like.shape))
+    def _scalar(self, scalar: int, like: Quantized) -> Node:
+        return self.constant(torch.tensor(scalar, dtype=torch.int32), len(like.shape))
 
     def once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
         """Creates a call, or reuses an equal one."""
@@ -257,7 +262,7 @@ class Arithmetic:
         return self.once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
 
 
-def _limits(value: Levels, to: Quantization) -> tuple[int, int]:
+def _limits(value: Quantized, to: Quantization) -> tuple[int, int]:
     """Returns the minimum and maximum quantized value of a clamped value."""
     low, high = to.low, to.high
     for scale in {*to.scales}:
@@ -268,15 +273,15 @@ def _limits(value: Levels, to: Quantization) -> tuple[int, int]:
     return low, high
 
 
-def _exact(value: Lookup) -> Quantization | None:
+def _exact(value: TableFunction) -> Quantization | None:
     """Returns parameters of int8 with which a table is exact; None if there are none."""
     values = value.values
     if not bool(values.isfinite().all()):
         return None
     scale = value.source.scale[0]
-    levels = values / scale
-    whole = torch.round(levels)
-    if not torch.equal(whole, levels) or float(whole.max() - whole.min()) > 255:
+    quantized_values = values / scale
+    integral = torch.round(quantized_values)
+    if not torch.equal(integral, quantized_values) or float(integral.max() - integral.min()) > 255:
         return None
-    zero = int(-128 - float(whole.min()))
+    zero = int(-128 - float(integral.min()))
     return Quantization.whole(torch.int8, scale, zero_point=zero) if -128 <= zero <= 127 else None

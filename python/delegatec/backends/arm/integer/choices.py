@@ -14,7 +14,7 @@ from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import similar
 from delegatec.backends.arm.integer.masks import FAR, MASKS, bits_of, check_bits, integer, mask, record
 from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.value import Value
 from delegatec.edge.quantization.scale import Quantization
@@ -45,7 +45,7 @@ def _selected(
     if is_bool(node):
         check_bits(operands)
         x, y = (bits_of(conversion, mask(conversion, each), rank) for each in operands)
-        return Levels(_chosen(conversion, bits, x, y).node, (1.0,), 0, 1)
+        return Quantized(_chosen(conversion, bits, x, y).node, (1.0,), 0, 1)
     (x, low, high), (y, least, most) = (integer(conversion, each, rank) for each in operands)
     is_near = max(high - least, most - low) < FAR
     result = _chosen(conversion, bits, x, y) if is_near else bits * x + (1 - bits) * y
@@ -54,7 +54,7 @@ def _selected(
 
 
 def _of_values(
-    conversion: Conversion, node: Node, condition: Levels | Fixed, values: list[Quantity]
+    conversion: Conversion, node: Node, condition: Quantized | Fixed, values: list[Quantity]
 ) -> Quantity:
     to, arithmetic = conversion.target(node), conversion.arithmetic
     if to is None or to.dtype == torch.int32:
@@ -68,7 +68,7 @@ def _of_values(
         scale, limit = to.scale, to.limit
     x, y = (Value(arithmetic.builder, arithmetic.accumulate(each, scale)) for each in values)
     bits = bits_of(conversion, condition, len(shape_of(node)))
-    return Levels(_chosen(conversion, bits, x, y).node, (scale,), 0, limit)
+    return Quantized(_chosen(conversion, bits, x, y).node, (scale,), 0, limit)
 
 
 def _chosen(conversion: Conversion, bits: Value, x: Value, y: Value) -> Value:
@@ -80,23 +80,23 @@ def _chosen(conversion: Conversion, bits: Value, x: Value, y: Value) -> Value:
 
 
 def _saturated(
-    conversion: Conversion, node: Node, found: Levels | Fixed, values: list[Quantity], to: Quantization
-) -> Levels | None:
+    conversion: Conversion, node: Node, found: Quantized | Fixed, values: list[Quantity], to: Quantization
+) -> Quantized | None:
     """Adds a constant mask that saturates masked elements to the minimum, as in attention; else None."""
     x, y = values
     if not isinstance(found, Fixed) or isinstance(x, Fixed) or not isinstance(y, Fixed):
         return None
     if bool((to.quantize(y.values) > to.low).any()):
         return None
-    step = -(-(to.high - to.low) // 128)
+    factor = -(-(to.high - to.low) // 128)
     rank = len(shape_of(node))
     offsets = conversion.arithmetic.constant(((found.values - 1) * 128).to(torch.int8), rank)
-    added = Levels(offsets, (to.scale * step,), 0, 128)
+    added = Quantized(offsets, (to.scale * factor,), 0, 128)
     terms = (_with_parameters(conversion, x, to), added)
     first, second = (conversion.arithmetic.accumulate(each, to.scale) for each in terms)
     total = conversion.arithmetic.binary(aten.add.Tensor, first, second)
-    limit = to.limit + 128 * step
-    return Levels(total, to.scales, 0, limit, low=to.value(to.low))
+    limit = to.limit + 128 * factor
+    return Quantized(total, to.scales, 0, limit, low=to.value(to.low))
 
 
 def _with_parameters(conversion: Conversion, value: Quantity, to: Quantization) -> Quantity:

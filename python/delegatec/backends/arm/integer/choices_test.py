@@ -10,7 +10,14 @@ import torch
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.features import Features
-from delegatec.backends.arm.integer.testing import calls, check, dequantize, levels, quantize, reasons
+from delegatec.backends.arm.integer.testing import (
+    calls,
+    check,
+    dequantize,
+    quantize,
+    quantized_values,
+    reasons,
+)
 from delegatec.edge import EdgeProgram
 
 aten = torch.ops.aten
@@ -28,8 +35,8 @@ _COMPARISONS: Final = {
 _EXTREME: Final = (-(1 << 31), 1 - (1 << 31), -5, -1, 0, 1, 4, (1 << 31) - 2, (1 << 31) - 1)
 
 
-def _check(function: Any, *args: torch.Tensor, steps: int = 0) -> EdgeProgram:
-    program = check(function, *args, steps=steps, features=_FEATURES)
+def _check(function: Any, *args: torch.Tensor, tolerance: int = 0) -> EdgeProgram:
+    program = check(function, *args, tolerance=tolerance, features=_FEATURES)
     for node in program.graph.nodes:
         value = node.meta.get("val")
         assert not isinstance(value, torch.Tensor) or value.dtype != torch.bool
@@ -48,22 +55,22 @@ def _choice(condition: Any, dtype: torch.dtype) -> Any:
 
 
 def _operands(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    x, y = levels(5, 40, dtype=dtype), levels(5, 40, dtype=dtype, seed=1)
-    return x, torch.where(levels(5, 40, seed=2) > 60, x, y)  # some are equal
+    x, y = quantized_values(5, 40, dtype=dtype), quantized_values(5, 40, dtype=dtype, seed=1)
+    return x, torch.where(quantized_values(5, 40, seed=2) > 60, x, y)  # some are equal
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
 @pytest.mark.parametrize("name", _COMPARISONS)
 def test_comparisons_of_values(name: str, dtype: torch.dtype) -> None:
-    _check(_choice(_COMPARISONS[name], dtype), *_operands(dtype), steps=1)
+    _check(_choice(_COMPARISONS[name], dtype), *_operands(dtype), tolerance=1)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
-def test_comparisons_with_numbers(dtype: torch.dtype) -> None:
+def test_comparisons_with_scalars(dtype: torch.dtype) -> None:
     def condition(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return ((x > 0.1) & ~(y <= -0.2)) | ((x < 0) ^ (y != 0.5))
 
-    _check(_choice(condition, dtype), *_operands(dtype), steps=1)
+    _check(_choice(condition, dtype), *_operands(dtype), tolerance=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
@@ -83,23 +90,23 @@ def test_comparisons_of_integers(name: str, dtype: torch.dtype) -> None:
     )
 
 
-@pytest.mark.parametrize("number", _EXTREME)
+@pytest.mark.parametrize("scalar", _EXTREME)
 @pytest.mark.parametrize("name", _COMPARISONS)
-def test_comparisons_of_integers_with_numbers(name: str, number: int) -> None:
+def test_comparisons_of_integers_with_scalars(name: str, scalar: int) -> None:
     x = torch.tensor(_EXTREME, dtype=torch.int32)
     compare = _COMPARISONS[name]
-    _check(lambda x: compare(x, number).to(torch.int8) + (x[2:3] == x).to(torch.int8) * 2, x)
+    _check(lambda x: compare(x, scalar).to(torch.int8) + (x[2:3] == x).to(torch.int8) * 2, x)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
-def test_a_condition_of_levels_is_a_table(dtype: torch.dtype) -> None:
+def test_a_condition_of_quantized_values_is_a_table(dtype: torch.dtype) -> None:
     scale, zero = _TYPES[dtype]
 
     def function(x: torch.Tensor) -> Any:
         value = dequantize(x, scale, zero)
         return quantize(torch.where(value > 0.1, value, -value), scale, zero, dtype)
 
-    program = _check(function, levels(5, 40, dtype=dtype), steps=1)
+    program = _check(function, quantized_values(5, 40, dtype=dtype), tolerance=1)
     assert (calls(program) == [TOSA.table.default]) == (dtype == torch.int8)
 
 
@@ -114,7 +121,7 @@ def test_masks_are_moved_reduced_and_multiplied(dtype: torch.dtype) -> None:
         total = one * both + both.float() * 0.25 + one.masked_fill(both, 0.1)
         return quantize(total, scale * 2, zero, dtype)
 
-    _check(function, *_operands(dtype), steps=1)
+    _check(function, *_operands(dtype), tolerance=1)
 
 
 def _chosen_by(condition: Any) -> Any:
@@ -127,10 +134,10 @@ def _chosen_by(condition: Any) -> Any:
     return function
 
 
-@pytest.mark.parametrize("number", [0.5, 0, 1, 200])
+@pytest.mark.parametrize("scalar", [0.5, 0, 1, 200])
 @pytest.mark.parametrize("name", ["lt", "ge", "ne"])
-def test_comparisons_of_bool_with_numbers(name: str, number: float) -> None:
-    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, number)), *_operands(torch.int8), steps=1)
+def test_comparisons_of_bool_with_scalars(name: str, scalar: float) -> None:
+    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, scalar)), *_operands(torch.int8), tolerance=1)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +145,13 @@ def test_comparisons_of_bool_with_numbers(name: str, number: float) -> None:
     [
         pytest.param(lambda m, x: m > torch.arange(40) * 9, id="with integers"),
         pytest.param(lambda m, x: m.masked_fill(x > 0.3, 2), id="filled"),
-        pytest.param(lambda m, x: (x - 0.3).any(0, keepdim=True), id="any of numbers"),
+        pytest.param(lambda m, x: (x - 0.3).any(0, keepdim=True), id="any of floats"),
         pytest.param(lambda m, x: torch.any(m, []), id="no dimension"),
     ],
 )
-def test_bool_with_other_numbers_is_not_converted(condition: Any) -> None:
+def test_bool_with_other_dtypes_is_not_converted(condition: Any) -> None:
     found = reasons(_chosen_by(condition), _operands(torch.int8), _FEATURES)
-    assert any("bool with other numbers" in each or "no dimension" in each for each in found)
+    assert any("bools with other dtypes" in each or "no dimension" in each for each in found)
 
 
 def test_parts_of_a_mask() -> None:
@@ -153,11 +160,11 @@ def test_parts_of_a_mask() -> None:
         first, second = (one > other).chunk(2, 1)
         return quantize(torch.where(first & ~second, one[:, :20], other[:, 20:]), 0.02, -7, torch.int8)
 
-    _check(function, *_operands(torch.int8), steps=1)
+    _check(function, *_operands(torch.int8), tolerance=1)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)
-def test_a_constant_mask_is_added_to_levels(dtype: torch.dtype) -> None:
+def test_a_constant_mask_is_added_to_quantized_values(dtype: torch.dtype) -> None:
     """Like that of causal attention: masked scores become the minimum quantized value, and then 0."""
     scale, zero = _TYPES[dtype]
 
@@ -168,7 +175,9 @@ def test_a_constant_mask_is_added_to_levels(dtype: torch.dtype) -> None:
         scores = dequantize(quantize(scores, scale, zero, dtype), scale, zero)
         return quantize(torch.where(is_causal, scores.exp(), 0.0), scale * 4, zero, dtype)
 
-    program = _check(function, levels(3, 8, 8, dtype=dtype) // 4, steps=1 if dtype == torch.int8 else 5)
+    program = _check(
+        function, quantized_values(3, 8, 8, dtype=dtype) // 4, tolerance=1 if dtype == torch.int8 else 5
+    )
     found = calls(program)
     assert (found.count(aten.add.Tensor), found.count(aten.mul.Tensor)) == (1, 1)
 
@@ -186,7 +195,7 @@ def test_masks_of_quantized_constants() -> None:
         bias = torch.where(is_causal, zero, far)
         return quantize(dequantize(x, 1.0, 3) + quantized(bias, 1.0, 127), 1.5, 60)
 
-    program = _check(function, levels(2, 8, 8), steps=1)
+    program = _check(function, quantized_values(2, 8, 8), tolerance=1)
     assert calls(program).count(aten.add.Tensor) == 1
     assert aten.mul.Tensor not in calls(program)
 

@@ -22,9 +22,9 @@ from delegatec.backends.arm.integer.reductions import total
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Levels,
-    Lookup,
     Quantity,
+    Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, positive, shape_of
@@ -55,45 +55,47 @@ def _log_softmax(conversion: Conversion, node: Node) -> Quantity:
     return add(conversion, [below, floating.logarithm(conversion, sums)], (1, -1))
 
 
-def _below_largest(conversion: Conversion, node: Node) -> tuple[Levels, int]:
+def _below_largest(conversion: Conversion, node: Node) -> tuple[Quantized, int]:
     """Returns the differences from the largest element along a dimension, and that dimension."""
     bound = bind(node)
     value = conversion.of(bound["self"])
-    if isinstance(value, (Fixed, Lookup)) or not value.shape:
+    if isinstance(value, (Fixed, TableFunction)) or not value.shape:
         value = conversion.narrow(value, bound["self"])
     dim = positive(bound["dim"], len(value.shape))
     if value.shape[dim] >= 1 << (31 - _BITS):
         raise UnsupportedError(f"softmax of {value.shape[dim]} elements")
     arithmetic = conversion.arithmetic
     is_byte = value.is_narrow and value.dtype == torch.int8
-    levels = replace(value, low=-math.inf, high=math.inf) if is_byte else arithmetic.wide(value, BITS)
-    reduced = [1 if each == dim else size for each, size in enumerate(levels.shape)]
-    most = arithmetic.call(aten.amax.default, levels.node, [dim], True, dtype=levels.dtype, shape=reduced)
-    first, largest = (
-        arithmetic.accumulate(each, levels.scale[0]) for each in (levels, replace(levels, node=most))
+    quantized = replace(value, low=-math.inf, high=math.inf) if is_byte else arithmetic.wide(value, BITS)
+    reduced = [1 if each == dim else size for each, size in enumerate(quantized.shape)]
+    most = arithmetic.call(
+        aten.amax.default, quantized.node, [dim], True, dtype=quantized.dtype, shape=reduced
     )
-    limit = 255 if is_byte else 2 * levels.limit
-    return Levels(arithmetic.binary(aten.sub.Tensor, first, largest), levels.scale, 0, limit), dim
+    first, largest = (
+        arithmetic.accumulate(each, quantized.scale[0]) for each in (quantized, replace(quantized, node=most))
+    )
+    limit = 255 if is_byte else 2 * quantized.limit
+    return Quantized(arithmetic.binary(aten.sub.Tensor, first, largest), quantized.scale, 0, limit), dim
 
 
-def _exponentials(conversion: Conversion, below: Levels) -> Levels:
+def _exponentials(conversion: Conversion, below: Quantized) -> Quantized:
     """Returns the exponentials of values that are at most 0."""
     arithmetic = conversion.arithmetic
     unit = 1 / ((1 << _BITS) - 1)
     if below.limit == 255:
         # from -255 to 0, as int8 values from -128 to 127
         shifted = conversion.quantized(below, Quantization.whole(torch.int8, *below.scale, zero_point=127))
-        found = Lookup(shifted, torch.exp(shifted.values))
-        return Levels(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
+        found = TableFunction(shifted, torch.exp(shifted.values))
+        return Quantized(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
     value = floating.exponential(conversion, below, 0.0)
     node = arithmetic.binary(TOSA.shift_right.default, value.mantissa, value.exponent)
-    return Levels(node, (value.scale,), 0, 1 << (_BITS + 1))
+    return Quantized(node, (value.scale,), 0, 1 << (_BITS + 1))
 
 
-def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps: float) -> Levels:
+def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps: float) -> Quantized:
     """Returns values with the mean 0 and the variance 1 along dimensions."""
     centered, variance = _variance(conversion, x, dims, math.prod(x.shape[dim] for dim in dims))
-    shifted = add(conversion, [variance, _number(eps)], (1, 1))
+    shifted = add(conversion, [variance, _scalar(eps)], (1, 1))
     found = floating.times(conversion, floating.inverse_root(conversion, shifted), centered)
     bound = math.sqrt(math.prod(x.shape[dim] for dim in dims))
     return replace(found, low=-bound, high=bound)
@@ -101,16 +103,16 @@ def _standardized(conversion: Conversion, x: Quantity, dims: Sequence[int], eps:
 
 def _variance(
     conversion: Conversion, x: Quantity, dims: Sequence[int], count: float
-) -> tuple[Levels, Quantity]:
+) -> tuple[Quantized, Quantity]:
     """Returns the differences from the mean, and the sum of their squares by a count."""
     mean = total(conversion, x, [*dims], keepdim=True, is_mean=True)
     centered = add(conversion, [x, mean], (1, -1))
     squares = multiply(conversion, centered, centered)
     sums = total(conversion, squares, [*dims], keepdim=True, is_mean=False)
-    return centered, multiply(conversion, sums, _number(1 / count))
+    return centered, multiply(conversion, sums, _scalar(1 / count))
 
 
-def _number(value: float) -> Fixed:
+def _scalar(value: float) -> Fixed:
     return Fixed(torch.tensor(value, dtype=torch.float64))
 
 
@@ -127,9 +129,9 @@ def _affine(conversion: Conversion, x: Quantity, weight: Any, bias: Any, shape: 
     return x
 
 
-def _viewed(conversion: Conversion, levels: Levels, shape: Sequence[int]) -> Levels:
-    node = Value(conversion.arithmetic.builder, levels.node).view(*shape).node
-    return replace(levels, node=node)
+def _viewed(conversion: Conversion, quantized: Quantized, shape: Sequence[int]) -> Quantized:
+    node = Value(conversion.arithmetic.builder, quantized.node).view(*shape).node
+    return replace(quantized, node=node)
 
 
 def _first(convert: Convert) -> Convert:
@@ -182,12 +184,12 @@ def _batch_norm(conversion: Conversion, node: Node) -> Quantity:
     return _affine(conversion, found, bound["weight"], bound["bias"], shape)
 
 
-def _accumulators(conversion: Conversion, operand: Node) -> Levels:
+def _accumulators(conversion: Conversion, operand: Node) -> Quantized:
     """Returns a value that is not a constant, without limits."""
     value = conversion.of(operand)
     if isinstance(value, Fixed):
         raise UnsupportedError(f"{operand.name} is a constant")
-    if isinstance(value, Levels) and value.is_narrow and value.low == -math.inf == -value.high:
+    if isinstance(value, Quantized) and value.is_narrow and value.low == -math.inf == -value.high:
         return value
     return conversion.arithmetic.wide(value)
 
@@ -202,7 +204,7 @@ def _var(conversion: Conversion, node: Node) -> Quantity | Floating:
     if count <= 0:
         raise UnsupportedError("the variance of one element")
     _, variance = _variance(conversion, x, dims, count)
-    assert isinstance(variance, Levels)
+    assert isinstance(variance, Quantized)
     return _viewed(conversion, variance, shape_of(node))
 
 
@@ -211,8 +213,8 @@ def _glu(conversion: Conversion, node: Node) -> Quantity:
     x = _accumulators(conversion, bound["self"])
     dim = positive(bound["dim"], len(x.shape))
     half = x.shape[dim] // 2
-    whole = Value(conversion.arithmetic.builder, x.node)
-    first, second = (replace(x, node=whole.slice(dim, start, start + half).node) for start in (0, half))
+    source = Value(conversion.arithmetic.builder, x.node)
+    first, second = (replace(x, node=source.slice(dim, start, start + half).node) for start in (0, half))
     gate = function_of(conversion, second, bound["self"], torch.sigmoid)
     return multiply(conversion, first, gate)
 
@@ -225,18 +227,18 @@ def _adaptive_avg_pool2d(conversion: Conversion, node: Node) -> Quantity:
     if math.prod(sizes) > _MOST_WINDOWS:
         raise UnsupportedError(f"{math.prod(sizes)} windows of several sizes")
     arithmetic = conversion.arithmetic
-    whole = Value(arithmetic.builder, x.node)
+    source = Value(arithmetic.builder, x.node)
     scale = x.scale[0] / (1 << (BITS - x.limit.bit_length()))
     rows = []
     for top, bottom in _windows(x.shape[-2], sizes[0]):
-        row = whole.slice(rank - 2, top, bottom)
+        row = source.slice(rank - 2, top, bottom)
         cells = []
         for left, right in _windows(x.shape[-1], sizes[1]):
             part = replace(x, node=row.slice(rank - 1, left, right).node)
             mean = total(conversion, part, [rank - 2, rank - 1], keepdim=True, is_mean=True)
             cells.append(Value(arithmetic.builder, arithmetic.accumulate(mean, scale)))
         rows.append(cat(cells, rank - 1))
-    return Levels(cat(rows, rank - 2).node, (scale,), 0, 1 << BITS)
+    return Quantized(cat(rows, rank - 2).node, (scale,), 0, 1 << BITS)
 
 
 def _windows(size: int, count: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as f
 
-from delegatec.backends.arm.integer.testing import Function, dequantize, levels, quantize
+from delegatec.backends.arm.integer.testing import Function, dequantize, quantize, quantized_values
 from delegatec.backends.arm.testing import compile_module, operators
 from delegatec.backends.common.testing import Call, eager, floats
 
@@ -29,7 +29,7 @@ def _batch_norm(x: torch.Tensor) -> torch.Tensor:
 
 
 # Name -> its operand, the function, and the maximum error in int16 LSBs against eager mode.
-_WHOLE: Final[dict[str, tuple[str, Function, int]]] = {
+_COMPOSITES: Final[dict[str, tuple[str, Function, int]]] = {
     "softmax": ("rows", lambda x: f.softmax(x, -1), 2),
     "softmax of columns": ("rows", lambda x: f.softmax(x, 1), 3),
     "log_softmax": ("rows", lambda x: f.log_softmax(x, -1), 2),
@@ -67,7 +67,7 @@ def _quantized(
     """Returns the function on quantized values, and an operand from about -4 to 4."""
     most = 2 ** (8 * dtype.itemsize - 1) - 1
     zero = 9 if dtype == torch.int8 else 0
-    x = levels(*shape, dtype=dtype)
+    x = quantized_values(*shape, dtype=dtype)
     wanted = function(dequantize(x, 4 / most, zero))
     if dtype == torch.int8:
         low, high = min(float(wanted.min()), 0.0), max(float(wanted.max()), 0.0)
@@ -79,7 +79,7 @@ def _quantized(
     return lambda x: quantize(function(dequantize(x, 4 / most)), scale, 0, torch.int16), x
 
 
-def _steps(function: Callable[..., Any], x: torch.Tensor, specification: str) -> int:
+def _largest_error(function: Callable[..., Any], x: torch.Tensor, specification: str) -> int:
     compiled = compile_module(Call(function), (x,), specification=specification)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     (result,), (wanted,) = compiled(x), eager(Call(function), (x,))
@@ -87,19 +87,19 @@ def _steps(function: Callable[..., Any], x: torch.Tensor, specification: str) ->
     return int((result.to(torch.int64) - wanted.to(torch.int64)).abs().max())
 
 
-@pytest.mark.parametrize("name", _WHOLE)
+@pytest.mark.parametrize("name", _COMPOSITES)
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+int16"])
 def test_of_int8(name: str, specification: str) -> None:
     """Results differ from eager mode by at most one quantization step."""
-    operand, function, _ = _WHOLE[name]
-    assert _steps(*_quantized(function, _SHAPES[operand], torch.int8), specification) <= 1
+    operand, function, _ = _COMPOSITES[name]
+    assert _largest_error(*_quantized(function, _SHAPES[operand], torch.int8), specification) <= 1
 
 
-@pytest.mark.parametrize("name", _WHOLE)
+@pytest.mark.parametrize("name", _COMPOSITES)
 def test_of_int16(name: str) -> None:
     """Intermediate values have 15 to 31 bits."""
-    operand, function, most = _WHOLE[name]
-    assert _steps(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
+    operand, function, most = _COMPOSITES[name]
+    assert _largest_error(*_quantized(function, _SHAPES[operand], torch.int16), "TOSA-1.0+INT+int16") <= most
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_of_int16(name: str) -> None:
 )
 def test_on_small_npus(name: str) -> None:
     """Neither divisions, comparisons nor selections are needed."""
-    operand, function, _ = _WHOLE[name]
+    operand, function, _ = _COMPOSITES[name]
     shape = (1, *_SHAPES[operand][1:])
-    assert _steps(*_quantized(function, shape, torch.int8), "TOSA-1.0+INT+u55") <= 1
+    assert _largest_error(*_quantized(function, shape, torch.int8), "TOSA-1.0+INT+u55") <= 1
 
 
 def test_operators_of_a_softmax() -> None:
@@ -131,7 +131,7 @@ def test_norms_at_any_scale(scale: float, eps: float) -> None:
         return f.layer_norm(x * scale, (32,), None, None, eps)
 
     quantized, x = _quantized(function, (4, 32), torch.int8)
-    assert _steps(quantized, x // 16, "TOSA-1.0+INT") <= 1
+    assert _largest_error(quantized, x // 16, "TOSA-1.0+INT") <= 1
 
 
 def test_masked_rows() -> None:
@@ -141,17 +141,17 @@ def test_masked_rows() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return f.softmax(x + mask, -1)
 
-    assert _steps(*_quantized(function, (5, 6), torch.int8), "TOSA-1.0+INT") <= 1
+    assert _largest_error(*_quantized(function, (5, 6), torch.int8), "TOSA-1.0+INT") <= 1
 
 
 @pytest.mark.parametrize("specification", ["TOSA-1.0+INT", "TOSA-1.0+INT+FP"])
-def test_a_power_of_a_number_beside_levels(specification: str) -> None:
+def test_a_power_of_a_scalar_with_quantized_values(specification: str) -> None:
     """It has no quantized values, although its first operand is a constant."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return quantize(dequantize(x, 0.03, 3) * 2, 0.06, 0), torch.pow(torch.tensor(2.0), y)
 
-    args = levels(4), floats(3, 4)
+    args = quantized_values(4), floats(3, 4)
     compiled = compile_module(Call(function), args, specification=specification)
     has_floats = specification.endswith("FP")
     assert [name for name, _, _ in compiled.left] == ([] if has_floats else ["aten.pow.Tensor_Tensor"])

@@ -14,7 +14,7 @@ from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion
 from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
-from delegatec.backends.arm.integer.values import Fixed, Levels
+from delegatec.backends.arm.integer.values import Fixed, Quantized
 from delegatec.edge.arguments import dtype_of, shape_of
 
 _MOST_INTEGERS: Final = 1 << 20
@@ -52,10 +52,10 @@ def constant_of(conversion: Conversion, node: Node) -> Fixed | Tensor | None:
     constant = conversion.constant(node)
     if constant is not None or conversion.arithmetic.bools:
         return constant
-    if isinstance(found, Levels):
+    if isinstance(found, Quantized):
         # a constant that is quantized, as a quantizer writes the operands of a mask
-        levels = conversion.constant(found.node)
-        return Fixed(found.of(levels)) if levels is not None and found.is_narrow else None
+        quantized = conversion.constant(found.node)
+        return Fixed(found.of(quantized)) if quantized is not None and found.is_narrow else None
     is_small = found is None and not is_float(node) and not is_bool(node)
     if is_small and _is_computed(conversion, node) and node.meta["val"].numel() <= _MOST_INTEGERS:
         return _evaluated(conversion, node)

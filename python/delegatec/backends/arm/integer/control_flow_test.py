@@ -20,12 +20,14 @@ X: Final = (floats(2, 4) * 100).to(torch.int8)
 
 
 def _quantized(x: Tensor) -> Any:
-    def levels(x: Tensor, scale: float) -> Tensor:
+    def quantized_values(x: Tensor, scale: float) -> Tensor:
         found: Tensor = quantized.quantize_per_tensor(x, scale, 0, -128, 127, torch.int8)
         return found
 
     def rounded(x: Tensor, scale: float) -> Tensor:
-        found: Tensor = quantized.dequantize_per_tensor(levels(x, scale), scale, 0, -128, 127, torch.int8)
+        found: Tensor = quantized.dequantize_per_tensor(
+            quantized_values(x, scale), scale, 0, -128, 127, torch.int8
+        )
         return found
 
     run: Any = while_loop
@@ -41,7 +43,7 @@ def _quantized(x: Tensor) -> Any:
         lambda i, h: (i + 1, rounded(rounded(h, 0.02) + 0.1, 0.015)),
         (torch.tensor(0, dtype=torch.int32), rounded(picked, 0.015)),
     )
-    return levels(last[1], 0.02)
+    return quantized_values(last[1], 0.02)
 
 
 @pytest.mark.parametrize("backend", ["tosa", "ethos_u"])

@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
-    Levels,
-    Lookup,
     Quantity,
+    Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of
@@ -103,7 +103,7 @@ class Conversion:
         self.constant: Final = constants
         self.quantities: dict[Node, Quantity | Floating] = {}
         self.replaced: dict[Node, Node] = {}
-        self.conditions: dict[Node, Lookup] = {}
+        self.conditions: dict[Node, TableFunction] = {}
         self.reasons: dict[Node, str] = {}
 
     def of(self, operand: Any) -> Quantity:
@@ -133,12 +133,12 @@ class Conversion:
         constant = self.constant(operand)
         return None if constant is None else Fixed(constant.detach().to(torch.float64))
 
-    def _settled(self, value: Floating) -> Levels:
+    def _settled(self, value: Floating) -> Quantized:
         arithmetic, bits = self.arithmetic, BITS - 16
         by = arithmetic.constant(torch.tensor(bits, dtype=torch.int32), len(value.shape))
         wide = arithmetic.once(TOSA.shift_left.default, (value.mantissa, by), torch.int32, value.shape)
         node = arithmetic.once(TOSA.shift_right.default, (wide, value.exponent), torch.int32, value.shape)
-        return Levels(node, (value.scale / (1 << bits),), 0, (1 << BITS) - 1)
+        return Quantized(node, (value.scale / (1 << bits),), 0, (1 << BITS) - 1)
 
     def node(self, operand: Any) -> Any:
         """Returns a non-floating-point operand, in the converted program."""
@@ -174,14 +174,14 @@ class Conversion:
 
     # ---- representations ---------------------------------------------------------------------------------
 
-    def levels(self, value: Quantity, node: Node) -> Levels:
+    def as_quantized(self, value: Quantity, node: Node) -> Quantized:
         """Returns a value as integers with one scale, and without limits: they can be moved.
 
         Args:
             value: the value.
             node: the node whose users may quantize it.
         """
-        if isinstance(value, Levels) and value.is_narrow:
+        if isinstance(value, Quantized) and value.is_narrow:
             return value
         to = self.target(node)
         if to is not None:
@@ -190,28 +190,28 @@ class Conversion:
             raise UnsupportedError("a constant without quantization parameters")
         return self.arithmetic.wide(value)
 
-    def narrow(self, value: Quantity, node: Node) -> Levels:
-        """Returns a value as int8 or int16 quantized values; see `levels`."""
-        if isinstance(value, Levels) and value.is_narrow:
+    def narrow(self, value: Quantity, node: Node) -> Quantized:
+        """Returns a value as int8 or int16 quantized values; see `as_quantized`."""
+        if isinstance(value, Quantized) and value.is_narrow:
             return value
         to = self.target(node, exact=False)
         if to is None or to.dtype == torch.int32:
-            wide = self.arithmetic.wide_tables and not isinstance(value, Lookup)
+            wide = self.arithmetic.wide_tables and not isinstance(value, TableFunction)
             to = _spanning(value, torch.int16 if wide else torch.int8)
         return self.quantized(value, to)
 
-    def quantized(self, value: Quantity, to: Quantization) -> Levels:
+    def quantized(self, value: Quantity, to: Quantization) -> Quantized:
         """Returns a value in parameters of one scale."""
         node = self.arithmetic.quantize(value, to)
         limit = to.limit
-        return Levels(node, to.scales, to.zero_point, limit)
+        return Quantized(node, to.scales, to.zero_point, limit)
 
     def common_scale(self, values: Iterable[Quantity], terms: int = 1) -> float:
         """Returns a scale in which sums of values are exact, or precise to 28 bits."""
         several = list(values)
-        scales = {each.scale for each in several if isinstance(each, Levels)}
+        scales = {each.scale for each in several if isinstance(each, Quantized)}
         if len(scales) == 1 and all(
-            isinstance(each, Levels)
+            isinstance(each, Quantized)
             and each.axis is None
             and each.limit * terms < 1 << BITS
             and each.low == -math.inf == -each.high
@@ -219,7 +219,7 @@ class Conversion:
         ):
             ((scale,),) = scales
             return scale
-        found = [each for each in several if isinstance(each, Levels)]
+        found = [each for each in several if isinstance(each, Quantized)]
         if found and all(each.is_narrow for each in found):
             # a power of two for the largest scale: NPUs add quantized values of such scales at once
             scale = max(each.scale[0] for each in found) / (1 << _HEADROOM[found[0].dtype])
@@ -227,12 +227,20 @@ class Conversion:
                 return scale
         return (max(each.bound for each in several) * terms or 1.0) / ((1 << BITS) - 1)
 
-    def moved(self, node: Node, levels: Levels, *args: Any, **kwargs: Any) -> Levels:
+    def moved(self, node: Node, quantized: Quantized, *args: Any, **kwargs: Any) -> Quantized:
         """Returns the result of a movement of integers."""
         value: Tensor = node.meta["val"]
         call = self.arithmetic.call
-        result = call(node.target, *args, dtype=levels.dtype, shape=value.shape, **kwargs)
-        return Levels(result, levels.scale, levels.zero, levels.limit, None, low=levels.low, high=levels.high)
+        result = call(node.target, *args, dtype=quantized.dtype, shape=value.shape, **kwargs)
+        return Quantized(
+            result,
+            quantized.scale,
+            quantized.zero,
+            quantized.limit,
+            None,
+            low=quantized.low,
+            high=quantized.high,
+        )
 
     def integer(self, node: Node, args: Mapping[str, Any]) -> None:
         """Records a call with a non-floating-point result."""
@@ -245,7 +253,7 @@ class Conversion:
 def _spanning(value: Quantity, dtype: torch.dtype) -> Quantization:
     """Returns parameters for all values."""
     limits = torch.iinfo(dtype)
-    if isinstance(value, Lookup):
+    if isinstance(value, TableFunction):
         finite = value.values[value.values.isfinite()]
         least, most = (min(float(finite.min()), 0.0), max(float(finite.max()), 0.0))
         if dtype == torch.int8:

@@ -18,7 +18,7 @@ from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
 from delegatec.backends.arm.integer.features import ALL, Features
 from delegatec.backends.arm.integer.from_integers import integer, is_mask, is_quantized_integer, mask
-from delegatec.backends.arm.integer.functions import lookup, unary
+from delegatec.backends.arm.integer.functions import table_function, unary
 from delegatec.backends.arm.integer.masks import promoted
 from delegatec.backends.arm.integer.moves import MOVEMENTS
 from delegatec.backends.arm.integer.products import PRODUCTS
@@ -26,7 +26,14 @@ from delegatec.backends.arm.integer.quantized_regions import is_bool, is_value
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
 from delegatec.backends.arm.integer.steep import STEEP
-from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import (
+    Fixed,
+    Floating,
+    Quantity,
+    Quantized,
+    TableFunction,
+    UnsupportedError,
+)
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
@@ -187,18 +194,18 @@ def _convert_mask(conversion: Conversion, node: Node) -> None:
         conversion.quantities[node] = found
 
 
-def _tabulated(conversion: Conversion, node: Node) -> Lookup | None:
-    found = lookup(conversion, node)
+def _tabulated(conversion: Conversion, node: Node) -> TableFunction | None:
+    found = table_function(conversion, node)
     if found is not None and found.values.dtype == torch.bool:
         if not conversion.arithmetic.bools:
-            return Lookup(found.source, found.values.to(torch.float64))
+            return TableFunction(found.source, found.values.to(torch.float64))
         conversion.conditions[node] = found
         return None
     return found
 
 
 def _is_table(conversion: Conversion, node: Node) -> bool:
-    return isinstance(conversion.quantities.get(node), Lookup) or node in conversion.conditions
+    return isinstance(conversion.quantities.get(node), TableFunction) or node in conversion.conditions
 
 
 def _compare(conversion: Conversion, node: Node) -> None:
@@ -242,8 +249,8 @@ def _dequantize(conversion: Conversion, node: Node) -> None:
         return
     if to is None:
         raise UnsupportedError("quantization parameters that are not constant, or several zero points")
-    levels = conversion.arithmetic.signed(conversion.replaced.get(source, source))
-    conversion.quantities[node] = Levels(levels, to.scales, to.zero_point, to.limit, to.axis)
+    quantized = conversion.arithmetic.signed(conversion.replaced.get(source, source))
+    conversion.quantities[node] = Quantized(quantized, to.scales, to.zero_point, to.limit, to.axis)
 
 
 def _quantize(conversion: Conversion, node: Node) -> None:

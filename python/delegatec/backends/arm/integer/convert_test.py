@@ -20,8 +20,8 @@ from delegatec.backends.arm.integer.testing import (
     check,
     dequantize,
     integers,
-    levels,
     quantize,
+    quantized_values,
     weight,
 )
 from delegatec.backends.common.testing import Call, floats
@@ -59,7 +59,7 @@ _UNARY: Final[dict[str, Function]] = {
     "reflected": lambda x: f.pad(x, (1, 2, 0, 1), mode="reflect"),
     "pad": lambda x: f.pad(x, (1, 2), value=0.25),
     "views": lambda x: x.permute(2, 0, 1, 3).reshape(6, -1)[1:5].unsqueeze(1),
-    "product with a number": lambda x: x * -1.7,
+    "product with a scalar": lambda x: x * -1.7,
     "where": lambda x: torch.where(x > 0.1, x, -x),
     "where of a condition that others need": lambda x: torch.where(x > 0.1, x, -x) + (x > 0.1).float() * 0.2,
     "where of several conditions": lambda x: torch.where((x > 0.1) | ~(x > -0.2), x.exp() - 1, x * 0.5),
@@ -68,25 +68,25 @@ _UNARY: Final[dict[str, Function]] = {
 
 def test_rows_of_a_constant() -> None:
     """Embeddings as quantizers write them: the result has the parameters of the weight."""
-    rows = dequantize(levels(16, 5), 0.02, 3)
+    rows = dequantize(quantized_values(16, 5), 0.02, 3)
     program = check(
         lambda weight, x: quantize(f.embedding(x, dequantize(weight, 0.02, 3)), 0.02, 3),
-        *(levels(16, 5), torch.tensor([[3, 15], [0, 7]])),
-        steps=0,
+        *(quantized_values(16, 5), torch.tensor([[3, 15], [0, 7]])),
+        tolerance=0,
     )
     assert calls(program) == [aten.embedding.default]
-    check(lambda x: quantize(f.embedding(x, rows), 0.02, 3), torch.tensor([[3, 15], [0, 7]]), steps=0)
+    check(lambda x: quantize(f.embedding(x, rows), 0.02, 3), torch.tensor([[3, 15], [0, 7]]), tolerance=0)
 
 
 @pytest.mark.parametrize("out", [torch.int8, torch.int16])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
-def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:
+def test_quantized_values_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:
     """They have no value, or an infinite one, which limits neither the scale nor the precision of others."""
     scale = {torch.int8: 1 / 8, torch.int16: 1 / 1024}[dtype]
     to = {torch.int8: (1 / 200, -128), torch.int16: (1 / 32768, 0)}[out]
-    x, y = (levels(4, 6, dtype=dtype, seed=seed).abs().clamp(min=int(1 / scale)) for seed in (0, 1))
-    steps = {torch.int8: 1, torch.int16: 64}[out]  # an int16 table has 513 entries
-    check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, steps=steps)
+    x, y = (quantized_values(4, 6, dtype=dtype, seed=seed).abs().clamp(min=int(1 / scale)) for seed in (0, 1))
+    tolerance = {torch.int8: 1, torch.int16: 64}[out]  # an int16 table has 513 entries
+    check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, tolerance=tolerance)
     check(
         lambda x, y: quantize(torch.rsqrt(dequantize(x, scale)) * dequantize(y, scale), 1 / 4, 0, out),
         *(x, y),
@@ -102,7 +102,7 @@ def test_functions_of_one_value(name: str, dtype: torch.dtype) -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(_UNARY[name](dequantize(x, scale, zero)), *out, dtype)
 
-    check(function, levels(2, 3, 6, 6, dtype=dtype), steps=2 if dtype == torch.int16 else 1)
+    check(function, quantized_values(2, 3, 6, 6, dtype=dtype), tolerance=2 if dtype == torch.int16 else 1)
 
 
 _BINARY: Final[dict[str, Function]] = {
@@ -124,7 +124,7 @@ def test_functions_of_two_values(name: str) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         return quantize(_BINARY[name](dequantize(x, 0.01, -7), dequantize(y, 0.02, 11)), 0.03, 2)
 
-    check(function, levels(2, 3, 6), levels(2, 3, 6, seed=1))
+    check(function, quantized_values(2, 3, 6), quantized_values(2, 3, 6, seed=1))
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
@@ -140,7 +140,7 @@ def test_layers(dtype: torch.dtype) -> None:
         x = dequantize(quantize(torch.relu(x), *inner), *inner[:2])
         return quantize(f.linear(x.flatten(1), channels(matrix, more), torch.linspace(-1, 1, 5)), 0.02)
 
-    check(function, levels(2, 3, 6, 6, dtype=dtype))
+    check(function, quantized_values(2, 3, 6, 6, dtype=dtype))
 
 
 def test_relu_is_saturation() -> None:
@@ -151,7 +151,7 @@ def test_relu_is_saturation() -> None:
         x = f.conv2d(dequantize(x, 0.01, -7), channels(kernel, scales))
         return quantize(torch.relu(x), 0.005, -128)
 
-    called = calls(integers(function, (levels(1, 3, 6, 6),)))
+    called = calls(integers(function, (quantized_values(1, 3, 6, 6),)))
     assert called == [
         aten.permute.default,
         NHWC.conv2d.default,
@@ -167,7 +167,7 @@ def test_sums_of_images_are_convolutions(shape: tuple[int, ...]) -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.0005, 4)
 
-    program = check(function, levels(*shape))
+    program = check(function, quantized_values(*shape))
     called = calls(program)
     assert aten.sum.dim_IntList not in called
     (convolution,) = (node for node in program.graph.nodes if node.target is NHWC.conv2d.default)
@@ -181,7 +181,7 @@ def test_other_sums_of_images(shape: tuple[int, ...]) -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.0005, 4)
 
-    assert NHWC.conv2d.default not in calls(check(function, levels(*shape)))
+    assert NHWC.conv2d.default not in calls(check(function, quantized_values(*shape)))
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.003])
@@ -194,7 +194,7 @@ def test_pools_of_whole_images_are_sums(scale: float, counted: bool) -> None:
         padded = f.avg_pool2d(y, (9, 7), 1, 1, count_include_pad=counted)
         return quantize(f.avg_pool2d(y, (7, 5)), scale, -7), quantize(padded, scale, -7)
 
-    x = levels(1, 6, 7, 5)
+    x = quantized_values(1, 6, 7, 5)
     program = integers(function, (x,))
     assert NHWC.avg_pool2d.default not in calls(program)
     for result, wanted in zip(interpret(program, (x,)), function(x), strict=True):
@@ -210,19 +210,19 @@ def test_sums_of_groups_are_convolutions(shape: tuple[int, ...]) -> None:
         y = dequantize(x, 0.05, 3).view(shape[0], 4, -1)
         return quantize(y.mean(-1, keepdim=True), 0.002)
 
-    program = check(function, levels(*shape))
+    program = check(function, quantized_values(*shape))
     assert NHWC.conv2d.default in calls(program)
 
 
 @pytest.mark.parametrize("call", [torch.add, torch.sub, torch.mul])
-def test_quantized_constants_are_levels(call: Any) -> None:
+def test_quantized_constants_are_quantized_values(call: Any) -> None:
     """NPUs compute directly on int8 operands."""
-    constant = levels(6, 1, seed=3)
+    constant = quantized_values(6, 1, seed=3)
 
     def function(x: torch.Tensor) -> Any:
         return quantize(call(dequantize(x, 0.05, 3), dequantize(constant, 0.01, -7)), 0.05, 2)
 
-    program = check(function, levels(2, 6, 5))
+    program = check(function, quantized_values(2, 6, 5))
     rescaled = [
         node.args[0] for node in program.graph.find_nodes(op="call_function", target=TOSA.rescale.default)
     ]
@@ -235,7 +235,7 @@ def test_equal_parameters_need_no_call() -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(quantize(dequantize(x, 0.01).view(4, 2), 0.01), 0.01).t(), 0.01)
 
-    assert calls(integers(function, (levels(2, 4),))) == [aten.view.default, aten.permute.default]
+    assert calls(integers(function, (quantized_values(2, 4),))) == [aten.view.default, aten.permute.default]
 
 
 def test_values_without_parameters_are_accumulators() -> None:
@@ -246,7 +246,7 @@ def test_values_without_parameters_are_accumulators() -> None:
         y = dequantize(x, 0.01, -7)
         return quantize(torch.relu(f.conv2d(y, channels(kernel, scales), padding=1) + y), 0.01, -128)
 
-    check(function, levels(1, 3, 6, 6))
+    check(function, quantized_values(1, 3, 6, 6))
 
 
 @pytest.mark.parametrize("factor", [0.001, 0.02, 0.1])
@@ -256,7 +256,7 @@ def test_softmax(factor: float) -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(torch.softmax(dequantize(x, factor, 9), 1), 1 / 256, -128)
 
-    check(function, levels(3, 7, 5))
+    check(function, quantized_values(3, 7, 5))
 
 
 def test_constants_are_moved_by_indices() -> None:
@@ -275,16 +275,16 @@ def test_scales_that_saturate() -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01) + dequantize(x, 0.02), 1e-12)
 
-    check(function, levels(20))
+    check(function, quantized_values(20))
 
 
-def test_sums_of_levels_have_a_power_of_two() -> None:
+def test_sums_of_quantized_values_have_a_power_of_two() -> None:
     """The larger scale is multiplied by 2^19."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01) + dequantize(y, 0.02), 0.03)
 
-    program = check(function, levels(9), levels(9, seed=1))
+    program = check(function, quantized_values(9), quantized_values(9, seed=1))
     found = [node.args[1:3] for node in program.graph.nodes if node.target is TOSA.rescale.default]
     assert ([1 << 30], [11]) in [tuple(map(list, each)) for each in found]
 
@@ -295,7 +295,7 @@ def test_a_float_island_has_a_reason() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01) + y, 0.01)
 
-    program = to_edge(torch.export.export(Call(function), (levels(4), floats(4))), preserve=CALLS)
+    program = to_edge(torch.export.export(Call(function), (quantized_values(4), floats(4))), preserve=CALLS)
     found = converted(program, Facts({}))
     assert {node.name: reason for node, reason in found.reasons.items()} == {
         "add": "args_1 is not quantized",
@@ -307,8 +307,8 @@ def test_a_float_island_has_a_reason() -> None:
 def test_integers_that_are_quantized(dtype: torch.dtype) -> None:
     """Their conversion to floating point is a scale of 1."""
     x = torch.tensor([-128, -1, 0, 1, 7, 100, 127], dtype=torch.int32).to(dtype)
-    check(lambda x: quantize(x.float(), 1.7, -3), x, steps=0)
-    check(lambda x: quantize(x.float(), 1.0, 0, torch.int16), x, steps=0)
+    check(lambda x: quantize(x.float(), 1.7, -3), x, tolerance=0)
+    check(lambda x: quantize(x.float(), 1.0, 0, torch.int16), x, tolerance=0)
 
 
 def test_a_sum_with_integers_of_32_bits() -> None:
@@ -316,29 +316,31 @@ def test_a_sum_with_integers_of_32_bits() -> None:
     x = torch.tensor([-5, 0, 2, 7, 90, -(1 << 31), 1 << 30], dtype=torch.int32)
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        whole = dequantize(quantize(x.float(), 1.0, 0, torch.int32), 1.0)
-        return quantize(whole + dequantize(y, 0.02, -37), 0.17, -2)
+        integral = dequantize(quantize(x.float(), 1.0, 0, torch.int32), 1.0)
+        return quantize(integral + dequantize(y, 0.02, -37), 0.17, -2)
 
-    check(function, x, levels(7))
+    check(function, x, quantized_values(7))
 
 
 def test_a_constant_of_integers() -> None:
-    check(lambda x: quantize(dequantize(x, 0.02) * torch.arange(5) + torch.eye(5), 0.05), levels(5, 5))
+    check(
+        lambda x: quantize(dequantize(x, 0.02) * torch.arange(5) + torch.eye(5), 0.05), quantized_values(5, 5)
+    )
 
 
 @pytest.mark.parametrize("out", [torch.int8, torch.uint8, torch.int16])
-def test_levels_that_are_not_a_number(out: torch.dtype) -> None:
+def test_quantized_values_that_are_nan(out: torch.dtype) -> None:
     """They become 0, as in eager mode."""
     x = torch.tensor([-128, 0, 3, 40, 127], dtype=torch.int8)
-    check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, steps=0)
+    check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, tolerance=0)
 
 
-def test_a_choice_by_levels_is_a_table() -> None:
+def test_a_selection_by_quantized_values_is_a_table() -> None:
     def function(x: torch.Tensor) -> Any:
         x = dequantize(x, 0.01)
         return quantize(torch.where((x > 0.1) & (x < 0.7), x.exp(), x.sin()).clamp(max=1.5), 0.02)
 
-    assert calls(check(function, levels(40))) == [TOSA.table.default]
+    assert calls(check(function, quantized_values(40))) == [TOSA.table.default]
 
 
 def test_a_condition_with_several_users() -> None:
@@ -348,22 +350,26 @@ def test_a_condition_with_several_users() -> None:
         x = dequantize(x, 0.01)
         return quantize(torch.where(x > 0.1, x.exp(), x), 0.02), torch.logical_and(x > 0.1, y)
 
-    args = (levels(40), torch.arange(40) % 2 == 0)
+    args = (quantized_values(40), torch.arange(40) % 2 == 0)
     wanted = function(*args)
     for result, each in zip(interpret(integers(function, args), args), wanted, strict=True):
         assert torch.equal(result, each) if each.dtype == torch.bool else (result - each).abs().max() <= 1
 
 
-def test_constants_of_equal_numbers_in_tables() -> None:
+def test_constants_of_equal_elements_in_tables() -> None:
     def function(x: torch.Tensor) -> Any:
         x = dequantize(x, 0.01)
         return quantize(torch.where(x < 0.2, x * torch.full([8], 0.5), x.exp()) + torch.ones(8), 0.03)
 
-    assert calls(check(function, levels(5, 8))) == [TOSA.table.default]
+    assert calls(check(function, quantized_values(5, 8))) == [TOSA.table.default]
 
 
 def test_a_mask_as_a_factor() -> None:
-    check(lambda x, mask: quantize(dequantize(x, 0.01) * mask.float(), 0.01), levels(40), levels(40) > 3)
+    check(
+        lambda x, mask: quantize(dequantize(x, 0.01) * mask.float(), 0.01),
+        quantized_values(40),
+        quantized_values(40) > 3,
+    )
 
 
 def test_masks_far_beyond_the_range() -> None:
@@ -373,7 +379,7 @@ def test_masks_far_beyond_the_range() -> None:
     def function(x: torch.Tensor) -> Any:
         return quantize(dequantize(x, 0.01) + mask.clamp(min=-3e38), 0.02)
 
-    check(function, levels(8, 4))
+    check(function, quantized_values(8, 4))
 
 
 def test_comparisons() -> None:
@@ -382,6 +388,6 @@ def test_comparisons() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         return dequantize(x, 0.01) > dequantize(y, 0.01, 2)
 
-    x, y = levels(40), levels(40, seed=2)
+    x, y = quantized_values(40), quantized_values(40, seed=2)
     (result,) = interpret(integers(function, (x, y)), (x, y))
     assert torch.equal(result, function(x, y))

@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.rounding import ROUNDING, copy
 from delegatec.backends.arm.integer.values import (
     Fixed,
-    Levels,
-    Lookup,
     Quantity,
+    Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import bind, broadcast
@@ -37,30 +37,28 @@ def _relu(conversion: Conversion, node: Node) -> Quantity:
 def _clamp(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
     low, high = (bound[name] for name in (("min", "max") if "min" in bound else ("min_val", "max_val")))
-    low, high = (
-        number if number is not None else end for number, end in ((low, -math.inf), (high, math.inf))
-    )
+    low, high = (limit if limit is not None else end for limit, end in ((low, -math.inf), (high, math.inf)))
     if isinstance(low, Node) or isinstance(high, Node):
-        numbers = [_number(conversion, each) for each in (low, high)]
-        low, high = numbers
+        limits = [_scalar(conversion, each) for each in (low, high)]
+        low, high = limits
     if low > high:
         low = high
     return _clamped(conversion, node, low, high)
 
 
-def _number(conversion: Conversion, operand: Any) -> float:
+def _scalar(conversion: Conversion, operand: Any) -> float:
     value = conversion.of(operand)
-    if not isinstance(value, Fixed) or value.number is None:
-        raise UnsupportedError("limits that are not numbers")
-    return value.number
+    if not isinstance(value, Fixed) or value.scalar is None:
+        raise UnsupportedError("bounds that are not constant scalars")
+    return value.scalar
 
 
 def _clamped(conversion: Conversion, node: Node, low: float, high: float) -> Quantity:
     value = conversion.of(node.args[0])
-    if isinstance(value, Levels):
+    if isinstance(value, Quantized):
         return value.clamped(low, high)
-    if isinstance(value, Lookup):
-        return Lookup(value.source, value.values.clamp(low, high))
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, value.values.clamp(low, high))
     return Fixed(value.values.clamp(low, high))
 
 
@@ -92,13 +90,13 @@ def _within_reach(values: Sequence[Quantity], to: Quantization | None) -> Sequen
     for value in values:
         reach = most + sum(each.bound for each in values if each is not value)
         is_coarse = value.bound > max(reach, to.scale * (1 << BITS - 8))
-        found.append(value.clamped(-reach, reach) if isinstance(value, Levels) and is_coarse else value)
+        found.append(value.clamped(-reach, reach) if isinstance(value, Quantized) and is_coarse else value)
     return found
 
 
-def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float]) -> Levels:
+def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float]) -> Quantized:
     """Returns the sum or difference of two values."""
-    values = similar(_as_levels(conversion, values), 1 << 16)
+    values = similar(_as_quantized(conversion, values), 1 << 16)
     scale = conversion.common_scale(values, len(values))
     arithmetic = conversion.arithmetic
     first, second = (arithmetic.accumulate(each, scale) for each in values)
@@ -107,15 +105,15 @@ def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[floa
     assert signs[0] > 0
     node = arithmetic.binary(aten.add.Tensor if signs[1] >= 0 else aten.sub.Tensor, first, second)
     bound = sum(each.bound for each in values)
-    return Levels(node, (scale,), 0, math.ceil(bound / scale))
+    return Quantized(node, (scale,), 0, math.ceil(bound / scale))
 
 
-def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quantity]:
+def _as_quantized(conversion: Conversion, values: Sequence[Quantity]) -> list[Quantity]:
     """Quantizes constants if another value has quantized values of their dtype.
 
     NPUs compute on int8 at once, but on int32 only after they rescale the other value.
     """
-    others = [each for each in values if isinstance(each, Levels) and each.is_narrow]
+    others = [each for each in values if isinstance(each, Quantized) and each.is_narrow]
     rank = max(len(each.shape) for each in values)
     found: list[Quantity] = []
     for value in values:
@@ -128,7 +126,7 @@ def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quant
             continue
         assert isinstance(value, Fixed)
         node = conversion.arithmetic.constant(to.quantize(value.values), rank)
-        found.append(Levels(node, to.scales, to.zero_point, to.limit))
+        found.append(Quantized(node, to.scales, to.zero_point, to.limit))
     return found
 
 
@@ -147,8 +145,8 @@ def _times(value: Quantity, factor: float) -> Quantity:
         return value
     if isinstance(value, Fixed):
         return Fixed(value.values.to(torch.float64) * factor)
-    if isinstance(value, Lookup):
-        return Lookup(value.source, value.values * factor)
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, value.values * factor)
     if factor == 0.0:
         return replace(value, low=0.0, high=0.0)
     return replace(
@@ -162,25 +160,25 @@ def _times(value: Quantity, factor: float) -> Quantity:
 def multiply(conversion: Conversion, x: Quantity, y: Quantity) -> Quantity:
     """Returns a product of values that broadcast."""
     for value, other in ((x, y), (y, x)):
-        if isinstance(other, Fixed) and other.number is not None:
+        if isinstance(other, Fixed) and other.scalar is not None:
             shape = broadcast(value.shape, other.shape)
             if shape == value.shape:
-                return scaled(conversion, value, other.number)
+                return scaled(conversion, value, other.scalar)
     if isinstance(x, Fixed) and isinstance(y, Fixed):
         return Fixed(x.values * y.values)
     first, second = _factors(conversion, x, y)
     node = conversion.arithmetic.binary(aten.mul.Tensor, first.node, second.node)
-    return Levels(node, (first.scale[0] * second.scale[0],), 0, first.limit * second.limit)
+    return Quantized(node, (first.scale[0] * second.scale[0],), 0, first.limit * second.limit)
 
 
-def _factors(conversion: Conversion, x: Quantity, y: Quantity) -> tuple[Levels, Levels]:
+def _factors(conversion: Conversion, x: Quantity, y: Quantity) -> tuple[Quantized, Quantized]:
     """Returns operands whose product fits int32."""
     found = []
-    for value in _as_levels(conversion, (x, y)):
+    for value in _as_quantized(conversion, (x, y)):
         if isinstance(value, Fixed):
             scale = (value.bound or 1.0) / 32767
             node = conversion.arithmetic.accumulate(value, scale)
-            found.append(Levels(node, (scale,), 0, 32767))
+            found.append(Quantized(node, (scale,), 0, 32767))
         else:
             found.append(conversion.arithmetic.wide(value, 15 if _is_wide(value) else 16))
     if found[0].limit * found[1].limit >= 1 << 31:
@@ -189,7 +187,7 @@ def _factors(conversion: Conversion, x: Quantity, y: Quantity) -> tuple[Levels, 
 
 
 def _is_wide(value: Quantity) -> bool:
-    return isinstance(value, Levels) and value.limit >= 1 << 16
+    return isinstance(value, Quantized) and value.limit >= 1 << 16
 
 
 def scaled(conversion: Conversion, value: Quantity, factor: float) -> Quantity:
@@ -203,14 +201,14 @@ def negated(conversion: Conversion, value: Quantity) -> Quantity:
     """Returns the negated value."""
     if isinstance(value, Fixed):
         return Fixed(-value.values)
-    if isinstance(value, Lookup):
-        return Lookup(value.source, -value.values)
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, -value.values)
     if value.is_narrow and value.dtype == torch.int8:
-        return Lookup(replace(value, low=-math.inf, high=math.inf), -value.values)
+        return TableFunction(replace(value, low=-math.inf, high=math.inf), -value.values)
     wide = conversion.arithmetic.wide(value)
     zero = conversion.arithmetic.constant(torch.tensor(0, dtype=torch.int32), len(wide.shape))
     node = conversion.arithmetic.binary(aten.sub.Tensor, zero, wide.node)
-    return Levels(node, wide.scale, 0, wide.limit)
+    return Quantized(node, wide.scale, 0, wide.limit)
 
 
 def _negated(conversion: Conversion, node: Node) -> Quantity:
@@ -220,7 +218,7 @@ def _negated(conversion: Conversion, node: Node) -> Quantity:
 def _absolute(conversion: Conversion, node: Node) -> Quantity:
     wide = conversion.arithmetic.wide(conversion.of(node.args[0]))
     result = conversion.arithmetic.call(aten.abs.default, wide.node, dtype=torch.int32, shape=wide.shape)
-    return Levels(result, wide.scale, 0, wide.limit)
+    return Quantized(result, wide.scale, 0, wide.limit)
 
 
 _SUMS: Final = {

@@ -17,7 +17,7 @@ from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity
+from delegatec.backends.arm.integer.values import Fixed, Floating, Quantity, Quantized, TableFunction
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.quantization.scale import Quantization
 
@@ -61,7 +61,7 @@ def _normalized(
     wide = arithmetic.wide(value, _BITS)
     shape = wide.shape
 
-    def number(value: int) -> Node:
+    def scalar(value: int) -> Node:
         return arithmetic.constant(torch.tensor(value, dtype=torch.int32), len(shape))
 
     def call(target: object, *args: Node) -> Node:
@@ -69,22 +69,22 @@ def _normalized(
 
     node, sign = wide.node, None
     if signed:
-        double = call(aten.add.Tensor, call(aten.mul.Tensor, node, number(2)), number(1))
-        sign = call(aten.maximum.default, call(aten.minimum.default, double, number(1)), number(-1))
+        double = call(aten.add.Tensor, call(aten.mul.Tensor, node, scalar(2)), scalar(1))
+        sign = call(aten.maximum.default, call(aten.minimum.default, double, scalar(1)), scalar(-1))
         node = call(aten.abs.default, node)
     low = min(max(1, round(least / wide.scale[0])), 1 << (_BITS - 1))
-    positive = call(aten.maximum.default, node, number(low))
+    positive = call(aten.maximum.default, node, scalar(low))
     zeros = call(TOSA.clz.default, positive)
     half = None
-    shift = call(aten.sub.Tensor, zeros, number(1))
+    shift = call(aten.sub.Tensor, zeros, scalar(1))
     if even:
-        half = call(TOSA.shift_right.default, call(aten.sub.Tensor, zeros, number(2)), number(1))
-        shift = call(TOSA.shift_left.default, half, number(1))
+        half = call(TOSA.shift_right.default, call(aten.sub.Tensor, zeros, scalar(2)), scalar(1))
+        shift = call(TOSA.shift_left.default, half, scalar(1))
     mantissa = call(TOSA.shift_left.default, positive, shift)
     return _Normal(mantissa, 0.25 if even else 0.5, zeros, 32 - low.bit_length(), half, sign, wide.scale[0])
 
 
-def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tensor], Tensor]) -> Lookup:
+def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tensor], Tensor]) -> TableFunction:
     """Returns a function of the mantissa."""
     arithmetic = conversion.arithmetic
     shape = shape_of(normal.mantissa)
@@ -95,17 +95,17 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     node = arithmetic.once(aten.sub.Tensor, (normal.mantissa, middle), torch.int32, shape)
     # the ends are quantized values
     to = Quantization.whole(dtype, reach / limits.max)
-    levels = conversion.quantized(Levels(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
-    return Lookup(levels, function((levels.values + center).clamp(min=normal.least / 2)))
+    quantized = conversion.quantized(Quantized(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
+    return TableFunction(quantized, function((quantized.values + center).clamp(min=normal.least / 2)))
 
 
-def _mantissa(conversion: Conversion, value: Lookup) -> Levels:
+def _mantissa(conversion: Conversion, value: TableFunction) -> Quantized:
     """Returns values as 15 bits."""
-    levels = conversion.arithmetic.evaluated(value)
-    if levels.limit < 1 << (_MANTISSA + 1) and levels.dtype == torch.int32:
-        return levels
+    quantized = conversion.arithmetic.evaluated(value)
+    if quantized.limit < 1 << (_MANTISSA + 1) and quantized.dtype == torch.int32:
+        return quantized
     scale = value.bound / ((1 << _MANTISSA) - 1)
-    return Levels(conversion.arithmetic.accumulate(levels, scale), (scale,), 0, 1 << _MANTISSA)
+    return Quantized(conversion.arithmetic.accumulate(quantized, scale), (scale,), 0, 1 << _MANTISSA)
 
 
 def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: float) -> Floating:
@@ -118,60 +118,60 @@ def reciprocal(conversion: Conversion, value: Quantity, signed: bool, least: flo
         least: a positive value; absolute values below it have the same reciprocal.
     """
     normal = _normalized(conversion, value, even=False, signed=signed, least=least)
-    levels = _mantissa(conversion, _function(conversion, normal, torch.reciprocal))
-    node = levels.node
+    quantized = _mantissa(conversion, _function(conversion, normal, torch.reciprocal))
+    node = quantized.node
     arithmetic = conversion.arithmetic
     if not arithmetic.wide_tables:
-        node = _refined(conversion, normal, levels)
+        node = _refined(conversion, normal, quantized)
     if normal.sign is not None:
         node = arithmetic.binary(aten.mul.Tensor, node, normal.sign)
     # 2^(zeros - 32) = 2^(most - 32) / 2^(most - zeros)
-    most = arithmetic.constant(torch.tensor(normal.most, dtype=torch.int32), len(levels.shape))
+    most = arithmetic.constant(torch.tensor(normal.most, dtype=torch.int32), len(quantized.shape))
     exponent = arithmetic.binary(aten.sub.Tensor, most, normal.zeros)
-    return Floating(node, exponent, levels.scale[0] * 2.0 ** (normal.most - 32) / normal.scale)
+    return Floating(node, exponent, quantized.scale[0] * 2.0 ** (normal.most - 32) / normal.scale)
 
 
-def _refined(conversion: Conversion, normal: _Normal, levels: Levels) -> Node:
+def _refined(conversion: Conversion, normal: _Normal, quantized: Quantized) -> Node:
     """Returns a reciprocal with twice the bits, by one Newton iteration."""
     arithmetic = conversion.arithmetic
-    divisor = Levels(normal.mantissa, (2.0**-31,), 0, (1 << 31) - 1)
-    short = Levels(arithmetic.accumulate(divisor, 2.0**-15), (2.0**-15,), 0, 1 << 15)
-    unit = short.scale[0] * levels.scale[0]
-    product = arithmetic.binary(aten.mul.Tensor, short.node, levels.node)
-    one = arithmetic.constant(torch.tensor(round(1 / unit), dtype=torch.int32), len(levels.shape))
-    error = Levels(arithmetic.binary(aten.sub.Tensor, one, product), (unit,), 0, round(2**-6 / unit))
+    divisor = Quantized(normal.mantissa, (2.0**-31,), 0, (1 << 31) - 1)
+    short = Quantized(arithmetic.accumulate(divisor, 2.0**-15), (2.0**-15,), 0, 1 << 15)
+    unit = short.scale[0] * quantized.scale[0]
+    product = arithmetic.binary(aten.mul.Tensor, short.node, quantized.node)
+    one = arithmetic.constant(torch.tensor(round(1 / unit), dtype=torch.int32), len(quantized.shape))
+    error = Quantized(arithmetic.binary(aten.sub.Tensor, one, product), (unit,), 0, round(2**-6 / unit))
     # The first approximation has 8 bits.
     fraction = arithmetic.accumulate(error, 2.0**-20)
-    change = Levels(
-        arithmetic.binary(aten.mul.Tensor, fraction, levels.node),
-        (2.0**-20 * levels.scale[0],),
+    change = Quantized(
+        arithmetic.binary(aten.mul.Tensor, fraction, quantized.node),
+        (2.0**-20 * quantized.scale[0],),
         0,
         1 << 30,
     )
-    change_node = arithmetic.accumulate(change, levels.scale[0])
-    return arithmetic.binary(aten.add.Tensor, levels.node, change_node)
+    change_node = arithmetic.accumulate(change, quantized.scale[0])
+    return arithmetic.binary(aten.add.Tensor, quantized.node, change_node)
 
 
 def inverse_root(conversion: Conversion, value: Quantity) -> Floating:
     """Returns the reciprocal square root."""
     normal = _normalized(conversion, value, even=True)
     assert normal.half is not None
-    levels = _mantissa(conversion, _function(conversion, normal, torch.rsqrt))
-    most = conversion.arithmetic.constant(torch.tensor(15, dtype=torch.int32), len(levels.shape))
+    quantized = _mantissa(conversion, _function(conversion, normal, torch.rsqrt))
+    most = conversion.arithmetic.constant(torch.tensor(15, dtype=torch.int32), len(quantized.shape))
     # the integer is mantissa * 2^(31 - 2 * half)
     exponent = conversion.arithmetic.binary(aten.sub.Tensor, most, normal.half)
-    return Floating(levels.node, exponent, levels.scale[0] / math.sqrt(2 * normal.scale))
+    return Floating(quantized.node, exponent, quantized.scale[0] / math.sqrt(2 * normal.scale))
 
 
 def root(conversion: Conversion, value: Quantity) -> Floating:
     """Returns the square root."""
     normal = _normalized(conversion, value, even=True)
     assert normal.half is not None
-    levels = _mantissa(conversion, _function(conversion, normal, torch.sqrt))
-    return Floating(levels.node, normal.half, levels.scale[0] * math.sqrt(2.0**31 * normal.scale))
+    quantized = _mantissa(conversion, _function(conversion, normal, torch.sqrt))
+    return Floating(quantized.node, normal.half, quantized.scale[0] * math.sqrt(2.0**31 * normal.scale))
 
 
-def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> Levels:
+def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> Quantized:
     """Returns the logarithm."""
     normal = _normalized(conversion, value, even=False)
     unit = math.log(2) / math.log(base)
@@ -189,21 +189,21 @@ def logarithm(conversion: Conversion, value: Quantity, base: float = math.e) -> 
     )
     below = arithmetic.binary(aten.mul.Tensor, normal.zeros, factor)
     total = arithmetic.binary(aten.sub.Tensor, arithmetic.binary(aten.add.Tensor, part, first), below)
-    return Levels(total, (scale,), 0, 1 << _POINT)
+    return Quantized(total, (scale,), 0, 1 << _POINT)
 
 
-def times(conversion: Conversion, value: Floating, other: Quantity) -> Levels:
+def times(conversion: Conversion, value: Floating, other: Quantity) -> Quantized:
     """Returns a product."""
     arithmetic = conversion.arithmetic
     if isinstance(other, Fixed):
         scale = (other.bound or 1.0) / ((1 << _MANTISSA) - 1)
-        wide = Levels(arithmetic.accumulate(other, scale), (scale,), 0, 1 << _MANTISSA)
+        wide = Quantized(arithmetic.accumulate(other, scale), (scale,), 0, 1 << _MANTISSA)
     else:
         wide = arithmetic.wide(other, _MANTISSA)
     product = arithmetic.binary(aten.mul.Tensor, wide.node, value.mantissa)
     node = arithmetic.binary(TOSA.shift_right.default, product, value.exponent)
     limit = min(wide.limit << (_MANTISSA + 1), (1 << 31) - 1)
-    return Levels(node, (wide.scale[0] * value.scale,), 0, limit)
+    return Quantized(node, (wide.scale[0] * value.scale,), 0, limit)
 
 
 def exponential(conversion: Conversion, value: Quantity, most: float) -> Floating:
@@ -220,22 +220,24 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     highest = math.ceil(most / math.log(2))
     # Exponentials of smaller values are 0.
     limited = (
-        value if isinstance(value, (Fixed, Lookup)) else value.clamped((highest - 33) * math.log(2), most)
+        value
+        if isinstance(value, (Fixed, TableFunction))
+        else value.clamped((highest - 33) * math.log(2), most)
     )
     binary = arithmetic.accumulate(limited, unit)
     shape = shape_of(binary)
 
-    def number(value: int) -> Node:
+    def scalar(value: int) -> Node:
         return arithmetic.constant(torch.tensor(value, dtype=torch.int32), len(shape))
 
-    whole = arithmetic.once(TOSA.shift_right.default, (binary, number(point)), torch.int32, shape)
-    rounded = arithmetic.once(TOSA.shift_left.default, (whole, number(point)), torch.int32, shape)
+    integral = arithmetic.once(TOSA.shift_right.default, (binary, scalar(point)), torch.int32, shape)
+    rounded = arithmetic.once(TOSA.shift_left.default, (integral, scalar(point)), torch.int32, shape)
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
     to = Quantization.whole(dtype, unit * (1 << bits))
-    levels = conversion.quantized(Levels(rest, (unit,), 0, 1 << (point - 1)), to)
-    mantissa = _mantissa(conversion, Lookup(levels, torch.exp(levels.values)))
-    exponent = arithmetic.binary(aten.sub.Tensor, number(highest), whole)
+    quantized = conversion.quantized(Quantized(rest, (unit,), 0, 1 << (point - 1)), to)
+    mantissa = _mantissa(conversion, TableFunction(quantized, torch.exp(quantized.values)))
+    exponent = arithmetic.binary(aten.sub.Tensor, scalar(highest), integral)
     for target, bound in ((aten.maximum.default, 0), (aten.minimum.default, 31)):
-        exponent = arithmetic.once(target, (exponent, number(bound)), torch.int32, shape)
+        exponent = arithmetic.once(target, (exponent, scalar(bound)), torch.int32, shape)
     return Floating(mantissa.node, exponent, mantissa.scale[0] * 2.0**highest)

@@ -15,7 +15,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, TableFunction, UnsupportedError
 from delegatec.backends.common.row import overload
 from delegatec.edge.arguments import dtype_of, shape_of
 
@@ -34,7 +34,7 @@ _EXACT: Final = frozenset(
 _OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten._to_copy.default})
 
 
-def lookup(conversion: Conversion, node: Node) -> Lookup | None:
+def table_function(conversion: Conversion, node: Node) -> TableFunction | None:
     """Returns a call as a function of the quantized values of one value; None if it is not one."""
     target: Any = node.target
     if torch.Tag.pointwise not in getattr(target, "tags", ()) and target not in _OTHERS:
@@ -45,9 +45,11 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
     operands = [
         conversion.quantities.get(each) or conversion.conditions.get(each) for each in node.all_input_nodes
     ]
-    source: Levels | None = None
+    source: Quantized | None = None
     for each in operands:
-        found = each.source if isinstance(each, Lookup) else each if isinstance(each, Levels) else None
+        found = (
+            each.source if isinstance(each, TableFunction) else each if isinstance(each, Quantized) else None
+        )
         if found is not None:
             found = replace(found, low=-math.inf, high=math.inf)
             if not found.is_narrow or (source is not None and found != source):
@@ -73,7 +75,7 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
     args: Any = map_arg(node.args, values)
     kwargs: Any = map_arg(_without_dtype(node.kwargs), values)
     result = args[0] if target is aten._to_copy.default else target(*args, **kwargs)
-    return Lookup(source, result.to(torch.bool if dtype == torch.bool else torch.float64))
+    return TableFunction(source, result.to(torch.bool if dtype == torch.bool else torch.float64))
 
 
 def function_of(
@@ -82,10 +84,10 @@ def function_of(
     """Returns an elementwise function."""
     if isinstance(value, Fixed):
         return Fixed(function(value.values.to(torch.float64)))
-    if isinstance(value, Lookup):
-        return Lookup(value.source, function(value.values))
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, function(value.values))
     narrow = conversion.narrow(value, node)
-    return Lookup(replace(narrow, low=-math.inf, high=math.inf), function(narrow.values))
+    return TableFunction(replace(narrow, low=-math.inf, high=math.inf), function(narrow.values))
 
 
 def _unary(conversion: Conversion, node: Node) -> Quantity:

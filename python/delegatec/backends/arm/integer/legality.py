@@ -105,7 +105,7 @@ def _named(values: Sequence[Node]) -> str:
     return f"{names} is {'floating point' if floats else 'of bool, which the target lacks'}"
 
 
-def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settings]) -> bool:
+def convert_quantized_regions(program: EdgeProgram, facts: Facts, target: TableTarget[Settings]) -> bool:
     """Converts the regions of a private program to integer arithmetic that the target supports.
 
     Without the profile FP, all of them are, since the partitioner has selected them.

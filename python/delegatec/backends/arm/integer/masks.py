@@ -14,11 +14,11 @@ from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.constants import constant_of
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.from_integers import integer_levels
+from delegatec.backends.arm.integer.from_integers import integer_values
 from delegatec.backends.arm.integer.quantized_regions import is_bool, is_float
 from delegatec.backends.arm.integer.rounding import as_integers
 from delegatec.backends.arm.integer.selection import in_one_scale
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.value import Value
 from delegatec.edge.quantization.scale import Quantization
@@ -34,36 +34,38 @@ FAR: Final = 1 << 29
 # ---- 0 and 1 ---------------------------------------------------------------------------------------------
 
 
-def mask(conversion: Conversion, operand: Any) -> Levels | Fixed:
+def mask(conversion: Conversion, operand: Any) -> Quantized | Fixed:
     """Returns a bool value as integers, or as a constant."""
     value = conversion.of(operand)
     if isinstance(value, Fixed):
         return value
-    if isinstance(value, Levels) and (value.scale, value.limit) == ((1.0,), 1):
+    if isinstance(value, Quantized) and (value.scale, value.limit) == ((1.0,), 1):
         return value
     return replace(conversion.quantized(value, _UNIT), limit=1)
 
 
-def bits_of(conversion: Conversion, found: Levels | Fixed, rank: int) -> Value:
+def bits_of(conversion: Conversion, found: Quantized | Fixed, rank: int) -> Value:
     """Returns a bool value, see `mask`, as int32."""
     arithmetic = conversion.arithmetic
     if isinstance(found, Fixed):
         # NPUs widen int8 while they read it
-        levels = arithmetic.constant(found.values.to(torch.int8), rank)
-        found = Levels(levels, (1.0,), 0, 1)
+        quantized = arithmetic.constant(found.values.to(torch.int8), rank)
+        found = Quantized(quantized, (1.0,), 0, 1)
     return Value(arithmetic.builder, arithmetic.accumulate(found, 1.0))
 
 
-def _is_positive(conversion: Conversion, x: Value, limit: int) -> Levels:
+def _is_positive(conversion: Conversion, x: Value, limit: int) -> Quantized:
     """Returns 1 where integers are positive, else 0."""
-    found = conversion.quantized(Levels(x.node, (1.0,), 0, limit, low=0.0, high=1.0), _UNIT)
+    found = conversion.quantized(Quantized(x.node, (1.0,), 0, limit, low=0.0, high=1.0), _UNIT)
     return replace(found, limit=1)
 
 
 # ---- comparisons -----------------------------------------------------------------------------------------
 
 
-def _compared(conversion: Conversion, name: str, x: Value, y: Value, limit: int, far: bool = False) -> Levels:
+def _compared(
+    conversion: Conversion, name: str, x: Value, y: Value, limit: int, far: bool = False
+) -> Quantized:
     """Returns a comparison of int32.
 
     Args:
@@ -76,7 +78,7 @@ def _compared(conversion: Conversion, name: str, x: Value, y: Value, limit: int,
     """
     if name in ("lt", "le"):
         x, y = y, x
-    difference = _steps(x, y) - _steps(y, x) if far else x - y
+    difference = _exceeds(x, y) - _exceeds(y, x) if far else x - y
     if name in ("eq", "ne"):
         difference = difference.abs()
     if name in ("ge", "le"):
@@ -86,7 +88,7 @@ def _compared(conversion: Conversion, name: str, x: Value, y: Value, limit: int,
     return _is_positive(conversion, difference, limit + 1)
 
 
-def _steps(x: Value, y: Value) -> Value:
+def _exceeds(x: Value, y: Value) -> Value:
     """Returns 1 where x > y, else 0: a difference of values that are close to each other."""
     return x.maximum(y).minimum(y.clamp(_INT32.min, _INT32.max - 1) + 1) - y
 
@@ -98,7 +100,7 @@ def check_bits(operands: Iterable[Any]) -> None:
         UnsupportedError: one has another value, which would become one of these.
     """
     if not all(is_bool(each) if isinstance(each, Node) else each in (0, 1) for each in operands):
-        raise UnsupportedError("there is no arithmetic of bool with other numbers")
+        raise UnsupportedError("there is no arithmetic of bools with other dtypes")
 
 
 def _comparison(name: str) -> Convert:
@@ -119,7 +121,7 @@ def _comparison(name: str) -> Convert:
     return convert
 
 
-def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], rank: int) -> Levels:
+def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], rank: int) -> Quantized:
     (x, low, high), (y, least, most) = (integer(conversion, each, rank) for each in operands)
     limit = max(high - least, most - low)
     if limit < FAR:
@@ -131,10 +133,10 @@ def _of_integers(conversion: Conversion, name: str, operands: tuple[Any, Any], r
     return _compared(conversion, name, x, y, 1, far=True)
 
 
-def _near(x: Value, number: Value) -> Value:
+def _near(x: Value, other: Value) -> Value:
     """Clamps integers to those next to constants."""
-    above = number.clamp(_INT32.min, _INT32.max - 1) + 1
-    return x.maximum(number.clamp(_INT32.min + 1, _INT32.max) - 1).minimum(above)
+    above = other.clamp(_INT32.min, _INT32.max - 1) + 1
+    return x.maximum(other.clamp(_INT32.min + 1, _INT32.max) - 1).minimum(above)
 
 
 def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int, int]:
@@ -147,10 +149,10 @@ def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int
     else:
         value = constant_of(conversion, operand)
         if value is None:
-            levels = integer_levels(conversion, operand)
+            quantized = integer_values(conversion, operand)
             interval = arithmetic.builder.facts.of(operand)
             low, high = max(interval.low, _INT32.min), min(interval.high, _INT32.max)
-            return Value(arithmetic.builder, arithmetic.accumulate(levels, 1.0)), int(low), int(high)
+            return Value(arithmetic.builder, arithmetic.accumulate(quantized, 1.0)), int(low), int(high)
         found = value.values if isinstance(value, Fixed) else value
     low, high = int(found.min()), int(found.max())
     if low < _INT32.min or high > _INT32.max:
@@ -160,8 +162,8 @@ def integer(conversion: Conversion, operand: Any, rank: int) -> tuple[Value, int
 
 def record(conversion: Conversion, node: Node, found: Value, limit: int) -> None:
     """Records the integers of a call as its result."""
-    levels = Levels(found.node, (1.0,), 0, limit)
-    conversion.replaced[node] = as_integers(conversion, levels, dtype_of(node))
+    quantized = Quantized(found.node, (1.0,), 0, limit)
+    conversion.replaced[node] = as_integers(conversion, quantized, dtype_of(node))
 
 
 # ---- logic -----------------------------------------------------------------------------------------------
@@ -171,10 +173,10 @@ def _logical(function: Callable[..., Value]) -> Convert:
     def convert(conversion: Conversion, node: Node) -> Quantity:
         operands = list(bind(node).values())
         if not all(is_bool(each) for each in operands if isinstance(each, Node)):
-            raise UnsupportedError("logic of numbers")
+            raise UnsupportedError("a logical operator on values that are not bool")
         masks = [mask(conversion, each) for each in operands]
         found = function(*(bits_of(conversion, each, len(shape_of(node))) for each in masks))
-        return Levels(found.node, (1.0,), 0, 1)
+        return Quantized(found.node, (1.0,), 0, 1)
 
     return convert
 
@@ -189,7 +191,7 @@ def _reduced(target: Any) -> Convert:
         rank, dims = len(found.shape), bound.get("dim")
         dims = range(rank) if dims is None else [dims] if isinstance(dims, int) else dims
         if not rank or not dims:
-            raise UnsupportedError("there is no reduction of no dimension")
+            raise UnsupportedError("a reduction over no dimension")
         args = (found.node, sorted(positive(dim, rank) for dim in dims), bool(bound.get("keepdim")))
         result = conversion.arithmetic.call(target, *args, dtype=torch.int8, shape=shape_of(node))
         return replace(found, node=result, limit=1)
@@ -200,7 +202,7 @@ def _reduced(target: Any) -> Convert:
 def _copy(conversion: Conversion, node: Node) -> Quantity | None:
     source, rank = bind(node)["self"], len(shape_of(node))
     if not is_bool(source):
-        raise UnsupportedError("numbers become bool")
+        raise UnsupportedError("a conversion to bool")
     if is_float(node) or is_bool(node):
         return conversion.of(source)
     record(conversion, node, bits_of(conversion, mask(conversion, source), rank), 1)

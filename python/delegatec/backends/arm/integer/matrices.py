@@ -12,7 +12,7 @@ from torch.fx import Node
 from delegatec.backends.arm.dialect import INT48, TOSA
 from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion
-from delegatec.backends.arm.integer.values import Fixed, Levels, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantized, UnsupportedError
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.legalize.value import Value, cat
 from delegatec.edge.quantization.scale import Quantization
@@ -26,7 +26,7 @@ _MOST_PARTS: Final = 256
 """Groups of rows, each with a multiplication and a sum."""
 
 
-def matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: bool = True) -> Levels:
+def matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: bool = True) -> Quantized:
     """Returns the product of two matrices, or of two batches of them.
 
     Args:
@@ -56,7 +56,7 @@ def matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: boo
     return replace(result, node=Value(builder, result.node).view(*shape_of(node)).node)
 
 
-def product(conversion: Conversion, first: Levels, second: Levels) -> Levels:
+def product(conversion: Conversion, first: Quantized, second: Quantized) -> Quantized:
     """Returns accumulators for the products of two batches of matrices of one dtype, [N, H, C] and [N, C, W].
 
     Raises:
@@ -67,13 +67,13 @@ def product(conversion: Conversion, first: Levels, second: Levels) -> Levels:
     return _multiplied(conversion, first, second)
 
 
-def _batches(conversion: Conversion, *levels: Levels) -> list[Value]:
+def _batches(conversion: Conversion, *quantized: Quantized) -> list[Value]:
     """Returns batches of matrices; one matrix is a batch."""
-    values = [Value(conversion.arithmetic.builder, each.node) for each in levels]
+    values = [Value(conversion.arithmetic.builder, each.node) for each in quantized]
     return [each.view(1, *each.shape) if each.rank == 2 else each for each in values]
 
 
-def _multiplied(conversion: Conversion, first: Levels, second: Levels) -> Levels:
+def _multiplied(conversion: Conversion, first: Quantized, second: Quantized) -> Quantized:
     one, two = _batches(conversion, first, second)
     dtype = torch.int32 if first.dtype == torch.int8 else INT48
     size = (*one.shape[:2], two.shape[2])
@@ -81,10 +81,10 @@ def _multiplied(conversion: Conversion, first: Levels, second: Levels) -> Levels
         TOSA.matmul.default, one.node, two.node, first.zero, second.zero, dtype=dtype, shape=size
     )
     limit = min(first.limit * second.limit * one.shape[2], _MOST if dtype == torch.int32 else 1 << 47)
-    return Levels(product, (first.scale[0] * second.scale[0],), 0, limit)
+    return Quantized(product, (first.scale[0] * second.scale[0],), 0, limit)
 
 
-def _elementwise(conversion: Conversion, first: Levels, second: Levels) -> Levels:
+def _elementwise(conversion: Conversion, first: Quantized, second: Quantized) -> Quantized:
     """Multiplies every row with every column, and adds the products of each pair.
 
     Products have 30 bits, and lose as many of the last ones as the sum needs.
@@ -107,13 +107,13 @@ def _elementwise(conversion: Conversion, first: Levels, second: Levels) -> Level
     for start in range(0, rows, most):
         part = one.slice(1, start, min(start + most, rows))
         part = part.view(batch, part.shape[1], 1, count)
-        products = Levels((part * two).node, (scale,), 0, limit)
+        products = Quantized((part * two).node, (scale,), 0, limit)
         terms = arithmetic.wide(products, 30 - (count - 1).bit_length())
         sums.append(Value(one.builder, terms.node).sum([3]))
-    return Levels(cat(sums, 1).node, terms.scale, 0, terms.limit * count)
+    return Quantized(cat(sums, 1).node, terms.scale, 0, terms.limit * count)
 
 
-def _as_int16(conversion: Conversion, levels: Levels) -> Levels:
-    if levels.dtype == torch.int16:
-        return levels
-    return conversion.quantized(levels, Quantization.whole(torch.int16, *levels.scale))
+def _as_int16(conversion: Conversion, quantized: Quantized) -> Quantized:
+    if quantized.dtype == torch.int16:
+        return quantized
+    return conversion.quantized(quantized, Quantization.whole(torch.int16, *quantized.scale))

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
-from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, TableFunction, UnsupportedError
 from delegatec.edge.arguments import bind, shape_of
 
 aten = torch.ops.aten
@@ -24,40 +24,40 @@ def _move(conversion: Conversion, node: Node) -> Quantity:
     target: Any = node.target
     if isinstance(value, Fixed) and len(node.all_input_nodes) == 1:
         return Fixed(lambda: target(value.values, *rest, **node.kwargs), shape_of(node))
-    if isinstance(value, Lookup) and conversion.target(node) is None:
+    if isinstance(value, TableFunction) and conversion.target(node) is None:
         moved = _moved(conversion, node, value.source)
-        return Lookup(moved, value.values)
-    return _moved(conversion, node, conversion.levels(value, node))
+        return TableFunction(moved, value.values)
+    return _moved(conversion, node, conversion.as_quantized(value, node))
 
 
-def _moved(conversion: Conversion, node: Node, levels: Levels) -> Levels:
+def _moved(conversion: Conversion, node: Node, quantized: Quantized) -> Quantized:
     rest = [conversion.node(each) for each in node.args[1:]]
     kwargs = {name: conversion.node(each) for name, each in node.kwargs.items()}
-    return conversion.moved(node, levels, levels.node, *rest, **kwargs)
+    return conversion.moved(node, quantized, quantized.node, *rest, **kwargs)
 
 
 def _split(conversion: Conversion, node: Node) -> None:
     value = conversion.of(node.args[0])
-    levels = conversion.levels(value, node)
+    quantized = conversion.as_quantized(value, node)
     empty = conversion.arithmetic.builder.empty
-    parts = [empty(each.shape, levels.dtype) for each in node.meta["val"]]
+    parts = [empty(each.shape, quantized.dtype) for each in node.meta["val"]]
     builder = conversion.arithmetic.builder
-    call = builder.call(node.target, levels.node, *node.args[1:], val=parts, **node.kwargs)
+    call = builder.call(node.target, quantized.node, *node.args[1:], val=parts, **node.kwargs)
     for user in list(node.users):
         if user.target is operator.getitem:
             index: Any = user.args[1]
             item = builder.call(operator.getitem, call, index, val=parts[index])
-            conversion.quantities[user] = replace(levels, node=item)
+            conversion.quantities[user] = replace(quantized, node=item)
 
 
 def _pad(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["self"]), node)
-    limits = torch.iinfo(levels.dtype)
-    number = min(max(float(bound["value"] or 0) / levels.scale[0], -1e12), 1e12)
-    level = min(max(round(number) + levels.zero, limits.min), limits.max)
-    moved = conversion.moved(node, levels, levels.node, bound["pad"], level)
-    return replace(moved, limit=max(moved.limit, abs(level - levels.zero)))
+    quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
+    limits = torch.iinfo(quantized.dtype)
+    scaled = min(max(float(bound["value"] or 0) / quantized.scale[0], -1e12), 1e12)
+    fill = min(max(round(scaled) + quantized.zero, limits.min), limits.max)
+    moved = conversion.moved(node, quantized, quantized.node, bound["pad"], fill)
+    return replace(moved, limit=max(moved.limit, abs(fill - quantized.zero)))
 
 
 def _cat(conversion: Conversion, node: Node) -> Quantity:
@@ -71,17 +71,17 @@ def _cat(conversion: Conversion, node: Node) -> Quantity:
     return replace(parts[0], node=result, limit=max(each.limit for each in parts))
 
 
-def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[Levels]:
+def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[Quantized]:
     """Returns values in the same parameters."""
     to = conversion.target(node)
     if to is not None:
         return [conversion.quantized(each, to) for each in values]
     first = values[0]
-    if isinstance(first, Levels) and first.is_narrow:
+    if isinstance(first, Quantized) and first.is_narrow:
         same = [
             each
             for each in values
-            if isinstance(each, Levels)
+            if isinstance(each, Quantized)
             and (each.dtype, each.scale, each.zero, each.axis, each.low, each.high)
             == (first.dtype, first.scale, first.zero, None, first.low, first.high)
         ]
@@ -89,7 +89,7 @@ def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[L
             return same
     scale = conversion.common_scale(values)
     nodes = [conversion.arithmetic.accumulate(each, scale) for each in values]
-    return [Levels(each, (scale,), 0, (1 << 28) - 1) for each in nodes]
+    return [Quantized(each, (scale,), 0, (1 << 28) - 1) for each in nodes]
 
 
 def _put(name: str, source: str) -> Convert:
@@ -112,31 +112,31 @@ def _put(name: str, source: str) -> Convert:
 
 def _gather_rows(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["weight"]), node)
+    quantized = conversion.as_quantized(conversion.of(bound["weight"]), node)
     index = conversion.node(bound["indices"])
-    return conversion.moved(node, levels, levels.node, index, *node.args[2:], **node.kwargs)
+    return conversion.moved(node, quantized, quantized.node, index, *node.args[2:], **node.kwargs)
 
 
 def _masked(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["self"]), node)
+    quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
     value = conversion.of(bound["value"])
-    if not isinstance(value, Fixed) or value.number is None:
+    if not isinstance(value, Fixed) or value.scalar is None:
         raise UnsupportedError("the value is not a constant")
-    limits = torch.iinfo(levels.dtype)
-    number = min(max(value.number / levels.scale[0], -1e12), 1e12)
-    bounds = (limits.min, limits.max) if levels.is_narrow else (-(1 << 29), 1 << 29)
-    level = min(max(round(number) + levels.zero, bounds[0]), bounds[1])
-    filler = conversion.arithmetic.constant(torch.tensor(level, dtype=levels.dtype), len(levels.shape))
+    limits = torch.iinfo(quantized.dtype)
+    scaled = min(max(value.scalar / quantized.scale[0], -1e12), 1e12)
+    bounds = (limits.min, limits.max) if quantized.is_narrow else (-(1 << 29), 1 << 29)
+    fill = min(max(round(scaled) + quantized.zero, bounds[0]), bounds[1])
+    filler = conversion.arithmetic.constant(torch.tensor(fill, dtype=quantized.dtype), len(quantized.shape))
     call = conversion.arithmetic.call(
         aten.where.self,
         conversion.node(bound["mask"]),
         filler,
-        levels.node,
-        dtype=levels.dtype,
+        quantized.node,
+        dtype=quantized.dtype,
         shape=shape_of(node),
     )
-    return replace(levels, node=call, limit=max(levels.limit, abs(level - levels.zero)))
+    return replace(quantized, node=call, limit=max(quantized.limit, abs(fill - quantized.zero)))
 
 
 MOVEMENTS: Final[Mapping[Any, Convert]] = {

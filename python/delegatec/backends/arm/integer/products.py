@@ -17,7 +17,7 @@ from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import add, scaled
 from delegatec.backends.arm.integer.matrices import matrices
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
 from delegatec.edge.legalize.value import Value
@@ -87,7 +87,7 @@ class Operands(NamedTuple):
         bias: as the accumulators; None if there is none.
     """
 
-    x: Levels
+    x: Quantized
     source: Node
     weight: Tensor
     zero: int
@@ -105,7 +105,7 @@ def _operands(
     scale = tuple(value.scale[0] * each for each in scales)
     # it matters for accumulators that are added or moved
     limit = _reach(weight.values, zero, outputs, exact=conversion.target(node) is None) * value.limit
-    levels = None
+    quantized_values = None
     if bias is not None:
         found = conversion.of(bias)
         if not isinstance(found, Fixed):
@@ -114,10 +114,10 @@ def _operands(
             found.values.to(torch.float64).reshape(-1) / torch.tensor(scale, dtype=torch.float64)
         )
         most = _MOST if value.dtype == torch.int8 else (1 << 46)
-        levels = wide.clamp(-most, most).to(torch.int32 if value.dtype == torch.int8 else INT48)
-        limit += int(levels.abs().max())
+        quantized_values = wide.clamp(-most, most).to(torch.int32 if value.dtype == torch.int8 else INT48)
+        limit += int(quantized_values.abs().max())
     limit = min(limit, _MOST) if value.dtype == torch.int8 else limit
-    return Operands(value, weight.source, weight.values.contiguous(), zero, scale, limit, levels)
+    return Operands(value, weight.source, weight.values.contiguous(), zero, scale, limit, quantized_values)
 
 
 def _reach(weight: Tensor, zero: int, outputs: int, exact: bool) -> int:
@@ -140,17 +140,17 @@ def _convolution(conversion: Conversion, node: Node) -> Quantity:
     )
 
 
-def _convolved(conversion: Conversion, layer: Operands, call: Convolution, node: Node) -> Levels:
+def _convolved(conversion: Conversion, layer: Operands, call: Convolution, node: Node) -> Quantized:
     builder = conversion.arithmetic.builder
     call = replace(call, x_zero=layer.x.zero, weight_zero=layer.zero)
     weight = Value(builder, builder.derived(layer.source, layer.weight, torch.int8))
     bias = None if layer.bias is None else Value(builder, builder.constant(layer.bias))
-    made: list[Levels] = []
+    made: list[Quantized] = []
 
     def finish(value: Value, start: int) -> Value:
         scale = layer.scale[start : start + value.shape[-1]] if len(layer.scale) > 1 else layer.scale
         axis = value.rank - 1 if len(scale) > 1 else None
-        made.append(finished(conversion, Levels(value.node, scale, 0, layer.limit, axis), node))
+        made.append(finished(conversion, Quantized(value.node, scale, 0, layer.limit, axis), node))
         return Value(builder, made[-1].node)
 
     result = convolve(Value(builder, layer.x.node), weight, bias, call, finish)
@@ -158,13 +158,13 @@ def _convolved(conversion: Conversion, layer: Operands, call: Convolution, node:
         raise UnsupportedError("there is no operator for this transposed convolution")
     if made[0].axis is None:
         return replace(made[0], node=result.node)
-    return Levels(result.node, layer.scale, 0, layer.limit, 1)
+    return Quantized(result.node, layer.scale, 0, layer.limit, 1)
 
 
 _POINTWISE: Final = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 
 
-def _product(conversion: Conversion, x: Node, weight: QuantizedConstant, bias: Any, node: Node) -> Levels:
+def _product(conversion: Conversion, x: Node, weight: QuantizedConstant, bias: Any, node: Node) -> Quantized:
     """Returns x @ weight^T + bias as a convolution of 1 x 1; the weight is [outputs, inputs]."""
     layer = _operands(conversion, x, weight, bias, 0, node)
     inputs = layer.x.shape[-1]
@@ -192,7 +192,7 @@ def _addmm(conversion: Conversion, node: Node) -> Quantity:
     if is_bias and factors == (1, 1) and _is_constant(conversion, bound["mat2"]):
         return _with_weight(conversion, bound["mat1"], bound["mat2"], bound["self"], node)
     if 0 in factors:
-        raise UnsupportedError("a product or a term with the factor 0")
+        raise UnsupportedError("alpha or beta is 0")
     product = matrices(conversion, bound["mat1"], bound["mat2"], node, is_final=False)
     values = [scaled(conversion, value, by) for value, by in zip((product, term), factors, strict=True)]
     return add(conversion, values, (1, 1))
@@ -213,7 +213,7 @@ def _bmm(conversion: Conversion, node: Node) -> Quantity:
     return matrices(conversion, x, y, node)
 
 
-def _with_weight(conversion: Conversion, x: Node, y: Node, bias: Any, node: Node) -> Levels:
+def _with_weight(conversion: Conversion, x: Node, y: Node, bias: Any, node: Node) -> Quantized:
     weight = weight_of(conversion, y).permuted(1, 0)
     return _product(conversion, x, weight, bias, node)
 

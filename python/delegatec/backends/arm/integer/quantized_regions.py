@@ -57,7 +57,7 @@ def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
         return node
 
     nodes = [node for node in program.graph.nodes if _is_member(node)]
-    borders: list[tuple[Node, Node]] = []
+    boundaries: list[tuple[Node, Node]] = []
     for node in nodes:
         if is_value(node, bools):
             parent.setdefault(node, node)
@@ -69,14 +69,14 @@ def regions_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Region]:
                 parent.setdefault(source, source)
                 parent[root(source)] = root(node)
             elif source.name not in program.constants:
-                borders.append((node, source))
+                boundaries.append((node, source))
     regions: dict[Node, Region] = {}
     found: dict[Node, Region] = {}
     for node in nodes:
         if node in parent:
             found[node] = regions.setdefault(root(node), Region())
             found[node].nodes.append(node)
-    for node, source in borders:
+    for node, source in boundaries:
         found[node].inputs.append(source)
     results = {*program.results()}
     for node, region in found.items():

@@ -16,7 +16,7 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.matrices import product
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, positive, shape_of, tensors
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
 from delegatec.edge.channels_last.rewrites.exact_pools import averages, maxima
@@ -58,21 +58,21 @@ def _sum(is_mean: bool) -> Convert:
 
 def total(
     conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool, divisor: int = 0
-) -> Levels:
+) -> Quantized:
     """Returns a sum or a mean along dimensions; its divisor is their element count by default."""
     count = math.prod(value.shape[dim] for dim in dims)
-    if isinstance(value, Levels) and value.is_narrow and _is_image(value, dims):
+    if isinstance(value, Quantized) and value.is_narrow and _is_image(value, dims):
         summed = _image_sums(conversion, value, keepdim)
         return replace(summed, scale=(value.scale[0] / (count if is_mean else 1),))
-    image = _viewed_image(value, dims) if isinstance(value, Levels) and value.is_narrow else None
+    image = _viewed_image(value, dims) if isinstance(value, Quantized) and value.is_narrow else None
     if image is not None:
-        assert isinstance(value, Levels)
-        whole = Value(conversion.arithmetic.builder, value.node).view(*image)
-        alone = replace(value, node=whole.node)
+        assert isinstance(value, Quantized)
+        viewed = Value(conversion.arithmetic.builder, value.node).view(*image)
+        alone = replace(value, node=viewed.node)
         if _is_image(alone, [2, 3]):
             batch, groups = value.shape[:2]
             summed = _image_sums(conversion, alone, keepdim=False)
-            parts = Value(whole.builder, summed.node).view(batch, groups, image[1] // groups)
+            parts = Value(viewed.builder, summed.node).view(batch, groups, image[1] // groups)
             return total(conversion, replace(summed, node=parts.node), dims, keepdim, is_mean, count)
     wide = conversion.arithmetic.wide(value, 30 - max(count - 1, 0).bit_length())
     sizes = [1 if dim in dims else size for dim, size in enumerate(wide.shape) if keepdim or dim not in dims]
@@ -80,15 +80,15 @@ def total(
         aten.sum.dim_IntList, wide.node, dims, keepdim, dtype=torch.int32, shape=sizes
     )
     node.kwargs = {"dtype": torch.int32}
-    return Levels(node, (wide.scale[0] / ((divisor or count) if is_mean else 1),), 0, wide.limit * count)
+    return Quantized(node, (wide.scale[0] / ((divisor or count) if is_mean else 1),), 0, wide.limit * count)
 
 
-def _viewed_image(levels: Levels, dims: list[int]) -> tuple[int, ...] | None:
+def _viewed_image(quantized: Quantized, dims: list[int]) -> tuple[int, ...] | None:
     """Returns the shape of images whose groups of channels are rows that are added."""
-    if len(levels.shape) != 3 or dims != [2]:
+    if len(quantized.shape) != 3 or dims != [2]:
         return None
-    batch, groups, _ = levels.shape
-    node = levels.node
+    batch, groups, _ = quantized.shape
+    node = quantized.node
     for _ in range(_MOST_CALLS):
         if node.op != "call_function" or not node.all_input_nodes:
             return None
@@ -96,28 +96,28 @@ def _viewed_image(levels: Levels, dims: list[int]) -> tuple[int, ...] | None:
         shape = shape_of(first)
         if node.target is aten.view.default and len(shape) == 4:
             return shape if shape[0] == batch and shape[1] % groups == 0 else None
-        if shape != levels.shape:
+        if shape != quantized.shape:
             return None
         node = first
     return None
 
 
-def _is_image(levels: Levels, dims: list[int]) -> bool:
+def _is_image(quantized: Quantized, dims: list[int]) -> bool:
     """Whether dimensions are height and width of images that `_image_sums` supports."""
-    if levels.dtype != torch.int8 or len(levels.shape) != 4 or dims != [2, 3]:
+    if quantized.dtype != torch.int8 or len(quantized.shape) != 4 or dims != [2, 3]:
         return False
-    count = math.prod(levels.shape[2:])
+    count = math.prod(quantized.shape[2:])
     rows = _divisor(count, _MOST_ROWS) if count > 1 else 0
-    return levels.low == -math.inf == -levels.high and rows**2 >= min(count, _MOST_ROWS)
+    return quantized.low == -math.inf == -quantized.high and rows**2 >= min(count, _MOST_ROWS)
 
 
-def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels:
+def _image_sums(conversion: Conversion, quantized: Quantized, keepdim: bool) -> Quantized:
     """Returns the sum of each image.
 
     NPUs transpose values to reduce them, and need a cycle per weight of a convolution of each channel. So
     one of 16 channels adds all: other channels are columns of its images, and rows are the elements to add.
     """
-    batch, channels, height, width = levels.shape
+    batch, channels, height, width = quantized.shape
     builder = conversion.arithmetic.builder
     group = _divisor(channels, _CHANNELS)
     rows = _divisor(height * width, _MOST_ROWS)
@@ -125,14 +125,14 @@ def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels
     if channels == group and height <= _MOST_ROWS and width <= 2 * height * width // rows:
         rows = height
     rest = height * width // rows
-    images = channels_last(Value(builder, levels.node)).view(batch, rows, rest * channels // group, group)
+    images = channels_last(Value(builder, quantized.node)).view(batch, rows, rest * channels // group, group)
     weight = builder.constant(torch.ones((group, 1, rows, 1), dtype=torch.int8))
-    call = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], group, levels.zero)
+    call = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], group, quantized.zero)
     found = convolve(channels_first(images), Value(builder, weight), None, call)
     assert found is not None
     result = _added(channels_last(found).view(batch, rest, 1, channels))
     result = channels_first(result) if keepdim else result.view(batch, channels)
-    return Levels(result.node, levels.scale, 0, levels.limit * height * width)
+    return Quantized(result.node, quantized.scale, 0, quantized.limit * height * width)
 
 
 def _added(x: Value) -> Value:
@@ -146,15 +146,15 @@ def _added(x: Value) -> Value:
     return reduce(Value.__add__, odd, x)
 
 
-def _divisor(number: int, most: int) -> int:
+def _divisor(total: int, most: int) -> int:
     """Returns the largest divisor up to a limit."""
-    return next(each for each in range(min(number, most), 0, -1) if number % each == 0)
+    return next(each for each in range(min(total, most), 0, -1) if total % each == 0)
 
 
 def _extreme(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    levels = conversion.levels(conversion.of(bound["self"]), node)
-    return conversion.moved(node, levels, levels.node, *node.args[1:], **node.kwargs)
+    quantized = conversion.as_quantized(conversion.of(bound["self"]), node)
+    return conversion.moved(node, quantized, quantized.node, *node.args[1:], **node.kwargs)
 
 
 def _position(conversion: Conversion, node: Node) -> None:
@@ -170,52 +170,52 @@ def _max_pool(conversion: Conversion, node: Node) -> None:
     bound = bind(node)
     operand = bound["self"]
     value = conversion.of(operand)
-    levels = conversion.narrow(value, node)
+    quantized = conversion.narrow(value, node)
     if any(user.args[1] for user in node.users):
         raise UnsupportedError("the positions of maxima")
     builder = conversion.arithmetic.builder
-    x = channels_last(images(Value(builder, levels.node)))
+    x = channels_last(images(Value(builder, quantized.node)))
     result = channels_first(maxima(x, windows_of(node, 2)))
     result = result.view(*tensors(node.meta["val"])[0].shape)
     for user in list(node.users):
         if user.target is operator.getitem:
-            conversion.quantities[user] = replace(levels, node=result.node)
+            conversion.quantities[user] = replace(quantized, node=result.node)
 
 
 def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
     bound, windows = bind(node), windows_of(node, 2)
-    levels = conversion.narrow(conversion.of(bound["self"]), node)
+    quantized = conversion.narrow(conversion.of(bound["self"]), node)
     to = conversion.target(node)
     builder = conversion.arithmetic.builder
-    first = images(Value(builder, levels.node))
+    first = images(Value(builder, quantized.node))
     divisor = bound["divisor_override"]
     area = math.prod(axis.kernel for axis in windows)
     is_padded = any(axis.before or axis.padding for axis in windows)
     is_same = to is not None and (to.dtype, to.scales, to.zero_point) == (
-        levels.dtype,
-        levels.scale,
-        levels.zero,
+        quantized.dtype,
+        quantized.scale,
+        quantized.zero,
     )
     is_even = not is_padded or bound["count_include_pad"] or bool(divisor)
-    alone = replace(levels, node=first.node)
+    alone = replace(quantized, node=first.node)
     if all(axis.counts(False).tolist() == [axis.size] for axis in windows) and _is_image(alone, [2, 3]):
         summed = _image_sums(conversion, alone, keepdim=True)
         area = math.prod(int(axis.counts(bound["count_include_pad"])) for axis in windows)
     elif is_even and not is_same:
-        summed = _window_sums(conversion, levels, first, node)
+        summed = _window_sums(conversion, quantized, first, node)
     else:
         x = channels_last(first)
         if divisor or bound["count_include_pad"]:
             amounts = [(axis.before, axis.after if divisor else axis.padding) for axis in windows]
-            x, windows = padded(x, windows, amounts, levels.zero)
-        zeros = (levels.zero, levels.zero)
+            x, windows = padded(x, windows, amounts, quantized.zero)
+        zeros = (quantized.zero, quantized.zero)
         pooled = channels_first(averages(x, windows, zeros=zeros)).view(*shape_of(node))
-        return replace(levels, node=pooled.node, scale=(levels.scale[0] * area / (divisor or area),))
+        return replace(quantized, node=pooled.node, scale=(quantized.scale[0] * area / (divisor or area),))
     sums = Value(builder, summed.node).view(*shape_of(node))
-    return replace(summed, node=sums.node, scale=(levels.scale[0] / (divisor or area),))
+    return replace(summed, node=sums.node, scale=(quantized.scale[0] / (divisor or area),))
 
 
-def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -> Levels:
+def _window_sums(conversion: Conversion, quantized: Quantized, x: Value, node: Node) -> Quantized:
     """Returns the sum of each window, by a convolution of each channel with ones."""
     windows = windows_of(node, 2)
     channels = x.shape[1]
@@ -224,13 +224,13 @@ def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -
     builder = conversion.arithmetic.builder
     padding = [axis.before for axis in windows]
     call = Convolution(
-        [axis.stride for axis in windows], padding, [1, 1], False, [0, 0], channels, levels.zero
+        [axis.stride for axis in windows], padding, [1, 1], False, [0, 0], channels, quantized.zero
     )
     result = convolve(x, Value(builder, builder.constant(weight)), None, call)
     assert result is not None
     if result.shape[2:] != tuple(axis.outputs for axis in windows):
         raise UnsupportedError("a pool whose windows begin in the padding")
-    return Levels(result.node, levels.scale, 0, levels.limit * math.prod(kernel))
+    return Quantized(result.node, quantized.scale, 0, quantized.limit * math.prod(kernel))
 
 
 def _interpolated(conversion: Conversion, node: Node) -> Quantity:
@@ -240,10 +240,10 @@ def _interpolated(conversion: Conversion, node: Node) -> Quantity:
     operand = next(iter(bind(node).values()))
     narrow = conversion.narrow(conversion.of(operand), operand)
     unit = math.prod(axis.numerator for axis in axes)
-    made: list[Levels] = []
+    made: list[Quantized] = []
 
     def finish(value: Value) -> Value:
-        wide = Levels(value.node, (narrow.scale[0] / unit,), narrow.zero * unit, narrow.limit * unit)
+        wide = Quantized(value.node, (narrow.scale[0] / unit,), narrow.zero * unit, narrow.limit * unit)
         made.append(finished(conversion, wide, node))
         return Value(value.builder, made[0].node)
 
@@ -264,7 +264,7 @@ def _cumulative(conversion: Conversion, node: Node) -> Quantity:
     rows = x.permute(*order)
     matrix = torch.ones((1, count, count), dtype=torch.int8).triu().to(narrow.dtype)
     terms = replace(narrow, node=rows.view(1, x.numel // count, count).node)
-    ones = Levels(conversion.arithmetic.constant(matrix), (1.0,), 0, 1)
+    ones = Quantized(conversion.arithmetic.constant(matrix), (1.0,), 0, 1)
     result = finished(conversion, product(conversion, terms, ones), node)
     moved = (
         Value(x.builder, result.node)

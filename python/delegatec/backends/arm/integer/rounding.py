@@ -16,9 +16,9 @@ from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.values import (
     Fixed,
-    Levels,
-    Lookup,
     Quantity,
+    Quantized,
+    TableFunction,
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -31,7 +31,7 @@ _MOST_FRACTION: Final = 24
 """Bits after the point; the values of eager mode have no more."""
 _MOST_ENTRY: Final = 1 << 14
 """Below it, 16-bit entries are exact integers."""
-_WHOLE: Final = {each: torch.iinfo(each) for each in (torch.int8, torch.int16, torch.int32)}
+_LIMITS: Final = {each: torch.iinfo(each) for each in (torch.int8, torch.int16, torch.int32)}
 
 
 def _floor(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
@@ -45,17 +45,17 @@ def _ceil(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
 
 def _trunc(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
     """Adds an offset to negative values, so that the floor of the sum is the ceiling."""
-    opposite = arithmetic.binary(aten.sub.Tensor, _number(arithmetic, 0, wide), wide)
-    least = arithmetic.binary(aten.maximum.default, opposite, _number(arithmetic, 0, wide))
-    bias = arithmetic.binary(aten.minimum.default, least, _number(arithmetic, (1 << bits) - 1, wide))
+    opposite = arithmetic.binary(aten.sub.Tensor, _scalar(arithmetic, 0, wide), wide)
+    least = arithmetic.binary(aten.maximum.default, opposite, _scalar(arithmetic, 0, wide))
+    bias = arithmetic.binary(aten.minimum.default, least, _scalar(arithmetic, (1 << bits) - 1, wide))
     return _floor(arithmetic, arithmetic.binary(aten.add.Tensor, wide, bias), bits)
 
 
 def _round(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
     """Corrects odd integers to which halves were rounded up; ATen rounds halves to even."""
     x = Value(arithmetic.builder, wide)
-    by = Value(arithmetic.builder, _number(arithmetic, bits, wide))
-    one, zero = (Value(arithmetic.builder, _number(arithmetic, each, wide)) for each in (1, 0))
+    by = Value(arithmetic.builder, _scalar(arithmetic, bits, wide))
+    one, zero = (Value(arithmetic.builder, _scalar(arithmetic, each, wide)) for each in (1, 0))
 
     def shifted(target: Any, value: Value, count: Value) -> Value:
         args = (value.node, count.node)
@@ -73,13 +73,13 @@ def _half(bits: int) -> int:
 
 
 def _shifted(arithmetic: Arithmetic, wide: Node, offset: int, bits: int) -> Node:
-    moved = arithmetic.binary(aten.add.Tensor, wide, _number(arithmetic, offset, wide))
-    args = (moved, _number(arithmetic, bits, wide))
+    moved = arithmetic.binary(aten.add.Tensor, wide, _scalar(arithmetic, offset, wide))
+    args = (moved, _scalar(arithmetic, bits, wide))
     return arithmetic.once(TOSA.shift_right.default, args, torch.int32, shape_of(wide))
 
 
-def _number(arithmetic: Arithmetic, number: int, like: Node) -> Node:
-    return arithmetic.constant(torch.tensor(number, dtype=torch.int32), len(shape_of(like)))
+def _scalar(arithmetic: Arithmetic, scalar: int, like: Node) -> Node:
+    return arithmetic.constant(torch.tensor(scalar, dtype=torch.int32), len(shape_of(like)))
 
 
 _Round = tuple[Callable[[Tensor], Tensor], Callable[[Arithmetic, Node, int], Node]]
@@ -98,16 +98,16 @@ def _rounded(conversion: Conversion, value: Quantity, by: _Round, tables: bool =
     function, compute = by
     if isinstance(value, Fixed):
         return Fixed(function(value.values))
-    if isinstance(value, Lookup):
-        return Lookup(value.source, function(value.values))
+    if isinstance(value, TableFunction):
+        return TableFunction(value.source, function(value.values))
     if tables and value.is_narrow and value.dtype == torch.int8:
-        return Lookup(value.clamped(-math.inf, math.inf), function(value.values))
+        return TableFunction(value.clamped(-math.inf, math.inf), function(value.values))
     bits = min(BITS - math.frexp(value.bound)[1], _MOST_FRACTION)
     if bits < 1:
-        raise UnsupportedError(f"whole numbers up to {value.bound:g}")
+        raise UnsupportedError(f"integers up to {value.bound:g}")
     arithmetic = conversion.arithmetic
     node = compute(arithmetic, arithmetic.accumulate(value, 2.0**-bits), bits)
-    return Levels(node, (1.0,), 0, math.ceil(value.bound) + 1)
+    return Quantized(node, (1.0,), 0, math.ceil(value.bound) + 1)
 
 
 def _rounding(by: _Round) -> Convert:
@@ -123,7 +123,7 @@ def _sign(conversion: Conversion, node: Node) -> Quantity:
     if isinstance(value, Fixed):
         return Fixed(value.values.sign())
     wide = conversion.arithmetic.wide(value)
-    return Levels(wide.node, (1.0,), 0, wide.limit, low=-1.0, high=1.0)
+    return Quantized(wide.node, (1.0,), 0, wide.limit, low=-1.0, high=1.0)
 
 
 def copy(conversion: Conversion, node: Node) -> Quantity | None:
@@ -131,19 +131,19 @@ def copy(conversion: Conversion, node: Node) -> Quantity | None:
     value, dtype = conversion.of(node.args[0]), dtype_of(node)
     if dtype.is_floating_point:
         return value
-    if isinstance(value, Lookup) and value.bound >= _MOST_ENTRY:
-        raise UnsupportedError(f"whole numbers up to {value.bound:g} of a function")
-    whole = _rounded(conversion, value, _TRUNC, tables=value.bound <= _WHOLE[torch.int8].max)
-    conversion.replaced[node] = as_integers(conversion, whole, dtype)
+    if isinstance(value, TableFunction) and value.bound >= _MOST_ENTRY:
+        raise UnsupportedError(f"a function with integers up to {value.bound:g}")
+    integral = _rounded(conversion, value, _TRUNC, tables=value.bound <= _LIMITS[torch.int8].max)
+    conversion.replaced[node] = as_integers(conversion, integral, dtype)
     return None
 
 
 def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> Node:
     """Returns integral values as integers, which saturate."""
     found = torch.int32 if dtype == torch.int64 else dtype
-    limits = _WHOLE.get(found)
+    limits = _LIMITS.get(found)
     if limits is None:
-        raise UnsupportedError(f"numbers become {dtype}")
+        raise UnsupportedError(f"a conversion to {dtype}")
     arithmetic = conversion.arithmetic
     node = arithmetic.quantize(value, Quantization.whole(found, 1.0))
     if dtype == found:

@@ -15,7 +15,7 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import similar
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized
 from delegatec.edge.arguments import bind, shape_of
 
 aten = torch.ops.aten
@@ -28,7 +28,7 @@ def _extreme(target: Any) -> Convert:
         scale = conversion.common_scale(values)
         first, second = (conversion.arithmetic.accumulate(each, scale) for each in values)
         result = conversion.arithmetic.binary(target, first, second)
-        return Levels(result, (scale,), 0, (1 << BITS) - 1)
+        return Quantized(result, (scale,), 0, (1 << BITS) - 1)
 
     return convert
 
@@ -57,8 +57,8 @@ def in_one_scale(conversion: Conversion, node: Node) -> tuple[Node, Node]:
 
 
 def _rounded(value: Fixed, scale: float) -> Tensor:
-    levels = value.values.to(torch.float64) / scale
-    return torch.round(levels).clamp(-(1 << 30), 1 << 30).to(torch.int32)
+    quantized_values = value.values.to(torch.float64) / scale
+    return torch.round(quantized_values).clamp(-(1 << 30), 1 << 30).to(torch.int32)
 
 
 def _where(conversion: Conversion, node: Node) -> Quantity:
@@ -69,12 +69,12 @@ def _where(conversion: Conversion, node: Node) -> Quantity:
     to = conversion.target(node)
     if to is not None:
         nodes = [arithmetic.quantize(each, to) for each in values]
-        result = Levels(nodes[0], to.scales, to.zero_point, to.limit)
+        result = Quantized(nodes[0], to.scales, to.zero_point, to.limit)
     else:
         values = similar(values, 1 << 12)
         scale = conversion.common_scale(values)
         nodes = [arithmetic.accumulate(each, scale) for each in values]
-        result = Levels(nodes[0], (scale,), 0, (1 << BITS) - 1)
+        result = Quantized(nodes[0], (scale,), 0, (1 << BITS) - 1)
     call = arithmetic.call(aten.where.self, condition, *nodes, dtype=result.dtype, shape=shape_of(node))
     return replace(result, node=call)
 

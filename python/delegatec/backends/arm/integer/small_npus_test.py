@@ -11,13 +11,13 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from delegatec.backends.arm.integer.testing import Function, dequantize, levels, quantize
+from delegatec.backends.arm.integer.testing import Function, dequantize, quantize, quantized_values
 from delegatec.backends.arm.testing import compile_module, operators
 from delegatec.backends.common.testing import Call, Compiled, eager
 
 _U55: Final = "TOSA-1.0+INT+int16+u55"
 _IMAGE: Final = (1, 3, 12, 13)
-_STEP: Final = 0.03
+_SCALE: Final = 0.03
 
 # Name -> the operand, and the function, which keeps quantized values unchanged.
 _EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
@@ -41,26 +41,26 @@ _EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
 
 
 def _compiled(function: Function, x: torch.Tensor) -> tuple[Compiled, Callable[..., torch.Tensor]]:
-    def on_levels(x: torch.Tensor) -> torch.Tensor:
-        return quantize(function(dequantize(x, _STEP)), _STEP, 0, x.dtype)  # type: ignore[no-any-return]
+    def on_quantized(x: torch.Tensor) -> torch.Tensor:
+        return quantize(function(dequantize(x, _SCALE)), _SCALE, 0, x.dtype)  # type: ignore[no-any-return]
 
-    compiled = compile_module(Call(on_levels), (x,), specification=_U55)
+    compiled = compile_module(Call(on_quantized), (x,), specification=_U55)
     assert (len(compiled.delegates), compiled.left) == (1, [])
-    return compiled, on_levels
+    return compiled, on_quantized
 
 
 @pytest.mark.parametrize("name", _EXACT)
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16], ids=str)
-def test_levels_are_kept(name: str, dtype: torch.dtype) -> None:
+def test_quantized_values_are_preserved(name: str, dtype: torch.dtype) -> None:
     shape, function = _EXACT[name]
-    x = levels(*shape, dtype=dtype)
-    compiled, on_levels = _compiled(function, x)
-    (result,), (wanted,) = compiled(x), eager(Call(on_levels), (x,))
+    x = quantized_values(*shape, dtype=dtype)
+    compiled, on_quantized = _compiled(function, x)
+    (result,), (wanted,) = compiled(x), eager(Call(on_quantized), (x,))
     assert torch.equal(result, wanted) and wanted.min() < wanted.max()
 
 
 def test_a_pool_of_blocks_needs_no_stride() -> None:
-    compiled, _ = _compiled(lambda x: f.max_pool2d(x, 4), levels(1, 8, 32, 32))
+    compiled, _ = _compiled(lambda x: f.max_pool2d(x, 4), quantized_values(1, 8, 32, 32))
     found = [name for name in operators(compiled) if name not in ("RESHAPE", "TRANSPOSE")]
     assert found == ["MAX_POOL2D", "MAX_POOL2D"]
 
@@ -73,7 +73,7 @@ def test_products_of_int16(shapes: tuple[tuple[int, ...], ...]) -> None:
         found = dequantize(x, 1e-3) @ dequantize(y, 1e-3)
         return quantize(found, 0.2, 0, torch.int16)  # type: ignore[no-any-return]
 
-    args = tuple(levels(*shape, dtype=torch.int16, seed=seed) for seed, shape in enumerate(shapes))
+    args = tuple(quantized_values(*shape, dtype=torch.int16, seed=seed) for seed, shape in enumerate(shapes))
     compiled = compile_module(Call(product), args, specification=_U55)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     found = operators(compiled)
@@ -84,8 +84,8 @@ def test_products_of_int16(shapes: tuple[tuple[int, ...], ...]) -> None:
 
 
 def test_cumulative_sums_of_int16() -> None:
-    x = levels(3, 20, 5, dtype=torch.int16) // 16
-    compiled, on_levels = _compiled(lambda x: x.cumsum(1), x)
-    (result,), (wanted,) = compiled(x), eager(Call(on_levels), (x,))
+    x = quantized_values(3, 20, 5, dtype=torch.int16) // 16
+    compiled, on_quantized = _compiled(lambda x: x.cumsum(1), x)
+    (result,), (wanted,) = compiled(x), eager(Call(on_quantized), (x,))
     assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= 1
     assert wanted.min() < -5000 and wanted.max() > 5000

@@ -17,7 +17,14 @@ from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import add, multiply
 from delegatec.backends.arm.integer.functions import function_of
 from delegatec.backends.arm.integer.signs import is_below_largest, is_positive, product_bound
-from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import (
+    Fixed,
+    Floating,
+    Quantity,
+    Quantized,
+    TableFunction,
+    UnsupportedError,
+)
 from delegatec.edge.arguments import bind
 
 aten = torch.ops.aten
@@ -38,8 +45,8 @@ _BASES: Final = {aten.log.default: math.e, aten.log2.default: 2.0, aten.log10.de
 
 def _is_steep(value: Quantity) -> bool:
     """Whether a table of the function would be too coarse."""
-    source = value.source if isinstance(value, Lookup) else value
-    return isinstance(source, Levels) and source.dtype != torch.int8
+    source = value.source if isinstance(value, TableFunction) else value
+    return isinstance(source, Quantized) and source.dtype != torch.int8
 
 
 def _function(function: Callable[[Tensor], Tensor], target: Any) -> Convert:
@@ -121,7 +128,7 @@ def _product(conversion: Conversion, node: Node) -> Quantity:
     return multiply(conversion, conversion.of(bound["self"]), conversion.of(bound["other"]))
 
 
-def _limited(found: Levels, value: Any, factor: Any, is_quotient: bool) -> Levels:
+def _limited(found: Quantized, value: Any, factor: Any, is_quotient: bool) -> Quantized:
     """Narrows the range of a value that is divided by its norm."""
     bound = _bound(value, factor, is_quotient)
     return found if bound is None else replace(found, low=-bound, high=bound)

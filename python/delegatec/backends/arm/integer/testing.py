@@ -38,14 +38,14 @@ def dequantize(x: torch.Tensor, scale: float, zero: int = 0) -> Any:
 
 def weight(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns int8 values, and a scale per output."""
-    levels = (floats(*shape, seed=5) * 150).to(torch.int8)
-    return levels, torch.linspace(0.001, 0.003, shape[0])
+    quantized_values = (floats(*shape, seed=5) * 150).to(torch.int8)
+    return quantized_values, torch.linspace(0.001, 0.003, shape[0])
 
 
-def channels(levels: torch.Tensor, scales: torch.Tensor) -> Any:
+def channels(quantized_values: torch.Tensor, scales: torch.Tensor) -> Any:
     """Dequantizes a weight."""
     zeros = torch.zeros(len(scales), dtype=torch.int64)
-    return quantized.dequantize_per_channel(levels, scales, zeros, 0, -127, 127, torch.int8)
+    return quantized.dequantize_per_channel(quantized_values, scales, zeros, 0, -127, 127, torch.int8)
 
 
 def integers(function: Function, args: tuple[torch.Tensor, ...], features: Features = ALL) -> EdgeProgram:
@@ -72,7 +72,7 @@ def _reasons(program: EdgeProgram, features: Features) -> list[str]:
 def check(
     function: Function,
     *args: torch.Tensor,
-    steps: int = 1,
+    tolerance: int = 1,
     features: Features = ALL,
 ) -> EdgeProgram:
     """Checks that results differ from eager mode by at most one quantization step, and are not all equal."""
@@ -80,7 +80,7 @@ def check(
     wanted = function(*args)
     (result,) = interpret(program, args)
     assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
-    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= steps
+    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= tolerance
     assert wanted.min() < wanted.max()
     return program
 
@@ -90,7 +90,7 @@ def calls(program: EdgeProgram) -> list[Any]:
     return [node.target for node in program.graph.nodes if node.op == "call_function"]
 
 
-def levels(*shape: int, dtype: torch.dtype = torch.int8, seed: int = 0) -> torch.Tensor:
+def quantized_values(*shape: int, dtype: torch.dtype = torch.int8, seed: int = 0) -> torch.Tensor:
     """Returns quantized values of the whole range."""
     low, high = _RANGE[dtype]
     generator = torch.Generator().manual_seed(seed)

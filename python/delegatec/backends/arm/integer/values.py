@@ -25,7 +25,7 @@ class UnsupportedError(Exception):
 
 
 @dataclass(frozen=True)
-class Levels:
+class Quantized:
     """A value (node - zero) * scale, limited to [low, high].
 
     Attributes:
@@ -67,7 +67,7 @@ class Levels:
         found = self.limit * max(self.scale)
         return min(found, max(abs(self.low), abs(self.high)))
 
-    def clamped(self, low: float, high: float) -> Levels:
+    def clamped(self, low: float, high: float) -> Quantized:
         """Returns the value with narrower limits."""
         low, high = max(low, self.low), min(high, self.high)
         return replace(self, low=min(low, high), high=high)
@@ -84,14 +84,14 @@ class Levels:
         """The values of these integers."""
         return self.of(self.knots)
 
-    def of(self, levels: Tensor) -> Tensor:
+    def of(self, quantized: Tensor) -> Tensor:
         """Dequantizes the quantized values, rounded to float32 like the results of a dequantization."""
-        found = (levels.to(torch.float64) - self.zero).to(torch.float32) * self.scale[0]
+        found = (quantized.to(torch.float64) - self.zero).to(torch.float32) * self.scale[0]
         return found.to(torch.float64).clamp(self.low, self.high)
 
 
 @dataclass(frozen=True)
-class Lookup:
+class TableFunction:
     """A function of quantized values with one scale.
 
     Attributes:
@@ -99,7 +99,7 @@ class Lookup:
         values: float64, the result for each of the knots of `source`.
     """
 
-    source: Levels
+    source: Quantized
     values: Tensor
 
     @property
@@ -147,7 +147,7 @@ class Fixed:
         return float(finite.abs().max()) if finite.numel() else 0.0
 
     @property
-    def number(self) -> float | None:
+    def scalar(self) -> float | None:
         """The only value; None if there are several."""
         return float(self.values.flatten()[0]) if math.prod(self.shape) == 1 else None
 
@@ -178,5 +178,5 @@ class Floating:
         return shape_of(self.mantissa)
 
 
-Quantity = Levels | Lookup | Fixed
+Quantity = Quantized | TableFunction | Fixed
 """A floating-point value of the program."""

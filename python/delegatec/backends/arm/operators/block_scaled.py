@@ -26,8 +26,8 @@ def _weight(b: GraphBuilder, node: Node, channels: int) -> tuple[Value, Value]:
     bound = bind(node)
     outer = shape_of(bound["levels"])[:-1]
     return (
-        b.levels(bound["levels"], FORMATS[bound["format"]], (*outer, channels)),
-        b.levels(bound["scales"], DType.FP8UE8M0, (*outer, channels // BLOCK)),
+        b.constant_bytes(bound["levels"], FORMATS[bound["format"]], (*outer, channels)),
+        b.constant_bytes(bound["scales"], DType.FP8UE8M0, (*outer, channels // BLOCK)),
     )
 
 
@@ -76,7 +76,7 @@ def computed_weight(program: EdgeProgram, node: Node) -> str | None:
         return None
     bound, constants = bind(node), program.fixed_constants()
     found = [bound[name].name for name in ("levels", "scales") if bound[name].name not in constants]
-    return f"{' and '.join(found)}: the levels and scales of a weight are constants" if found else None
+    return f"{' and '.join(found)}: the elements and scales of a weight are not constant" if found else None
 
 
 def _channels(node: Node, _: object) -> str | None:
@@ -85,7 +85,7 @@ def _channels(node: Node, _: object) -> str | None:
 
 
 _FORMAT: Final = argument("format", lambda format: format in FORMATS, "One of the MX formats.")
-_WHOLE: Final[Constraint] = Constraint("shape", f"Channels are a multiple of {BLOCK}.", _channels)
+_BLOCKS: Final[Constraint] = Constraint("shape", f"Channels are a multiple of {BLOCK}.", _channels)
 _DTYPES: Final = FLOATS | FLOATS_8 | {torch.uint8}
 
 ROWS: Final = tuple(
@@ -94,7 +94,7 @@ ROWS: Final = tuple(
         lower,
         _DTYPES,
         _FORMAT,
-        _WHOLE,
+        _BLOCKS,
         preserved=True,
         note="with the extension mxfp of the draft of TOSA 1.1"
         + ("; mxfp_conv, too" if target is CONV2D else ""),

@@ -134,7 +134,7 @@ def test_a_weight_must_be_constant() -> None:
     args = (torch.randn(2, 96), layer.levels, layer.scales)
     compiled = compile_module(Computed(), args, specification=SPECIFICATION)
     ((_, _, message),) = compiled.left
-    assert message == "levels and scales: the levels and scales of a weight are constants"
+    assert message == "levels and scales: the elements and scales of a weight are not constant"
 
 
 def test_four_codes_of_six_bits_are_three_bytes() -> None:

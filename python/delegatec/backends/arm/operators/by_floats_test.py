@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "select": lambda x, y: x[:, -1],
     "cat": lambda x, y: torch.cat([x, y]),
     "pad": lambda x, y: f.pad(x, (1, 2), value=2**25 + 1),
-    "pad with a negative number": lambda x, y: f.pad(x, (1, 2), value=-(2**25) - 1),
+    "pad with a negative scalar": lambda x, y: f.pad(x, (1, 2), value=-(2**25) - 1),
     "repeat": lambda x, y: x.repeat(2, 2),
     "flip": lambda x, y: x.flip(1),
     "index_select": lambda x, y: x.index_select(1, torch.tensor([3, 0])),
@@ -36,8 +36,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "le": lambda x, y: x <= y,
     "gt": lambda x, y: x > y,
     "ge": lambda x, y: x >= y,
-    "eq of a number": lambda x, y: x == 2**24 + 1,
-    "lt of a number": lambda x, y: x < -(2**24),
+    "eq of a scalar": lambda x, y: x == 2**24 + 1,
+    "lt of a scalar": lambda x, y: x < -(2**24),
     "where": lambda x, y: torch.where(x > y, x, y),
     "maximum": torch.maximum,
     "minimum": torch.minimum,
@@ -60,18 +60,18 @@ def test_integers_are_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
-@pytest.mark.parametrize("name", ["tensor", "number", "of a number"])
+@pytest.mark.parametrize("name", ["tensor", "scalar", "of a scalar"])
 def test_shifts_keep_the_sign(dtype: torch.dtype, name: str) -> None:
     functions: dict[str, Callable[..., Any]] = {
         "tensor": lambda x, by: x >> by,
-        "number": lambda x, by: (x + by) >> 3,
-        "of a number": lambda x, by: -77 >> by,
+        "scalar": lambda x, by: (x + by) >> 3,
+        "of a scalar": lambda x, by: -77 >> by,
     }
     info = torch.iinfo(torch.int32 if dtype == torch.int64 else dtype)
     bits = min(info.bits, 32)
     x = torch.tensor([info.min, info.min + 1, -7, -1, 0, 1, 9, info.max], dtype=dtype)
     by = torch.arange(bits, dtype=dtype).unsqueeze(1)
-    run_case(functions[name], (x, by - by if name == "number" else by), specification="TOSA-1.0+FP")
+    run_case(functions[name], (x, by - by if name == "scalar" else by), specification="TOSA-1.0+FP")
 
 
 _KINDS = [torch.bool, torch.int8, torch.int16, torch.int32]

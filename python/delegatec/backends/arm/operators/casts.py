@@ -26,7 +26,7 @@ def _unsigned(node: Node, _: object) -> str | None:
 
 
 _SIGNED: Final[Constraint] = Constraint(
-    "dtype", "Floating point is not converted to uint8: CAST ends at 127, the largest int8.", _unsigned
+    "dtype", "No conversion of floating point to uint8: CAST saturates at 127, the largest int8.", _unsigned
 )
 
 ROWS: Final = (operator_row("_to_copy", _to_copy, VALUES | FLOATS_8, _SIGNED, computes=False),)

@@ -49,9 +49,9 @@ def _unpack(b: GraphBuilder, node: Node, results: Sequence[Value]) -> None:
         b.alias(user, results[index])
 
 
-def _numbers(node: Node, _: object) -> str | None:
+def _scalars(node: Node, _: object) -> str | None:
     found = next((value for value in _values(node) if not isinstance(value, torch.Tensor)), None)
-    return None if found is None else f"the number {found} is an operand or a result"
+    return None if found is None else f"the scalar {found} is an operand or a result"
 
 
 def _values(node: Node) -> Iterator[Any]:
@@ -61,7 +61,7 @@ def _values(node: Node) -> Iterator[Any]:
 
 
 _TENSORS: Final[Constraint] = constraint.Constraint(
-    "number", "Operands and results are tensors: TOSA has no other values.", _numbers
+    "scalar", "Operands and results are tensors: TOSA has no other values.", _scalars
 )
 
 ROWS: Final = (

@@ -203,11 +203,11 @@ def test_one_unsupported_call_in_a_body() -> None:
 
 def test_nesting_beyond_the_limit() -> None:
     compiled = compile_module(Call(nested(6)), (X,), specification=SPECIFICATION)
-    assert _left(compiled, "cond") == "6 calls of control flow inside each other; the most are 5"
+    assert _left(compiled, "cond") == "control flow nested 6 deep; the limit is 5"
     _check(compiled, nested(6))
 
 
-def test_numbers_are_not_values() -> None:
+def test_scalars_are_not_values() -> None:
     def function(x: Tensor) -> Any:
         return loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x))  # type: ignore[arg-type]
 

@@ -31,18 +31,18 @@ def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
     """
     if value.dtype == dtype:
         return value
-    if value.numbers is not None and value.dtype in STORED and dtype in STORED:
-        constant = torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(value.shape)
+    if value.elements is not None and value.dtype in STORED and dtype in STORED:
+        constant = torch.tensor(value.elements, dtype=STORED[value.dtype]).reshape(value.shape)
         return b.tensor(constant.to(STORED[dtype]))
     for narrow, other in ((value.dtype, dtype), (dtype, value.dtype)):
         if narrow in FORMAT_FLOATS_8 and other not in _BESIDE_8:
             return converted(b, converted(b, value, DType.FP16), dtype)
     is_float, to_float = value.dtype in FORMAT_FLOATS, dtype in FORMAT_FLOATS
     if value.dtype == DType.BOOL and to_float:
-        one, zero = (b.number(number, dtype, len(value.shape)) for number in (1.0, 0.0))
+        one, zero = (b.scalar(scalar, dtype, len(value.shape)) for scalar in (1.0, 0.0))
         return b.emit("SELECT", value, one, zero, dtype=dtype, shape=value.shape)
     if dtype == DType.BOOL and is_float:
-        zero = b.number(0.0, value.dtype, len(value.shape))
+        zero = b.scalar(0.0, value.dtype, len(value.shape))
         return negated(b, b.emit("EQUAL", value, zero, dtype=dtype, shape=value.shape))
     if not (is_float or to_float or b.settings.specification.integer):
         return _by_floats(b, value, dtype)
@@ -50,7 +50,7 @@ def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
         value = truncated(b, value)
     if dtype == DType.FP8E4M3:
         # torch saturates; CAST returns NaN
-        low, high = (bound(number, value.dtype) for number in (-_MOST_E4M3, _MOST_E4M3))
+        low, high = (bound(scalar, value.dtype) for scalar in (-_MOST_E4M3, _MOST_E4M3))
         value = b.emit(
             "CLAMP", value, shape=value.shape, min_val=low, max_val=high, nan_mode=NanMode.PROPAGATE
         )
@@ -69,19 +69,19 @@ def _by_floats(b: GraphBuilder, value: Value, dtype: int) -> Value:
 
 def _wrapped(b: GraphBuilder, value: Value, bits: int) -> Value:
     """Returns the low bits of an INT32 as a signed integer: those below the sign, and the sign."""
-    count, sign = (b.number(number, value.dtype, len(value.shape)) for number in (32 - bits, 31))
+    count, sign = (b.scalar(scalar, value.dtype, len(value.shape)) for scalar in (32 - bits, 31))
     high = b.emit("LOGICAL_LEFT_SHIFT", value, count, shape=value.shape)
     low = b.emit("LOGICAL_RIGHT_SHIFT", high, count, shape=value.shape)
     is_negative = b.emit("LOGICAL_RIGHT_SHIFT", high, sign, shape=value.shape)
     above = b.emit(
-        "LOGICAL_LEFT_SHIFT", is_negative, b.number(bits, value.dtype, len(value.shape)), shape=value.shape
+        "LOGICAL_LEFT_SHIFT", is_negative, b.scalar(bits, value.dtype, len(value.shape)), shape=value.shape
     )
     return b.emit("SUB", low, above, shape=value.shape)
 
 
 def truncated(b: GraphBuilder, value: Value) -> Value:
     """Returns floating point rounded toward zero."""
-    zero = b.number(0.0, value.dtype, len(value.shape))
+    zero = b.scalar(0.0, value.dtype, len(value.shape))
     is_negative = b.emit("GREATER", zero, value, dtype=DType.BOOL, shape=value.shape)
     up, down = (b.emit(name, value, shape=value.shape) for name in ("CEIL", "FLOOR"))
     return b.emit("SELECT", is_negative, up, down, dtype=value.dtype, shape=value.shape)

@@ -21,11 +21,11 @@ _LARGEST_CONSTANT: Final = 1024
 def _full(b: GraphBuilder, node: Node) -> None:
     shape, kind = shape_of(node), TO_TOSA[dtype_of(node)]
     bound = bind(node)
-    number = bound["fill_value"] if "fill_value" in bound else bound["s"]
+    value = bound["fill_value"] if "fill_value" in bound else bound["s"]
     if math.prod(shape) <= _LARGEST_CONSTANT:
-        b.alias(node, b.tensor(torch.full(shape, number, dtype=STORED[kind])))
+        b.alias(node, b.tensor(torch.full(shape, value, dtype=STORED[kind])))
     else:
-        b.result(node, "TILE", b.number(number, kind, len(shape)), b.shape(shape))
+        b.result(node, "TILE", b.scalar(value, kind, len(shape)), b.shape(shape))
 
 
 def _arange(b: GraphBuilder, node: Node) -> None:

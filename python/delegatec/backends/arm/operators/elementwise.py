@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder, bound
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.dtypes import FLOATS, FORMAT_FLOATS, NUMBERS, TO_TOSA, VALUES
+from delegatec.backends.arm.dtypes import FLOATS, FORMAT_FLOATS, NUMERIC, TO_TOSA, VALUES
 from delegatec.backends.arm.operators.conversion import converted, widened
 from delegatec.backends.arm.operators.row import (
     Constraint,
@@ -44,7 +44,7 @@ _EXTREMA: Final = {
     "fmax": ("MAXIMUM", NanMode.IGNORE),
     "fmin": ("MINIMUM", NanMode.IGNORE),
 }
-_WHOLE: Final = {DType.FP32: 2.0**23, DType.FP16: 2.0**10, DType.BF16: 2.0**7}
+_LEAST_INTEGRAL: Final = {DType.FP32: 2.0**23, DType.FP16: 2.0**10, DType.BF16: 2.0**7}
 """Magnitudes from which on all floats are integers."""
 _NARROW: Final = (DType.INT8, DType.INT16)
 
@@ -72,7 +72,7 @@ def compute(b: GraphBuilder, node: Node, name: str, operands: Sequence[Any], **a
 
 
 def _shift(b: GraphBuilder, name: str) -> Sequence[Value]:
-    return [b.number(0, DType.INT8)] if name == "MUL" else []
+    return [b.scalar(0, DType.INT8)] if name == "MUL" else []
 
 
 def _operands(node: Node) -> tuple[Any, Any]:
@@ -98,7 +98,7 @@ def _scaled(name: str) -> Lower:
         first, second = (operand(b, each, node, kind) for each in _operands(node))
         alpha = bind(node)["alpha"]
         if alpha != 1:
-            factor = b.number(alpha, kind, len(second.shape))
+            factor = b.scalar(alpha, kind, len(second.shape))
             second = b.emit("MUL", second, factor, *_shift(b, "MUL"), shape=second.shape)
         emitted = b.emit(name, first, second, dtype=kind, shape=shape_of(node))
         b.alias(node, converted(b, emitted, TO_TOSA[dtype_of(node)]))
@@ -111,7 +111,7 @@ def _reversed_difference(b: GraphBuilder, node: Node) -> None:
     kind = arithmetic_type(dtype_of(node))
     first = operand(b, bound_["self"], node, kind)
     if bound_["alpha"] != 1:
-        factor = b.number(bound_["alpha"], kind, len(first.shape))
+        factor = b.scalar(bound_["alpha"], kind, len(first.shape))
         first = b.emit("MUL", first, factor, *_shift(b, "MUL"), shape=first.shape)
     second = operand(b, bound_["other"], node, kind)
     emitted = b.emit("SUB", second, first, dtype=kind, shape=shape_of(node))
@@ -133,14 +133,14 @@ def _quotient(b: GraphBuilder, node: Node) -> None:
         divisor = widened(b, operand(b, second, node))
         factor = b.emit("RECIPROCAL", divisor, shape=divisor.shape)
     else:
-        factor = b.number(_inverse(float(second)), dividend.dtype, rank)
+        factor = b.scalar(_inverse(float(second)), dividend.dtype, rank)
     shape = shape_of(node)
     product = b.emit("MUL", dividend, factor, *_shift(b, "MUL"), shape=shape)
     b.alias(node, b.cast(product, kind))
 
 
-def _inverse(number: float) -> float:
-    return math.copysign(math.inf, number) if number == 0 else 1.0 / number
+def _inverse(scalar: float) -> float:
+    return math.copysign(math.inf, scalar) if scalar == 0 else 1.0 / scalar
 
 
 def _negate(b: GraphBuilder, node: Node) -> None:
@@ -188,8 +188,8 @@ def _clamp(b: GraphBuilder, node: Node) -> None:
     if kind == DType.INT32:
         for name, limit, neutral in (("MAXIMUM", low, lowest), ("MINIMUM", high, highest)):
             if limit != neutral:
-                number = b.number(int(limit), kind, len(value.shape))
-                value = b.emit(name, value, number, shape=value.shape, nan_mode=NanMode.PROPAGATE)
+                scalar = b.scalar(int(limit), kind, len(value.shape))
+                value = b.emit(name, value, scalar, shape=value.shape, nan_mode=NanMode.PROPAGATE)
         b.alias(node, value)
         return
     limits = {"min_val": bound(low, kind), "max_val": bound(high, kind)}
@@ -218,7 +218,7 @@ def _round(b: GraphBuilder, node: Node) -> None:
     value = b.of(bind(node)["self"])
     kind, shape = value.dtype, value.shape
     size = b.emit("ABS", value, shape=shape)
-    limit = b.number(_WHOLE[kind], kind, len(shape))
+    limit = b.scalar(_LEAST_INTEGRAL[kind], kind, len(shape))
     is_small = b.emit("GREATER", limit, size, dtype=DType.BOOL, shape=shape)
     rounded = b.cast(b.cast(value, DType.INT32), kind)
     b.alias(node, b.emit("SELECT", is_small, rounded, value, dtype=kind, shape=shape))
@@ -226,21 +226,23 @@ def _round(b: GraphBuilder, node: Node) -> None:
 
 def _nan_limit(node: Node, _: object) -> str | None:
     if any(isinstance(each, float) and math.isnan(each) for each in _limits(node)):
-        return "a limit is NaN"
+        return "a bound is NaN"
     return None
 
 
 _DEFINED: Final = KnownConstraint(
     "argument", "POW is defined for positive finite bases and finite exponents.", _unpredictable
 )
-_LIMITS: Final[Constraint] = Constraint("argument", "Limits are constants, not tensors.", _nan_limit)
+_LIMITS: Final[Constraint] = Constraint(
+    "argument", "Bounds are not NaN: CLAMP does not support it.", _nan_limit
+)
 
 ROWS: Final = (
     *(operator_row(name, _function(operation), VALUES) for name, operation in _FUNCTIONS.items()),
     *(operator_row(name, _function(name.upper()), FLOATS) for name in ("floor", "ceil")),
     operator_row("sqrt", _root, VALUES),
-    operator_row("abs", _function("ABS"), NUMBERS),
-    operator_row("neg", _negate, NUMBERS),
+    operator_row("abs", _function("ABS"), NUMERIC),
+    operator_row("neg", _negate, NUMERIC),
     *(operator_row(f"add.{kind}", _scaled("ADD"), VALUES) for kind in ("Tensor", "Scalar")),
     *(operator_row(f"sub.{kind}", _scaled("SUB"), VALUES) for kind in ("Tensor", "Scalar")),
     operator_row("rsub.Scalar", _reversed_difference, VALUES),

@@ -15,7 +15,7 @@ from delegatec.backends.common.testing import BOOL, EDGES, PAIRS, Function, X, Y
 WAVE = torch.linspace(-8.0, 8.0, 81)
 UNIT = torch.linspace(-1.0, 1.0, 41)
 COUNTS = (ints(60, high=60).float() + 1.0, ints(60, high=50).flip(0).float() + 1.0)
-WHOLE = (ints(60, high=90, dtype=torch.int32) - 45, ints(60, high=9, dtype=torch.int32).flip(0) * 2 - 7)
+INTEGERS = (ints(60, high=90, dtype=torch.int32) - 45, ints(60, high=9, dtype=torch.int32).flip(0) * 2 - 7)
 SPECIFICATION = "TOSA-1.0+INT+FP+bf16"
 
 CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
     },
     **{f"power by {base}": (lambda x, base=base: base**x, (EDGES,)) for base in (2.0, 0.3, 1.0, 0.0, -3.0)},
     "power of tensors": (torch.pow, PAIRS),
-    "power of int": (lambda x: x**3, (WHOLE[0],)),
+    "power of int": (lambda x: x**3, (INTEGERS[0],)),
     "floor of quotients": (lambda x, y: torch.div(x * y, y, rounding_mode="floor"), COUNTS),
     "truncated quotients": (lambda x, y: torch.div(x * y, y, rounding_mode="trunc"), COUNTS),
     "truncated quotients of pairs": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), PAIRS),
@@ -43,23 +43,23 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
         (COUNTS[0].half(), COUNTS[1].half()),
     ),
     "remainder": (lambda x, y: torch.remainder(x * y, y), COUNTS),
-    "remainder by a number": (lambda x: torch.remainder(x, 7.0), COUNTS[:1]),
+    "remainder by a scalar": (lambda x: torch.remainder(x, 7.0), COUNTS[:1]),
     "fmod": (torch.fmod, COUNTS),
-    "floor of int quotients": (lambda x, y: torch.div(x, y, rounding_mode="floor"), WHOLE),
-    "truncated int quotients": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), WHOLE),
+    "floor of int quotients": (lambda x, y: torch.div(x, y, rounding_mode="floor"), INTEGERS),
+    "truncated int quotients": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), INTEGERS),
     "truncated int8 quotients": (
         lambda x, y: torch.div(x, y, rounding_mode="trunc"),
-        (WHOLE[0].to(torch.int8), WHOLE[1].to(torch.int8)),
+        (INTEGERS[0].to(torch.int8), INTEGERS[1].to(torch.int8)),
     ),
-    "remainder of int": (torch.remainder, WHOLE),
-    "fmod of int": (torch.fmod, WHOLE),
+    "remainder of int": (torch.remainder, INTEGERS),
+    "fmod of int": (torch.fmod, INTEGERS),
     "shifts by tensors": (
         lambda x, y: (x << y, x >> y),
-        (WHOLE[0][:40], torch.arange(-4, 36, dtype=torch.int32)),
+        (INTEGERS[0][:40], torch.arange(-4, 36, dtype=torch.int32)),
     ),
     "shifts of int8": (
         lambda x, y: (x << y, x >> y),
-        (WHOLE[0][:12].to(torch.int8), torch.arange(-2, 10, dtype=torch.int8)),
+        (INTEGERS[0][:12].to(torch.int8), torch.arange(-2, 10, dtype=torch.int8)),
     ),
     "sum of bools": (lambda x: (x + ~x[:1], x * BOOL), (BOOL,)),
     "nan_to_num": (lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0), (EDGES,)),
@@ -99,12 +99,12 @@ def test_half_precision_is_computed_in_float32(function: Function, dtype: torch.
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int8])
 @pytest.mark.parametrize("mode", ["floor", "trunc"])
 def test_quotients_of_integers_without_their_profile(mode: str, dtype: torch.dtype) -> None:
-    args = (WHOLE[0].to(dtype), WHOLE[1].to(dtype))
+    args = (INTEGERS[0].to(dtype), INTEGERS[1].to(dtype))
     run_case(lambda x, y: torch.div(x, y, rounding_mode=mode), args, specification="TOSA-1.0+FP")
 
 
 def test_remainders_of_integers_without_their_profile() -> None:
-    run_case(torch.remainder, WHOLE, specification="TOSA-1.0+FP")
+    run_case(torch.remainder, INTEGERS, specification="TOSA-1.0+FP")
 
 
 class _Linear(torch.nn.Module):

@@ -86,9 +86,9 @@ def _padded(
 def _bias(b: GraphBuilder, bias: Node | None, dtype: int) -> Value:
     if dtype == DType.INT48:
         return (
-            b.wide_number(0) if bias is None else b.arranged(bias, lambda tensor: tensor, dtype=DType.INT48)
+            b.int48_scalar(0) if bias is None else b.arranged(bias, lambda tensor: tensor, dtype=DType.INT48)
         )
-    return b.number(0, dtype) if bias is None else b.cast(b.of(bias), dtype)
+    return b.scalar(0, dtype) if bias is None else b.cast(b.of(bias), dtype)
 
 
 def _windows(node: Node) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _grouping(node: Node, _: object) -> str | None:
 
 
 _GROUPS: Final[Constraint] = constraint.Constraint(
-    "argument", "One group, or one per channel: TOSA has no others.", _grouping
+    "argument", "groups is 1 or the number of channels: TOSA has no other grouped convolution.", _grouping
 )
 
 ROWS: Final = (

@@ -51,8 +51,8 @@ def _rescale(b: GraphBuilder, node: Node) -> None:
 
 def _zero_point(b: GraphBuilder, kind: int, zero: int) -> Value:
     if kind == DType.INT48:
-        return b.wide_number(zero)
-    return b.number(zero, kind)
+        return b.int48_scalar(zero)
+    return b.scalar(zero, kind)
 
 
 def _last_axis(node: Node, _: object) -> str | None:

@@ -95,7 +95,7 @@ def _is_nan(b: GraphBuilder, node: Node) -> None:
 def _is_inf(b: GraphBuilder, node: Node) -> None:
     value = b.of(bind(node)["self"])
     size = b.emit("ABS", value, shape=value.shape)
-    b.result(node, "EQUAL", size, b.number(math.inf, value.dtype, len(value.shape)))
+    b.result(node, "EQUAL", size, b.scalar(math.inf, value.dtype, len(value.shape)))
 
 
 _TENSORS: Final = ("Tensor", "Scalar")

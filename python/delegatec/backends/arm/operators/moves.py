@@ -92,7 +92,7 @@ def _expand(b: GraphBuilder, node: Node) -> None:
 def _pad(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = b.of(bound["self"])
-    pairs = [bound["pad"][place : place + 2] for place in range(0, len(bound["pad"]), 2)]
+    pairs = [bound["pad"][first : first + 2] for first in range(0, len(bound["pad"]), 2)]
     pairs = [[0, 0]] * (len(source.shape) - len(pairs)) + pairs[::-1]
     starts = [max(-before, 0) for before, _ in pairs]
     sizes = [
@@ -102,7 +102,7 @@ def _pad(b: GraphBuilder, node: Node) -> None:
     kept = sliced(b, source, starts, sizes)
     amounts = [max(each, 0) for pair in pairs for each in pair]
     if any(amounts):
-        value = b.number(bound["value"] or 0, source.dtype)
+        value = b.scalar(bound["value"] or 0, source.dtype)
         kept = b.emit("PAD", kept, b.shape(amounts), value, shape=shape_of(node))
     b.alias(node, kept)
 
@@ -116,14 +116,14 @@ def _flip(b: GraphBuilder, node: Node) -> None:
     b.alias(node, value)
 
 
-_NO_STEPS: Final = argument("step", lambda step: step == 1, "The step is 1: SLICE has no other.")
+_UNIT_STEP: Final = argument("step", lambda step: step == 1, "step is 1: SLICE has no stride.")
 
 ROWS: Final = (
     *(operator_row(name, _reshape, ALL, computes=False) for name in _RESHAPES),
     operator_row("permute", _permute, ALL, computes=False),
     operator_row("cat", _cat, ALL, computes=False),
     operator_row("split_with_sizes", _split, ALL, computes=False),
-    operator_row("slice.Tensor", _slice, ALL, _NO_STEPS, computes=False),
+    operator_row("slice.Tensor", _slice, ALL, _UNIT_STEP, computes=False),
     operator_row("select.int", _select, ALL, computes=False),
     operator_row("expand", _expand, ALL, computes=False),
     operator_row("repeat", _expand, ALL, computes=False),

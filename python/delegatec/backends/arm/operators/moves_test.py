@@ -59,7 +59,7 @@ def test_of_one_tensor(name: str) -> None:
     ("start", "end", "step"), [(0, 11, 2), (1, 11, 3), (10, 11, 4), (2, 9, 5), (0, 11, 7), (3, 11, 100)]
 )
 @pytest.mark.parametrize("dim", [0, 2])
-def test_steps(start: int, end: int, step: int, dim: int) -> None:
+def test_strides(start: int, end: int, step: int, dim: int) -> None:
     x = floats(11, 3, 11)
     run_case(lambda x: (x * 2.0)[(slice(None),) * dim + (slice(start, end, step),)], (x,))
 

@@ -46,8 +46,8 @@ def _mean(b: GraphBuilder, node: Node) -> None:
     total = reduced(b, "REDUCE_SUM", value, dims)
     count = math.prod(value.shape[dim] for dim in dims)
     if count > 1:
-        factor = b.number(1.0 / count, total.dtype, len(total.shape))
-        total = b.emit("MUL", total, factor, b.number(0, DType.INT8), shape=total.shape)
+        factor = b.scalar(1.0 / count, total.dtype, len(total.shape))
+        total = b.emit("MUL", total, factor, b.scalar(0, DType.INT8), shape=total.shape)
     _finish(b, node, total)
 
 
@@ -104,11 +104,11 @@ def _reversed(b: GraphBuilder, value: Value) -> Value:
     """Returns values in reversed order: -x, or -1 - x for integers."""
     if value.dtype not in FORMAT_FLOATS:
         return b.emit("BITWISE_NOT", value, shape=value.shape)
-    zero = b.number(0, value.dtype)
+    zero = b.scalar(0, value.dtype)
     return b.emit("NEGATE", value, zero, zero, shape=value.shape)
 
 
-_FLOATS: Final = (result_dtypes(FLOATS, "TOSA multiplies no integers along a dimension."),)
+_FLOATS: Final = (result_dtypes(FLOATS, "REDUCE_PRODUCT has no integers."),)
 _ORDERED: Final = FLOATS | {torch.int8, torch.int16}
 _ROWS: Final[tuple[tuple[tuple[str, ...], Callable[[GraphBuilder, Node], None]], ...]] = (
     (("sum.dim_IntList",), _sum),

@@ -12,21 +12,21 @@ from torch.nn import functional as F  # noqa: N812
 from delegatec.backends.arm.testing import run_case
 from delegatec.backends.common.testing import EDGES, Function, X, Y, floats, ints
 
-NUMBERS = ints(3, 4, 5, high=9, dtype=torch.int32) - 4
+INTEGERS = ints(3, 4, 5, high=9, dtype=torch.int32) - 4
 BOOLS = torch.tensor([[True, False], [True, True]])
 
 CASES: dict[str, tuple[Function, tuple[Any, ...], str]] = {
     "sum": (torch.sum, (X,), "REDUCE_SUM REDUCE_SUM REDUCE_SUM RESHAPE"),
     "sum along dimensions": (lambda x: x.sum((0, -1)), (X,), "REDUCE_SUM REDUCE_SUM RESHAPE"),
     "sum that keeps": (lambda x: x.sum(1, keepdim=True), (X,), "REDUCE_SUM"),
-    "sum of int": (lambda x: x.sum(1), (NUMBERS,), "REDUCE_SUM RESHAPE"),
+    "sum of int": (lambda x: x.sum(1), (INTEGERS,), "REDUCE_SUM RESHAPE"),
     "sum of bool": (lambda x: x.sum(1), (BOOLS,), "CAST REDUCE_SUM RESHAPE"),
     "sum of half": (lambda x: x.sum(-1), (X.half(),), "CAST REDUCE_SUM RESHAPE CAST"),
     "mean": (lambda x: x.mean((1, 2), keepdim=True), (X,), "REDUCE_SUM REDUCE_SUM MUL"),
     "mean of all": (torch.mean, (X,), ""),
     "amax": (lambda x: x.amax((0, 2)), (X,), "REDUCE_MAX REDUCE_MAX RESHAPE"),
     "amin with NaN": (lambda x: x.amin(0), (EDGES,), "REDUCE_MIN RESHAPE"),
-    "amax of int": (lambda x: x.amax(0), (NUMBERS,), "REDUCE_MAX RESHAPE"),
+    "amax of int": (lambda x: x.amax(0), (INTEGERS,), "REDUCE_MAX RESHAPE"),
     "amax of bool": (lambda x: x.amax(0), (BOOLS,), "REDUCE_ANY RESHAPE"),
     "max": (torch.max, (X,), ""),
     "prod": (lambda x: x.prod(1), (X,), "REDUCE_PRODUCT RESHAPE"),

@@ -64,7 +64,7 @@ def _beyond_int32(node: Node, _: object) -> str | None:
 
 
 _IN_RANGE: Final[Constraint] = constraint.Constraint(
-    "argument", "Numbers are in the range of int32: TOSA has no wider integers.", _beyond_int32
+    "argument", "Scalars are in the range of int32: TOSA has no wider integers.", _beyond_int32
 )
 
 
@@ -80,10 +80,10 @@ def operand(b: GraphBuilder, value: Operand, node: Node, kind: int | None = None
     kind = TO_TOSA[node.meta["val"].dtype] if kind is None else kind
     rank = len(shape_of(node))
     if not isinstance(value, Node):
-        return b.number(value, kind, rank)
+        return b.scalar(value, kind, rank)
     return converted(b, b.ranked(b.of(value), rank), kind)
 
 
 def zero_point(b: GraphBuilder, value: Value, zero: int = 0) -> Value:
     """Returns a zero point as an operand, in the type of the value that it is for."""
-    return b.number(zero, value.dtype)
+    return b.scalar(zero, value.dtype)

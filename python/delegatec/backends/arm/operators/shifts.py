@@ -48,18 +48,18 @@ def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
     Values less than `half` above the lowest have the same quotient as the lowest, and would overflow.
     """
     rank = len(shape_of(node))
-    if by.numbers is not None:
-        (number,) = by.numbers
-        half = b.number(1 << number >> 1, DType.INT32, rank)
-        least = b.number(_LOWEST + (1 << number >> 1), DType.INT32, rank)
+    if by.elements is not None:
+        (value,) = by.elements
+        half = b.scalar(1 << value >> 1, DType.INT32, rank)
+        least = b.scalar(_LOWEST + (1 << value >> 1), DType.INT32, rank)
     else:
         # 2**(by - 1), or 0 if `by` is 0; none of the intermediate results has more than 31 bits.
-        zero, one = (b.number(each, DType.INT32, rank) for each in (0, 1))
+        zero, one = (b.scalar(each, DType.INT32, rank) for each in (0, 1))
         less = b.emit("SUB", by, one, shape=by.shape)
-        places = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)
-        power = b.emit("LOGICAL_LEFT_SHIFT", one, places, shape=by.shape)
-        half = b.emit("ADD", power, b.emit("SUB", less, places, shape=by.shape), shape=by.shape)
-        least = b.emit("ADD", half, b.number(_LOWEST, DType.INT32, rank), shape=by.shape)
+        less_or_zero = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)
+        power = b.emit("LOGICAL_LEFT_SHIFT", one, less_or_zero, shape=by.shape)
+        half = b.emit("ADD", power, b.emit("SUB", less, less_or_zero, shape=by.shape), shape=by.shape)
+        least = b.emit("ADD", half, b.scalar(_LOWEST, DType.INT32, rank), shape=by.shape)
     x = b.emit("MAXIMUM", x, least, shape=shape_of(node), nan_mode=NanMode.PROPAGATE)
     return b.emit("SUB", x, half, shape=shape_of(node))
 
@@ -68,11 +68,11 @@ def _right_by_logical(b: GraphBuilder, node: Node) -> None:
     """Shifts without the profile INT: -1 - x for a negative x, and back. Sums must not overflow."""
     x, by = (operand(b, each, node, DType.INT32) for each in _operands(node))
     shape = shape_of(node)
-    one, last = (b.number(number, DType.INT32, len(shape)) for number in (1, 31))
+    one, last = (b.scalar(value, DType.INT32, len(shape)) for value in (1, 31))
     is_negative = b.emit("LOGICAL_RIGHT_SHIFT", x, last, shape=x.shape)
     double = b.emit("ADD", is_negative, is_negative, shape=x.shape)
     sign = b.emit("SUB", one, double, shape=x.shape)
-    zero = b.number(0, DType.INT8)
+    zero = b.scalar(0, DType.INT8)
     positive = b.emit("MUL", b.emit("ADD", x, is_negative, shape=x.shape), sign, zero, shape=x.shape)
     shifted = b.emit("LOGICAL_RIGHT_SHIFT", positive, by, shape=shape)
     found = b.emit("SUB", b.emit("MUL", shifted, sign, zero, shape=shape), is_negative, shape=shape)

@@ -17,13 +17,13 @@ CASES: dict[str, tuple[Function, tuple[Any, ...], str]] = {
     "left": (lambda x: x << 2, (SIGNED,), "LOGICAL_LEFT_SHIFT"),
     "left by a tensor": (torch.bitwise_left_shift, (SIGNED, ints(5, dtype=torch.int32)), ""),
     "right": (lambda x: x >> 1, (SIGNED.to(torch.int8),), "ARITHMETIC_RIGHT_SHIFT"),
-    "right of a number": (
+    "right of a scalar": (
         lambda x: torch.bitwise_right_shift(-77, x),
         (ints(5, dtype=torch.int32),),
         "",
     ),
 }
-NUMBERS: Final = [-(1 << 31), (1 << 31) - 1, -(1 << 30), 1 << 30, -32768, 32767, -128, 127, -100, -1, 0, 1, 7]
+VALUES: Final = [-(1 << 31), (1 << 31) - 1, -(1 << 30), 1 << 30, -32768, 32767, -128, 127, -100, -1, 0, 1, 7]
 DISTANCES: Final = [-1000, -128, -1, 0, 1, 2, 6, 7, 8, 14, 15, 16, 30, 31, 32, 127, 1000]
 
 
@@ -33,10 +33,10 @@ def test_shift(name: str) -> None:
     run_case(function, args, expected)
 
 
-def _within(numbers: list[int], dtype: torch.dtype) -> torch.Tensor:
+def _within(values: list[int], dtype: torch.dtype) -> torch.Tensor:
     """Returns the integers of a dtype, and those next to its limits."""
     limits = torch.iinfo(dtype)
-    found = [each for each in numbers if limits.min <= each <= limits.max]
+    found = [each for each in values if limits.min <= each <= limits.max]
     return torch.tensor([*found, limits.min + 1, limits.max - 1], dtype=dtype)
 
 
@@ -44,14 +44,14 @@ def _within(numbers: list[int], dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32], ids=str)
 @pytest.mark.parametrize("function", [torch.bitwise_left_shift, torch.bitwise_right_shift])
 def test_families(function: Function, dtype: torch.dtype, mark: str) -> None:
-    x, by = _within(NUMBERS, dtype), _within(DISTANCES, dtype)
+    x, by = _within(VALUES, dtype), _within(DISTANCES, dtype)
     args = (x.view(-1, 1).repeat(1, len(by)), by.view(1, -1).repeat(len(x), 1))
     run_case(function, args, specification=f"TOSA-1.0+INT+int16+{mark}")
-    by_number = torch.iinfo(dtype).bits - 1
-    run_case(lambda x: function(x, by_number), (x,), specification=f"TOSA-1.0+INT+int16+{mark}")
+    by_scalar = torch.iinfo(dtype).bits - 1
+    run_case(lambda x: function(x, by_scalar), (x,), specification=f"TOSA-1.0+INT+int16+{mark}")
 
 
-def test_a_shift_that_rounds_is_of_the_number_without_a_half() -> None:
+def test_a_shift_that_rounds_is_of_the_integer_without_a_half() -> None:
     function, args = CASES["right"][0], (SIGNED,)
     run_case(function, args, "ARITHMETIC_RIGHT_SHIFT", specification="TOSA-1.0+INT")
     run_case(function, args, "MAXIMUM SUB ARITHMETIC_RIGHT_SHIFT", specification="TOSA-1.0+INT+u55")

@@ -20,14 +20,14 @@ def _cast(operation: Operation, x: torch.Tensor) -> list[torch.Tensor]:
     return [*encode(x, _NAMES[operation.outputs[0].dtype])]
 
 
-def _numbers(operation: Operation, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _decoded(operation: Operation, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Returns both factors, whose scales follow them."""
     name = _NAMES[operation.inputs[0].dtype]
-    return [decode(operands[place], operands[place + 1], name) for place in (0, 2)]
+    return [decode(operands[start], operands[start + 1], name) for start in (0, 2)]
 
 
 def _matmul(operation: Operation, *operands: torch.Tensor) -> list[torch.Tensor]:
-    x, y = _numbers(operation, operands)
+    x, y = _decoded(operation, operands)
     return [x @ y.transpose(1, 2)]
 
 
@@ -42,7 +42,7 @@ def _conv2d(
     stride: Sequence[int],
     dilation: Sequence[int],
 ) -> list[torch.Tensor]:
-    images, kernels = _numbers(operation, (x, x_scales, weight, scales))
+    images, kernels = _decoded(operation, (x, x_scales, weight, scales))
     top, bottom, left, right = pad
     padded = f.pad(images, [0, 0, left, right, top, bottom]).movedim(3, 1)
     sums = f.conv2d(padded, kernels.movedim(3, 1), None, tuple(stride), 0, tuple(dilation))

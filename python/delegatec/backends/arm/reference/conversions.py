@@ -23,8 +23,8 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if not x.is_floating_point() or dtype.is_floating_point or dtype == torch.bool:
         return x.to(dtype)
     limits = torch.iinfo(dtype)
-    whole = x.to(torch.float64).round().nan_to_num(0.0, limits.max, limits.min)
-    return whole.clamp(limits.min, limits.max).to(dtype)
+    integral = x.to(torch.float64).round().nan_to_num(0.0, limits.max, limits.min)
+    return integral.clamp(limits.min, limits.max).to(dtype)
 
 
 def _rescale(
@@ -40,13 +40,13 @@ def _rescale(
     input_unsigned: bool,
     output_unsigned: bool,
 ) -> torch.Tensor:
-    wide = _number(x, input_unsigned) - _number(in_zero, input_unsigned)
+    wide = _wide(x, input_unsigned) - _wide(in_zero, input_unsigned)
     by = shift.to(torch.int64)
     half = torch.ones_like(by) << (by - 1)
     if rounding_mode == RoundingMode.DOUBLE_ROUND:
         half = half + torch.where(by > 31, torch.where(wide >= 0, 1 << 30, -(1 << 30)), 0)
     # products of int32 have 63 bits, and so do those of int48 and int16
-    value = (wide * multiplier.to(torch.int64) + half >> by) + _number(out_zero, output_unsigned)
+    value = (wide * multiplier.to(torch.int64) + half >> by) + _wide(out_zero, output_unsigned)
     value = value.reshape(x.shape)  # a 0-d tensor broadcasts to the one dimension of the parameters
     bits = 8 * dtype.itemsize
     if output_unsigned:
@@ -54,7 +54,7 @@ def _rescale(
     return value.clamp(-(1 << bits - 1), (1 << bits - 1) - 1).to(dtype)
 
 
-def _number(x: torch.Tensor, is_unsigned: bool) -> torch.Tensor:
+def _wide(x: torch.Tensor, is_unsigned: bool) -> torch.Tensor:
     wide = x.to(torch.int64)
     return wide & (1 << 8 * x.dtype.itemsize) - 1 if is_unsigned else wide
 

@@ -76,7 +76,7 @@ def _outcome(data: Any, inputs: list[torch.Tensor]) -> str:
     return ""
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert [_outcome(data, inputs) for data, inputs in _BLOBS] == [""] * 3
 
 
@@ -86,8 +86,10 @@ def test_changed_bytes(data: st.DataObject) -> None:
     original, inputs = _BLOBS[data.draw(st.integers(0, len(_BLOBS) - 1))]
     damaged = bytearray(original)
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(8, len(damaged) - 1))
-        damaged[place] = data.draw(st.sampled_from([0, 1, 2, 3, 7, 127, 128, 254, 255]) | st.integers(0, 255))
+        position = data.draw(st.integers(8, len(damaged) - 1))
+        damaged[position] = data.draw(
+            st.sampled_from([0, 1, 2, 3, 7, 127, 128, 254, 255]) | st.integers(0, 255)
+        )
     assert _outcome(bytes(damaged), inputs) in ("", "DC407", "DC408")
 
 

@@ -27,7 +27,7 @@ def _first(x: torch.Tensor) -> torch.Tensor:
 
 
 def _amounts(padding: Sequence[int]) -> list[int]:
-    pairs = [list(padding[place : place + 2]) for place in range(0, len(padding), 2)]
+    pairs = [list(padding[first : first + 2]) for first in range(0, len(padding), 2)]
     return [amount for pair in pairs[::-1] for amount in pair]
 
 
@@ -164,10 +164,10 @@ def _resize_axis(
 ) -> torch.Tensor:
     last = x.shape[dim] - 1
     outputs = (last * numerator - offset + border) // denominator + 1
-    place = torch.arange(outputs) * denominator + offset
-    whole = torch.div(place, numerator, rounding_mode="floor")
-    rest = place - whole * numerator
-    low, high = (each.clamp(0, last) for each in (whole, whole + 1))
+    first = torch.arange(outputs) * denominator + offset
+    quotient = torch.div(first, numerator, rounding_mode="floor")
+    rest = first - quotient * numerator
+    low, high = (each.clamp(0, last) for each in (quotient, quotient + 1))
     if mode == ResizeMode.NEAREST:
         return x.index_select(dim, torch.where(2 * rest >= numerator, high, low))
     shape = [-1 if each == dim else 1 for each in range(x.dim())]

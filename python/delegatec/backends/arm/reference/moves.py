@@ -32,7 +32,7 @@ def _tile(x: torch.Tensor, multiples: Sequence[int]) -> torch.Tensor:
 
 
 def _pad(x: torch.Tensor, padding: Sequence[int], value: torch.Tensor) -> torch.Tensor:
-    pairs = [padding[place : place + 2] for place in range(0, len(padding), 2)]
+    pairs = [padding[begin : begin + 2] for begin in range(0, len(padding), 2)]
     shape = [size + before + after for size, (before, after) in zip(x.shape, pairs, strict=True)]
     result = value.reshape(()).expand(shape).clone()
     inside = result

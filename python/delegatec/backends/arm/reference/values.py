@@ -19,7 +19,7 @@ from delegatec.edge.block_scaled import unpack
 def constant(value: Value) -> Any:
     """Returns the tensor of a constant; of a shape, its sizes."""
     if value.is_shape:
-        return value.numbers
+        return value.elements
     stored = join([value.part or b""])
     if value.dtype == DType.INT48:
         return from_int48_bytes(stored).reshape(value.shape)

@@ -50,10 +50,10 @@ def read_container(data: memoryview) -> Container:
     data = data.cast("B")
     if len(data) < _HEADER.size or bytes(data[:4]) != _MAGIC:
         raise FORMAT.damaged(f"it does not start with {_MAGIC!r}")
-    _, major, minor, _, _, *places = _HEADER.unpack_from(data)
+    _, major, minor, _, _, *ranges = _HEADER.unpack_from(data)
     if (major, minor) != _VERSION:
         raise FORMAT.damaged(f"its version is {major}.{minor}, not {'.'.join(map(str, _VERSION))}")
-    sections = [_range(data, *places[at : at + 2]) for at in range(0, 8, 2)]
+    sections = [_range(data, *ranges[at : at + 2]) for at in range(0, 8, 2)]
     modules, sequence, resources = (
         _table(kind, section)
         for kind, section in zip(

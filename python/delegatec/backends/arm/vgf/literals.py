@@ -65,7 +65,7 @@ class Literals:
         """Returns the elements of a constant, in row-major order."""
         return self._elements[id]
 
-    def number(self, id: int) -> int:
+    def integer(self, id: int) -> int:
         """Returns a constant of one element."""
         return int(self._elements[id][0])
 
@@ -77,14 +77,14 @@ class Literals:
             is_shape: whether it is a shape, which is a tensor in the module.
         """
         elements, kind = self._elements[id], self._kinds[id]
-        numbers = tuple(elements.tolist())
+        scalars = tuple(elements.tolist())
         if is_shape:
             data = elements.astype("<i8").tobytes()
-            return Value(f"shape_{id}", DType.SHAPE, (len(elements),), data, numbers, True)
+            return Value(f"shape_{id}", DType.SHAPE, (len(elements),), data, scalars, True)
         data = elements.tobytes()
         if kind.dtype == DType.INT48:
             data = elements.view("|u1").reshape(-1, 8)[:, :_INT48_BYTES].tobytes()
-        return Value(f"constant_{id}", kind.dtype, kind.shape, data, numbers, True)
+        return Value(f"constant_{id}", kind.dtype, kind.shape, data, scalars, True)
 
     # ---- instructions ------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Literals:
     def tensor_type(self, id: int, element: int, rank: int, shape: int) -> None:
         """Declares a type of tensors."""
         sizes = tuple(self._elements[shape].tolist())
-        if len(sizes) != self.number(rank) or min(sizes, default=1) < 1:
+        if len(sizes) != self.integer(rank) or min(sizes, default=1) < 1:
             raise ValueError(f"a tensor of its module has the sizes {list(sizes)}")
         self.types[id] = Type(self.types[element].dtype, sizes)
 

@@ -96,34 +96,34 @@ class _Module:
         if text(name)[0] == INSTRUCTIONS:
             self._sets.add(id)
 
-    def _decorate(self, id: int, decoration: int, *numbers: int) -> None:
+    def _decorate(self, id: int, decoration: int, *words: int) -> None:
         if decoration == BINDING:
-            self._bindings[id] = numbers[0]
+            self._bindings[id] = words[0]
 
     def _entry_point(self, _: int, *operands: int) -> None:
         self._interface = operands[text(operands)[1] :]
 
-    def _constant(self, kind: int, id: int, number: int) -> None:
-        declared, data = self._literals.types[kind], self._container.constants[number]
+    def _constant(self, kind: int, id: int, index: int) -> None:
+        declared, data = self._literals.types[kind], self._container.constants[index]
         if len(data) != declared.bytes:
-            raise ValueError(f"constant {number} has {len(data)} bytes, not {declared.bytes}")
+            raise ValueError(f"constant {index} has {len(data)} bytes, not {declared.bytes}")
         self._values[id] = Value(f"constant_{id}", declared.dtype, declared.shape, data, is_constant=True)
 
     def _input(self, kind: int, id: int, index: int, *_: int) -> None:
         declared = self._literals.types[kind]
         value = Value(f"value_{id}", declared.dtype, declared.shape)
-        self._values[id] = self._inputs[self._literals.number(index)] = value
+        self._values[id] = self._inputs[self._literals.integer(index)] = value
 
     def _output(self, id: int, index: int, *_: int) -> None:
-        self._outputs[self._literals.number(index)] = self._values[id]
+        self._outputs[self._literals.integer(index)] = self._values[id]
 
-    def _extract(self, _: int, id: int, whole: int, index: int) -> None:
-        self._values[id] = self._values[whole][index]
+    def _extract(self, _: int, id: int, composite: int, index: int) -> None:
+        self._values[id] = self._values[composite][index]
 
-    def _operation(self, kind: int, id: int, instruction_set: int, number: int, *operands: int) -> None:
+    def _operation(self, kind: int, id: int, instruction_set: int, operator: int, *operands: int) -> None:
         if instruction_set not in self._sets:
             raise ValueError(f"its instructions are not {INSTRUCTIONS}")
-        name, declared = OPERATOR_NAMES[number + 1], self._literals.types[kind]
+        name, declared = OPERATOR_NAMES[operator + 1], self._literals.types[kind]
         names, shapes = ATTRIBUTES.get(name, ()), SHAPES.get(name, ())
         attributes = {
             key: self._attribute(key, operand) for key, operand in zip(names, operands, strict=False)
@@ -143,8 +143,8 @@ class _Module:
         if name in ELEMENTS:
             return list(self._literals.elements(id).tobytes())
         if name == "acc_type":
-            return ACCUMULATORS[self._literals.number(id)]
-        return self._literals.elements(id).tolist() if name in LISTS else self._literals.number(id)
+            return ACCUMULATORS[self._literals.integer(id)]
+        return self._literals.elements(id).tolist() if name in LISTS else self._literals.integer(id)
 
     def _operand(self, id: int, is_shape: bool) -> Value:
         value: Value = self._values[id] if id in self._values else self._literals.value(id, is_shape)

@@ -118,8 +118,8 @@ def test_bytes_are_deterministic() -> None:
 def test_constants_stay_in_the_file() -> None:
     weight = floats(64, 64)
     (data,) = lowered(lambda x: x @ weight, (floats(2, 64),)).blobs()
-    whole = memoryview(data)
-    (constant,) = (each for each in read_graph(whole).constants if each.shape == (1, 64, 64))
+    view = memoryview(data)
+    (constant,) = (each for each in read_graph(view).constants if each.shape == (1, 64, 64))
     assert isinstance(constant.part, memoryview)
     assert constant.part.obj is data
     assert bytes(constant.part) == weight.numpy().tobytes()

@@ -172,17 +172,17 @@ class GraphBuilder:
         self._types.append((dtype, tuple(tensor.shape)))
         return self._draft.constant(datatype, tensor.shape, data)
 
-    def scalar(self, number: Number, dtype: torch.dtype) -> int:
+    def scalar(self, scalar: Number, dtype: torch.dtype) -> int:
         """Adds a deduplicated scalar constant. Integers wrap around, as in ATen.
 
         Its shape is [1], the runtime's form of rank 0; an operation on it and another value has the shape of
         the other.
         """
         stored = torch.float32 if self.is_halved(dtype) else dtype
-        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(stored)
+        tensor = torch.tensor([scalar], dtype=torch.float64 if isinstance(scalar, float) else None).to(stored)
 
         def make() -> int:
-            id = self.constant(tensor, lambda: f"the number {number}", dtype)
+            id = self.constant(tensor, lambda: f"the scalar {scalar}", dtype)
             self._types[id] = (dtype, ())
             return id
 
@@ -204,16 +204,16 @@ class GraphBuilder:
             self._shared[key] = make()
         return self._shared[key]
 
-    def number(self, number: Number, dtype: torch.dtype) -> float:
+    def representable(self, scalar: Number, dtype: torch.dtype) -> float:
         """Checks the range of a scalar for a float32 field of an operation on a dtype."""
         if not self.is_halved(dtype):
-            return float(number)
-        if is_beyond_float16(number):
-            if abs(number) != FLOAT32_MAX and not self._saturates:
-                self._report(f"the number {number} is beyond float16")
-            return math.copysign(FLOAT16_MAX, number)
+            return float(scalar)
+        if is_beyond_float16(scalar):
+            if abs(scalar) != FLOAT32_MAX and not self._saturates:
+                self._report(f"the scalar {scalar} is beyond float16")
+            return math.copysign(FLOAT16_MAX, scalar)
         # The runtime rounds a scalar that fits, once.
-        return float(nonzero_in_float16(number))
+        return float(nonzero_in_float16(scalar))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> int:
         """Returns the id of an operand in a dtype: a scalar becomes a constant, a tensor is cast."""

@@ -27,9 +27,9 @@ _TABLES: Final[dict[int, Any]] = {
 _TESTS: Final = (Operation.Eq, Operation.Gt, Operation.Lt, Operation.Isnan)
 
 
-def full(b: GraphBuilder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> int:
+def full(b: GraphBuilder, shape: Sequence[int], scalar: Number, dtype: torch.dtype) -> int:
     """Emits a scalar broadcast to a shape."""
-    out, value = b.temporary(shape, dtype), b.number(number, dtype)
+    out, value = b.temporary(shape, dtype), b.representable(scalar, dtype)
     b.emit(Operation.Full, schema.FullT(-1, out, list(shape), value, TO_FORMAT[dtype]))
     return out
 

@@ -89,7 +89,7 @@ def run_case(
     blob = read_blob(memoryview(compiled.blobs()[0]))
     for seed in range(_ROUNDS if special else 0):
         given = (
-            *(_drawn(tensor, seed, place) for place, tensor in enumerate(args[:special])),
+            *(_drawn(tensor, seed, argument) for argument, tensor in enumerate(args[:special])),
             *args[special:],
         )
         wanted = list(eager(Call(reference or function), _halved(given) if precision == "fp16" else given))
@@ -100,11 +100,11 @@ def run_case(
     return compiled
 
 
-def _drawn(tensor: torch.Tensor, seed: int, place: int) -> torch.Tensor:
+def _drawn(tensor: torch.Tensor, seed: int, argument: int) -> torch.Tensor:
     """Replaces the values of a float32 tensor by special ones."""
     if tensor.dtype != torch.float32:
         return tensor
-    chance = torch.Generator().manual_seed(seed * 8 + place)
+    chance = torch.Generator().manual_seed(seed * 8 + argument)
     return _SPECIAL[torch.randint(0, len(_SPECIAL), tensor.shape, generator=chance)]
 
 

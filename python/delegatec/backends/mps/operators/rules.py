@@ -36,7 +36,7 @@ UNIVERSAL: Final[tuple[Constraint, ...]] = (
 )
 
 
-def exact_number(name: str) -> Constraint:
+def exact_scalar(name: str) -> Constraint:
     """Requires an integer argument of an integer result to be exact in float32."""
 
     def broken(node: Node, _: object) -> str | None:

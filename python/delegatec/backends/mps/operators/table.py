@@ -19,6 +19,7 @@ from delegatec.backends.mps.operators.elementwise import (
     selection,
     unary,
 )
+from delegatec.backends.mps.operators.indexing import gather_scatter
 from delegatec.backends.mps.operators.layers import (
     convolution,
     linear_algebra,
@@ -26,7 +27,6 @@ from delegatec.backends.mps.operators.layers import (
     padding,
     pooling,
 )
-from delegatec.backends.mps.operators.lookups import lookup
 from delegatec.backends.mps.operators.moves import shape
 from delegatec.backends.mps.operators.quantized import weights as quantized
 from delegatec.backends.mps.operators.reductions import reduction
@@ -47,8 +47,8 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Pooling": pooling.ROWS,
     "Padding": padding.ROWS,
     "Reduction": reduction.ROWS,
-    "Look-up": lookup.ROWS,
-    "Replacement": lookup.REPLACEMENTS,
+    "Gather": gather_scatter.ROWS,
+    "Scatter": gather_scatter.SCATTERS,
     "Shape": shape.ROWS,
     "Creation and conversion": creation.ROWS,
     "Quantized weights": quantized.ROWS,

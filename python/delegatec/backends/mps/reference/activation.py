@@ -15,7 +15,7 @@ from delegatec.backends.mps.reference.run import Run, Semantics, axis, floats, r
 def _hard_tanh(run: Run, op: Any, _: NodeT) -> None:
     """Two comparisons and selections: NaN stays, and the upper bound takes precedence over the lower."""
     x = run[op.input1Id]
-    low, high = (run.number(value, x.dtype) for value in (op.minValue, op.maxValue))
+    low, high = (run.scalar_tensor(value, x.dtype) for value in (op.minValue, op.maxValue))
     run[op.outputId] = torch.where(x > high, high, torch.where(x < low, low, x))
 
 
@@ -28,7 +28,7 @@ def _gelu(run: Run, op: Any, _: NodeT) -> None:
     if op.approximate == b"tanh":
         run[op.outputId] = wide(x).tanh().to(dtype) * x
         return
-    half, one, root = (run.number(value, dtype) for value in (0.5, 1.0, math.sqrt(0.5)))
+    half, one, root = (run.scalar_tensor(value, dtype) for value in (0.5, 1.0, math.sqrt(0.5)))
     run[op.outputId] = (wide(x * root).erf().to(dtype) + one) * half * x
 
 

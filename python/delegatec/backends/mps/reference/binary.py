@@ -52,7 +52,7 @@ def _scaled(name: str, function: Function) -> Semantics:
     def apply(run: Run, op: Any, _: NodeT) -> None:
         first, second = _common(run, op, name)
         if op.alpha != 1.0:
-            alpha = run.number(op.alpha, first.dtype)
+            alpha = run.scalar_tensor(op.alpha, first.dtype)
             second = _arithmetic(run, torch.mul, second, alpha, f"{name}'s alpha")
         run[op.outputId] = _arithmetic(run, function, first, second, name)
 

@@ -46,8 +46,8 @@ def _convolve(run: Run, op: Any, x: Tensor, weight: Tensor, groups: int) -> Tens
     padding = check_window(run, x, (weight.shape[2], weight.shape[3]), stride, dilation, op)
     padded = functional.pad(wide(x), padding)
     sizes = zip(padded.shape[2:], weight.shape[2:], stride, dilation, strict=True)
-    places = [(size - (kernel - 1) * gap - 1) // step + 1 for size, kernel, step, gap in sizes]
-    run.check_size([x.shape[0], weight.shape[0], *places], "the result of a convolution")
+    counts = [(size - (kernel - 1) * gap - 1) // step + 1 for size, kernel, step, gap in sizes]
+    run.check_size([x.shape[0], weight.shape[0], *counts], "the result of a convolution")
     result = functional.conv2d(padded, wide(weight), None, stride, 0, dilation, groups).to(dtype)
     if op.input3Id == -1:
         return result

@@ -24,7 +24,7 @@ from delegatec.backends.mps.reference.run import (
 def _fill(run: Run, op: Any, shape: list[int]) -> None:
     run.check_size(shape, "a constant")
     # One broadcast element: the result is not allocated in full.
-    run[op.outputId] = run.number(op.fillValue, format_dtype(op.dtype)).expand(shape)
+    run[op.outputId] = run.scalar_tensor(op.fillValue, format_dtype(op.dtype)).expand(shape)
 
 
 def _full(run: Run, op: Any, _: NodeT) -> None:
@@ -49,10 +49,10 @@ def _arange(run: Run, op: Any, _: NodeT) -> None:
     if not 1 <= count <= MAX_ELEMENTS:
         reject(f"Arange of {count} elements")
     run.check_size([int(count)], "Arange")
-    places = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
+    values = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
     if dtype == torch.bool:
         reject("Arange of bool")
-    run[op.outputId] = places * run.number(op.step, dtype) + run.number(op.start, dtype)
+    run[op.outputId] = values * run.scalar_tensor(op.step, dtype) + run.scalar_tensor(op.start, dtype)
 
 
 def _dequantize(run: Run, op: Any, _: NodeT) -> None:

@@ -39,7 +39,7 @@ def _outcome(data: bytes, inputs: tuple[torch.Tensor, ...], strict: bool) -> str
     return ""
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert {_outcome(data, inputs, False) for data, inputs in _BLOBS} == {""}
 
 
@@ -50,8 +50,10 @@ def test_changed_bytes(strict: bool, data: st.DataObject) -> None:
     original, inputs = _BLOBS[data.draw(st.integers(0, len(_BLOBS) - 1))]
     damaged = bytearray(original)
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(24, len(damaged) - 1))
-        damaged[place] = data.draw(st.sampled_from([0, 1, 2, 3, 7, 127, 128, 254, 255]) | st.integers(0, 255))
+        position = data.draw(st.integers(24, len(damaged) - 1))
+        damaged[position] = data.draw(
+            st.sampled_from([0, 1, 2, 3, 7, 127, 128, 254, 255]) | st.integers(0, 255)
+        )
     assert _outcome(bytes(damaged), inputs, strict) in ("", "DC407", "DC408", "DC440")
 
 
@@ -61,7 +63,7 @@ def test_inputs_of_another_blob(one: int, other: int) -> None:
     assert _outcome(_BLOBS[one][0], _BLOBS[other][1], False) in ("", "DC408", "DC440")
 
 
-def test_every_number_of_every_table_may_be_anything() -> None:
+def test_every_integer_of_every_table_may_be_any() -> None:
     """Sets each field of all operations in turn to values that are invalid in most of them."""
     seen = set()
     for (name, case), (_, inputs) in zip(_CASES, _BLOBS, strict=True):

@@ -24,7 +24,7 @@ from delegatec.edge.arguments import short_name
 Tensor = torch.Tensor
 
 
-def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
+def _gather(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
     """Calls `gatherWithUpdatesTensor`: the dimensions of the index replace the dimension."""
     size = x.shape[dim]
     shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
@@ -46,7 +46,7 @@ def _int32(run: Run, index: Tensor, what: str) -> Tensor:
 def _index_select(run: Run, op: Any, _: NodeT) -> None:
     x, index = run[op.input1Id], _int32(run, run[op.indexId], "IndexSelect")
     dim = unsigned_axis(run, op.dim, x.dim(), "IndexSelect")
-    run[op.outputId] = _look_up(run, x, dim, index, "IndexSelect")
+    run[op.outputId] = _gather(run, x, dim, index, "IndexSelect")
 
 
 def _embedding(run: Run, op: Any, _: NodeT) -> None:
@@ -54,9 +54,9 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
     weight, indices = run[op.input1Id], run[op.input2Id]
     if weight.dim() < 1:
         reject("Embedding of a weight of no dimensions")
-    rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
+    rows = _gather(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
     if op.paddingIdx != -1:
-        padding = run.number(op.paddingIdx, indices.dtype)
+        padding = run.scalar_tensor(op.paddingIdx, indices.dtype)
         # The condition has one dimension more than the indices, which broadcasts over the row.
         if weight.dim() != 2:
             reject(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")
@@ -66,21 +66,21 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
 
 def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
     """Returns the axis and the only index, which MPSGraph receives without a cast."""
-    given = [(place, id) for place, id in enumerate(present(op.indicesId, "indices")) if id != -1]
+    given = [(position, id) for position, id in enumerate(present(op.indicesId, "indices")) if id != -1]
     if len(given) != 1:
         reject(f"{what} with {len(given)} indices")
-    place, id = given[0]
+    position, id = given[0]
     index = run[id]
     if index.dtype not in INTEGERS:
         reject(f"{what} with an index of {short_name(index.dtype)}")
     other = index.dtype != torch.int32
     run.unspecified.choose("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
-    return axis(place, rank, what), index.long()
+    return axis(position, rank, what), index.long()
 
 
 def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
-    run[op.outputId] = _look_up(run, x, *_one_index(run, op, x.dim(), "IndexTensor"), "IndexTensor")
+    run[op.outputId] = _gather(run, x, *_one_index(run, op, x.dim(), "IndexTensor"), "IndexTensor")
 
 
 def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:
@@ -120,8 +120,8 @@ def _index_put(run: Run, op: Any, _: NodeT) -> None:
         reject(f"IndexPut of values of shape {shape or list(update.shape)}, where {wanted} is written")
     flat = [*data.shape[:dim], index.numel(), *data.shape[dim + 1 :]]
     source = update.expand(wanted).reshape(flat)
-    places = index.reshape(-1, *(1,) * (data.dim() - dim - 1)).expand(flat)
-    run[op.outputId] = _update(run, data, dim, places, source, "IndexPut")
+    at = index.reshape(-1, *(1,) * (data.dim() - dim - 1)).expand(flat)
+    run[op.outputId] = _update(run, data, dim, at, source, "IndexPut")
 
 
 def _scatter(run: Run, op: Any, _: NodeT) -> None:

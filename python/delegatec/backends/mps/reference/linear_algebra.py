@@ -36,9 +36,9 @@ def _addmm(run: Run, op: Any, _: NodeT) -> None:
     dtype = one_dtype(product, bias)
     run.broadcast("Addmm's sum", product, bias)
     if op.alpha != 1.0:
-        product = product * run.number(op.alpha, dtype)
+        product = product * run.scalar_tensor(op.alpha, dtype)
     if op.beta != 1.0:
-        bias = bias * run.number(op.beta, dtype)
+        bias = bias * run.scalar_tensor(op.beta, dtype)
     run[op.outputId] = product + bias
 
 

@@ -78,7 +78,7 @@ def test_unknown_operations_are_rejected(name: str) -> None:
 SHOWN: Final = {
     "integer_casts": {"Cast"},
     "ties": {"MaxPool2DWithIndices"},
-    "truth": {"Cast"},
+    "bool_cast": {"Cast"},
 }
 
 

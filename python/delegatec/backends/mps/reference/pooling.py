@@ -42,12 +42,12 @@ class _Windows:
         self.pad = (left, right + extra_width, top, bottom + extra_height)
         self.shape = (height, width)
 
-    def _fit(self, size: int, place: int, up: bool) -> Pair:
+    def _fit(self, size: int, axis: int, up: bool) -> Pair:
         """Returns the number of windows, and the overhang of the last one."""
-        reach = (self.kernel[place] - 1) * self.dilation[place] + 1
-        steps = (size - reach) / self.stride[place]
-        count = (math.ceil(steps) if up else math.floor(steps)) + 1
-        return count, (count - 1) * self.stride[place] + reach - size
+        reach = (self.kernel[axis] - 1) * self.dilation[axis] + 1
+        fit = (size - reach) / self.stride[axis]
+        count = (math.ceil(fit) if up else math.floor(fit)) + 1
+        return count, (count - 1) * self.stride[axis] + reach - size
 
 
 def _sums(windows: _Windows, padded: Tensor) -> Tensor:
@@ -72,8 +72,8 @@ def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
 
 def _last(windows: _Windows, padded: Tensor) -> Tensor:
     """Returns the last indices: the first ones from the end, where the last window ends."""
-    _, places = _first(windows, padded.flip(2, 3))
-    return padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
+    _, positions = _first(windows, padded.flip(2, 3))
+    return padded.shape[2] * padded.shape[3] - 1 - positions.flip(2, 3)
 
 
 def _max_pool(run: Run, op: Any, _: NodeT) -> None:
@@ -85,16 +85,16 @@ def _max_pool(run: Run, op: Any, _: NodeT) -> None:
     if run.unspecified.choose("nan", lambda: missing, "max pooling of NaN") == "other":
         value = torch.where(missing, -math.inf, value)
     padded = functional.pad(value, windows.pad, value=-math.inf)
-    values, places = _first(windows, padded)
+    values, positions = _first(windows, padded)
     if run.is_used(op.output2Id):
         last = _last(windows, padded)
-        if run.unspecified.choose("ties", lambda: last != places, "the index of equal elements") == "last":
-            places = last
+        if run.unspecified.choose("ties", lambda: last != positions, "the index of equal elements") == "last":
+            positions = last
     empty = _inside(windows, x, 0.0) == 0
     if run.unspecified.choose("windows", lambda: empty, "max pooling of padding alone") == "zero":
         values = torch.where(empty, 0.0, values)
     width = padded.shape[3]
-    row, column = places // width - windows.pad[2], places % width - windows.pad[0]
+    row, column = positions // width - windows.pad[2], positions % width - windows.pad[0]
     run[op.output1Id] = values.to(dtype)
     run[op.output2Id] = (row * x.shape[3] + column).to(torch.int32)
 
@@ -111,7 +111,7 @@ def _avg_pool(run: Run, op: Any, _: NodeT) -> None:
     if op.divisorOverride:
         if dtype != torch.float32:
             reject("average pooling in float16 with a divisor")
-        result = result * run.number(windows.kernel[0] * windows.kernel[1] / op.divisorOverride, dtype)
+        result = result * run.scalar_tensor(windows.kernel[0] * windows.kernel[1] / op.divisorOverride, dtype)
     run[op.output1Id] = result
 
 

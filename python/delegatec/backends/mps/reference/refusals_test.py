@@ -49,12 +49,12 @@ from delegatec.diagnostics import DelegatecError
 
 X: Final = torch.rand(2, 3, 4)
 HALF: Final = X.half()
-WHOLE: Final = torch.ones(2, 3, 4, dtype=torch.int32)
-LONG: Final = WHOLE.long()
-BOOL: Final = WHOLE > 0
+INTEGERS: Final = torch.ones(2, 3, 4, dtype=torch.int32)
+LONG: Final = INTEGERS.long()
+BOOL: Final = INTEGERS > 0
 IMAGE: Final = torch.rand(1, 3, 5, 5)
 WINDOW: Final = {"kernelHeight": 2, "kernelWidth": 2, "strideHeight": 1, "strideWidth": 1, "output1Id": 10}
-STEPS: Final = {"strideX": 1, "strideY": 1, "dilationX": 1, "dilationY": 1}
+STRIDES: Final = {"strideX": 1, "strideY": 1, "dilationX": 1, "dilationY": 1}
 
 
 def _pool(**fields: Any) -> Pool2dT:
@@ -62,19 +62,19 @@ def _pool(**fields: Any) -> Pool2dT:
 
 
 def _convolution(groups: int = 1, bias: int = -1, **fields: Any) -> ConvolutionT:
-    return ConvolutionT(0, 1, bias, 10, **{**STEPS, "groups": groups, **fields})
+    return ConvolutionT(0, 1, bias, 10, **{**STRIDES, "groups": groups, **fields})
 
 
 REJECTED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
-    ("Exp", UnaryT(0, 10), (WHOLE,), "Exp of int32; MPSGraph supports it for floats only"),
+    ("Exp", UnaryT(0, 10), (INTEGERS,), "Exp of int32; MPSGraph supports it for floats only"),
     ("Floor", UnaryT(0, 10), (LONG,), "Floor of int64"),
     ("Round", UnaryT(0, 10), (LONG,), "Round of int64"),
     ("Neg", UnaryT(0, 10), (BOOL,), "Neg of bool"),
     ("Relu", BinaryT(0, 0, 10), (BOOL,), "Relu of bool"),
     ("BitwiseNot", UnaryT(0, 10), (X,), "BitwiseNot of float32"),
     ("BitwiseAnd", BinaryT(0, 1, 10), (X, X), "BitwiseAnd of float32"),
-    ("Add", ScaledBinaryT(0, 1, 10, 1.0), (WHOLE, LONG), "it does not promote int32 and int64"),
-    ("Mul", BinaryT(0, 1, 10), (BOOL, WHOLE), "it does not promote bool and int32"),
+    ("Add", ScaledBinaryT(0, 1, 10, 1.0), (INTEGERS, LONG), "it does not promote int32 and int64"),
+    ("Mul", BinaryT(0, 1, 10), (BOOL, INTEGERS), "it does not promote bool and int32"),
     ("Eq", BinaryT(0, 1, 10), (X, X[:, :2]), "Eq of shapes [2, 3, 4] and [2, 2, 4], which do not broadcast"),
     ("Div", DivisionT(0, 1, 10, b"trunc"), (HALF, X), "it does not truncate in float16"),
     ("Div", DivisionT(0, 1, 10, b"ceil"), (X, X), "Div with the rounding mode 'ceil'"),
@@ -82,13 +82,13 @@ REJECTED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     ("Div", DivisionT(0, 1, 10, b"\x80"), (X, X), "Div with the rounding mode '\N{REPLACEMENT CHARACTER}'"),
     ("Fmod", DivisionT(0, 1, 10, None), (HALF, HALF), "it does not truncate in float16"),
     ("Gelu", GeluT(0, 10, None), (X,), "Gelu without a name of the approximation"),
-    ("Gelu", GeluT(0, 10, b"none"), (WHOLE,), "Gelu of int32"),
+    ("Gelu", GeluT(0, 10, b"none"), (INTEGERS,), "Gelu of int32"),
     ("Softmax", SoftmaxT(0, 10, 0, True), (HALF,), "softmax from float16 to float32"),
     ("LogSoftmax", SoftmaxT(0, 10, 3, False), (X,), "Softmax along dimension 3 of a tensor of 3 dimensions"),
     ("Where", TernaryT(0, 1, 2, 10), (BOOL, X, HALF), "have the dtypes float16, float32"),
     ("MatMul", BinaryT(0, 1, 10), (X, X), "MatMul of shapes [2, 3, 4] and [2, 3, 4]"),
     ("MatMul", BinaryT(0, 1, 10), (X, X[0, 0]), "MatMul of shapes [2, 3, 4] and [4]"),
-    ("MatMul", BinaryT(0, 1, 10), (WHOLE, WHOLE.mT), "MatMul of int32"),
+    ("MatMul", BinaryT(0, 1, 10), (INTEGERS, INTEGERS.mT), "MatMul of int32"),
     ("MatMul", BinaryT(0, 1, 10), (X, torch.rand(3, 4, 1)), "MatMul's batches of shapes [2] and [3]"),
     ("Addmm", AddmmT(0, 1, 2, 10, 1.0, 1.0), (HALF[0, 0, :3], X[0], X[0].T), "have the dtypes float16"),
     ("Conv2D", _convolution(), (IMAGE, torch.rand(2, 2, 1, 1)), "a convolution of shape [1, 3, 5, 5]"),
@@ -182,23 +182,33 @@ REJECTED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     ("Full", FullT(-1, 10, [1] * 17, 1.0, DataType.FLOAT32), (X,), "17 dimensions; MPSGraph supports 16"),
     ("Arange", ArangeT(10, 0.0, 5.0, 0.0, DataType.FLOAT32), (X,), "Arange of inf elements"),
     ("Arange", ArangeT(10, 5.0, 0.0, 1.0, DataType.FLOAT32), (X,), "Arange of -5.0 elements"),
-    ("IndexSelect", IndexSelectT(0, 10, 3, 1), (X, WHOLE[0, 0]), "IndexSelect along dimension 3"),
+    ("IndexSelect", IndexSelectT(0, 10, 3, 1), (X, INTEGERS[0, 0]), "IndexSelect along dimension 3"),
     ("IndexTensor", IndexTensorT(0, [-1, -1], 10), (X,), "IndexTensor with 0 indices"),
-    ("IndexTensor", IndexTensorT(0, [1, 1], 10), (X, WHOLE[0, 0]), "IndexTensor with 2 indices"),
+    ("IndexTensor", IndexTensorT(0, [1, 1], 10), (X, INTEGERS[0, 0]), "IndexTensor with 2 indices"),
     ("IndexTensor", IndexTensorT(0, [1], 10), (X, BOOL[0, 0]), "IndexTensor with an index of bool"),
-    ("IndexTensor", IndexTensorT(0, [-1, -1, -1, 1], 10), (X, WHOLE[0, 0]), "IndexTensor along dimension 3"),
-    ("IndexPut", IndexPutT(0, [1, 1], [], 2, 10), (X, WHOLE[0, 0], X), "IndexPut with 2 indices"),
-    ("IndexPut", IndexPutT(0, [1], [], 2, 10), (X, WHOLE[0, 0], X), "IndexPut of values of shape [2, 3, 4]"),
+    (
+        "IndexTensor",
+        IndexTensorT(0, [-1, -1, -1, 1], 10),
+        (X, INTEGERS[0, 0]),
+        "IndexTensor along dimension 3",
+    ),
+    ("IndexPut", IndexPutT(0, [1, 1], [], 2, 10), (X, INTEGERS[0, 0], X), "IndexPut with 2 indices"),
+    (
+        "IndexPut",
+        IndexPutT(0, [1], [], 2, 10),
+        (X, INTEGERS[0, 0], X),
+        "IndexPut of values of shape [2, 3, 4]",
+    ),
     (
         "IndexPut",
         IndexPutT(0, [1], [4, 3, 4], 2, 10),
-        (X, WHOLE[0, 0], X),
+        (X, INTEGERS[0, 0], X),
         "values of shape [2, 3, 4] for [4, 3, 4]",
     ),
     (
         "IndexPut",
         IndexPutT(0, [1], [], 2, 10),
-        (X, WHOLE[0, 0, :2], HALF),
+        (X, INTEGERS[0, 0, :2], HALF),
         "have the dtypes float16, float32",
     ),
     ("Scatter", ScatterT(0, 10, 1, 1, 2), (X, LONG[:, :1, :2], X[:, :1, :2]), "Scatter into shape [2, 3, 4]"),
@@ -208,7 +218,7 @@ REJECTED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     (
         "DequantizePerChannelGroup",
         DequantizePerChannelGroupT(0, 10, 1),
-        (WHOLE, X),
+        (INTEGERS, X),
         "value 0 is not of type int4",
     ),
 ]

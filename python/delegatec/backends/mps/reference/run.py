@@ -81,11 +81,11 @@ class Run(Values):
         rank = max(tensor.dim() for tensor in tensors)
         result = [1] * rank
         for tensor in tensors:
-            for place, size in enumerate(tensor.shape, rank - tensor.dim()):
-                if size != 1 and result[place] not in (1, size):
+            for aligned, size in enumerate(tensor.shape, rank - tensor.dim()):
+                if size != 1 and result[aligned] not in (1, size):
                     shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
                     reject(f"{what} of shapes {shapes}, which do not broadcast")
-                result[place] = max(result[place], size)
+                result[aligned] = max(result[aligned], size)
         self.check_size(result, what)
         return torch.Size(result)
 
@@ -108,10 +108,10 @@ class Run(Values):
 
     def scalar(self, value: float, dtype: torch.dtype) -> float:
         """Returns a float after conversion to a constant of MPSGraph (`constantWithScalar`)."""
-        number: float = self.cast(torch.tensor(value, dtype=torch.float32), dtype, "a constant").item()
-        return number
+        result: float = self.cast(torch.tensor(value, dtype=torch.float32), dtype, "a constant").item()
+        return result
 
-    def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
+    def scalar_tensor(self, value: float, dtype: torch.dtype) -> torch.Tensor:
         """Returns a float as a 0-d constant of MPSGraph."""
         return torch.tensor(self.scalar(value, dtype), dtype=dtype)
 
@@ -122,7 +122,7 @@ class Run(Values):
         if dtype == torch.bool:
             if x.dtype in FLOATS:
                 partial = (x != 0) & (x.trunc() == 0)
-                if self.unspecified.choose("truth", lambda: partial, f"{what} of fractions") != "nonzero":
+                if self.unspecified.choose("bool_cast", lambda: partial, f"{what} of fractions") != "nonzero":
                     return x.trunc() != 0
             return x != 0
         if dtype in FLOATS or x.dtype == torch.bool:

@@ -64,19 +64,19 @@ def _cat(run: Run, op: Any, _: NodeT) -> None:
         reject(f"a concatenation of ranks {[tensor.dim() for tensor in tensors]}")
     dim = axis(op.dim, rank, "a concatenation")
     shape = list(run.broadcast("a concatenation", *(tensor.narrow(dim, 0, 1) for tensor in tensors)))
-    wholes = [tensor.expand(*shape[:dim], tensor.shape[dim], *shape[dim + 1 :]) for tensor in tensors]
-    shape[dim] = sum(tensor.shape[dim] for tensor in wholes)
+    expanded = [tensor.expand(*shape[:dim], tensor.shape[dim], *shape[dim + 1 :]) for tensor in tensors]
+    shape[dim] = sum(tensor.shape[dim] for tensor in expanded)
     run.check_size(shape, "a concatenation")
-    run[op.outputId] = torch.cat(wholes, dim)
+    run[op.outputId] = torch.cat(expanded, dim)
 
 
 def _squeeze(run: Run, op: Any, _: NodeT) -> None:
     """Without dimensions it squeezes the second, as the runtime reads an empty list as [1]."""
     x, dims = run[op.input1Id], mps_shape(present(op.dims, "dimensions"))
-    places = {axis(dim, x.dim(), "Squeeze") for dim in dims}
-    if any(x.shape[place] != 1 for place in places):
+    squeezed = {axis(dim, x.dim(), "Squeeze") for dim in dims}
+    if any(x.shape[dim] != 1 for dim in squeezed):
         reject(f"squeezing dimensions {dims} of shape {list(x.shape)}")
-    run[op.outputId] = x.squeeze(tuple(places))
+    run[op.outputId] = x.squeeze(tuple(squeezed))
 
 
 def _unsqueeze(run: Run, op: Any, _: NodeT) -> None:
@@ -97,15 +97,15 @@ def _slice(run: Run, op: Any, _: NodeT) -> None:
         reject(f"Slice along dimension {op.dim} of {x.dim()}")
     if op.step == 0:
         reject("Slice with a step of 0")
-    places = range(*slice(op.start, op.end, op.step).indices(x.shape[op.dim]))
-    if not places:
+    indices = range(*slice(op.start, op.end, op.step).indices(x.shape[op.dim]))
+    if not indices:
         reject(f"Slice of shape {list(x.shape)} along {op.dim} from {op.start} to {op.end}: it is empty")
-    if places.step > 0:
+    if indices.step > 0:
         at: list[slice] = [slice(None)] * x.dim()
-        at[op.dim] = slice(places.start, places.stop, places.step)
+        at[op.dim] = slice(indices.start, indices.stop, indices.step)
         run[op.outputId] = x[tuple(at)]
     else:
-        run[op.outputId] = x.index_select(op.dim, torch.tensor(list(places)))
+        run[op.outputId] = x.index_select(op.dim, torch.tensor(list(indices)))
 
 
 def _split(run: Run, op: Any, _: NodeT) -> None:
@@ -132,8 +132,8 @@ def _pad(run: Run, op: Any, _: NodeT) -> None:
     if x.dtype == torch.bool:
         reject("padding of bool")
     shape = list(x.shape)
-    for place in range(len(pad) // 2):
-        shape[-1 - place] += pad[2 * place] + pad[2 * place + 1]
+    for pair in range(len(pad) // 2):
+        shape[-1 - pair] += pad[2 * pair] + pad[2 * pair + 1]
     run.check_size(shape, "a padded operand")
     run[op.outputId] = functional.pad(x, pad, value=run.scalar(op.value, x.dtype))
 

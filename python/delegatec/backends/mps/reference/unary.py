@@ -31,7 +31,7 @@ def _of_floats(name: str, function: Callable[[Tensor], Tensor]) -> Semantics:
     return apply
 
 
-def _of_numbers(name: str, function: Callable[[Tensor], Tensor]) -> Semantics:
+def _of_numeric(name: str, function: Callable[[Tensor], Tensor]) -> Semantics:
     def apply(run: Run, op: Any, _: NodeT) -> None:
         x = run[op.input1Id]
         if x.dtype == torch.bool:
@@ -92,7 +92,7 @@ def _clamp(run: Run, op: Any, node: NodeT) -> None:
         return  # The result has no value: uses of it are rejected.
     if x.dtype == torch.bool:
         reject("Clamp of bool")
-    lowest, highest = (run.number(value, x.dtype) for value in (low, high))
+    lowest, highest = (run.scalar_tensor(value, x.dtype) for value in (low, high))
     if low == -math.inf:
         run[op.outputId] = pick(run, x, highest, False, "Clamp")
     elif high == math.inf:
@@ -119,11 +119,11 @@ _OF_FLOATS: Final = (
     *("Sigmoid", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh"),
     *("Atanh", "Isnan", "Isinf"),
 )
-_OF_NUMBERS: Final = ("Neg", "Sign", "Abs")
+_OF_NUMERIC: Final = ("Neg", "Sign", "Abs")
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **{name: _of_floats(name, getattr(torch, name.lower())) for name in _OF_FLOATS},
-    **{name: _of_numbers(name, getattr(torch, name.lower())) for name in _OF_NUMBERS},
+    **{name: _of_numeric(name, getattr(torch, name.lower())) for name in _OF_NUMERIC},
     "Round": _round,
     "LogicalNot": _logical_not,
     "BitwiseNot": _bitwise_not,

@@ -26,7 +26,7 @@ class Unspecified(UnspecifiedBehavior):
         float_casts: a cast of a float to an integer type that cannot represent it. NaN becomes 0, or the
             lowest.
         integer_casts: a cast of an integer to a narrower type that cannot represent it.
-        truth: when a float is true: if it is not zero, or if its integer part is not.
+        bool_cast: when a float is true: if it is not zero, or if its integer part is not.
         quotient: an integer divided by zero.
         booleans: sum, difference and product of bool: by "not zero", or modulo two.
         bounds: Clamp to an empty range.
@@ -47,7 +47,7 @@ class Unspecified(UnspecifiedBehavior):
     duplicates: Literal["last", "first", "raise"] = "last"
     float_casts: Literal["saturate", "wrap", "raise"] = "saturate"
     integer_casts: Literal["wrap", "saturate", "raise"] = "wrap"
-    truth: Literal["nonzero", "truncated", "raise"] = "nonzero"
+    bool_cast: Literal["nonzero", "truncated", "raise"] = "nonzero"
     quotient: Literal["zero", "ones", "raise"] = "zero"
     booleans: Literal["logical", "modular", "raise"] = "logical"
     bounds: Literal["high", "low", "raise"] = "high"

@@ -108,7 +108,7 @@ SHOWN: Final[dict[str, Shown]] = {
         {"wrap": [44, -1, 56], "saturate": [127, -1, -128]},
         {"dtype": torch.int8},
     ),
-    "truth": (
+    "bool_cast": (
         "Cast",
         CastT(0, 10, DataType.BOOL),
         [torch.tensor([0.5, 0.0, -1.5])],

@@ -71,26 +71,26 @@ class Constants:
             self._problems.append(problem(f"{name} has {lost}", _user(node)))
         return self._add(data)
 
-    def add_number(
-        self, number: bool | int | float, dtype: torch.dtype, node: Node | None
+    def add_scalar(
+        self, value: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> tuple[int, schema.BytesT]:
         """Adds a tensor of rank 0; see `add`."""
-        return self._add(tensor_part(torch.tensor(self.representable(number, dtype, node), dtype=dtype)))
+        return self._add(tensor_part(torch.tensor(self.representable(value, dtype, node), dtype=dtype)))
 
     def representable(
-        self, number: bool | int | float, dtype: torch.dtype, node: Node | None
+        self, value: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> bool | int | float:
         """Returns a scalar in the range of a dtype; reports it if it is beyond float16 or int32."""
-        if dtype == torch.float32 and -FLOAT32_MAX <= number < _LEAST_SCORE:
+        if dtype == torch.float32 and -FLOAT32_MAX <= value < _LEAST_SCORE:
             return _LEAST_SCORE
-        if dtype == torch.int32 and not _INT32.min <= number <= _INT32.max:
-            self._problems.append(beyond_int32(f"the number {number} is beyond int32", node))
+        if dtype == torch.int32 and not _INT32.min <= value <= _INT32.max:
+            self._problems.append(beyond_int32(f"the scalar {value} is beyond int32", node))
             return 0
-        if dtype != torch.float16 or not math.isfinite(number):
-            return number
-        if is_beyond_float16(number) and not self._saturates and abs(number) != FLOAT32_MAX:
-            self._problems.append(beyond_float16(f"the number {number} is beyond float16", node))
-        return nonzero_in_float16(max(-FLOAT16_MAX, min(FLOAT16_MAX, number)))
+        if dtype != torch.float16 or not math.isfinite(value):
+            return value
+        if is_beyond_float16(value) and not self._saturates and abs(value) != FLOAT32_MAX:
+            self._problems.append(beyond_float16(f"the scalar {value} is beyond float16", node))
+        return nonzero_in_float16(max(-FLOAT16_MAX, min(FLOAT16_MAX, value)))
 
     def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[Part, str]:
         if tensor.dtype == torch.float32 and dtype == torch.float16:

@@ -80,9 +80,9 @@ def test_all_buffers_beyond_float16_are_named() -> None:
         lambda x: torch.add(x, x, alpha=_BIG),
     ],
 )
-def test_numbers_beyond_int32_are_named(function: Callable[[torch.Tensor], Any]) -> None:
+def test_scalars_beyond_int32_are_named(function: Callable[[torch.Tensor], Any]) -> None:
     (found,) = problems(Applied(function), INTEGERS)
-    assert found.message == "the number 3000000000 is beyond int32"
+    assert found.message == "the scalar 3000000000 is beyond int32"
     assert "int32" in found.help and "fp16" not in found.help
 
 

@@ -164,27 +164,27 @@ class GraphBuilder:
         table.storageType, table.memoryLayout = schema.StorageType.DEFAULT, schema.MemoryLayout.DEFAULT
         return self._add(schema.Content.Tensor, table)
 
-    def number(self, number: Number, dtype: torch.dtype) -> int:
+    def scalar_tensor(self, value: Number, dtype: torch.dtype) -> int:
         """Returns a constant tensor of one element, for operators that take no scalars; deduplicated."""
-        key = ("number", dtype, repr(number))
+        key = ("scalar_tensor", dtype, repr(value))
         if key not in self._shared:
-            index, data = self.constants.add_number(number, stored(dtype), self.current)
+            index, data = self.constants.add_scalar(value, stored(dtype), self.current)
             self._shared[key] = self._tensor_reference(index, data, stored(dtype), [])
         return self._shared[key]
 
-    def packed(self, number: Number, dtype: torch.dtype, representation: Representation) -> int:
+    def packed(self, value: Number, dtype: torch.dtype, representation: Representation) -> int:
         """Returns a constant tensor of one element for operators that pack no operands; deduplicated."""
-        key = ("packed", dtype, repr(number), representation)
+        key = ("packed", dtype, repr(value), representation)
         if key not in self._shared:
             self._shared[key] = self.tensor(torch.empty((), dtype=dtype), representation)
-            self.call(PREPACK, self.number(number, dtype), self._shared[key])
+            self.call(PREPACK, self.scalar_tensor(value, dtype), self._shared[key])
         return self._shared[key]
 
-    def fill(self, number: Number, dtype: torch.dtype) -> int:
+    def fill(self, value: Number, dtype: torch.dtype) -> int:
         """Returns a scalar that fills a tensor; reports it if it is beyond the dtype."""
         if dtype == torch.bool:
-            return self.scalar(float(bool(number)))
-        return self.scalar(float(self.constants.representable(number, stored(dtype), self.current)))
+            return self.scalar(float(bool(value)))
+        return self.scalar(float(self.constants.representable(value, stored(dtype), self.current)))
 
     def null(self) -> int:
         """Returns an absent argument."""

@@ -104,9 +104,9 @@ class Sizes:
             found = _linear(size, symbol)
             if found is not None:
                 factor, rest = found
-                value = self._apply("sym_size.int", id, self._number(dim))
-                value = self._apply("sub", value, self._number(rest)) if rest else value
-                return value if factor == 1 else self._apply("floordiv", value, self._number(factor))
+                value = self._apply("sym_size.int", id, self._integer(dim))
+                value = self._apply("sub", value, self._integer(rest)) if rest else value
+                return value if factor == 1 else self._apply("floordiv", value, self._integer(factor))
         raise AssertionError(f"no tensor of the delegate has the size {symbol}")
 
     def _multiple(self, expression: Any) -> int | None:
@@ -115,13 +115,13 @@ class Sizes:
             found = multiple_of(expression, size)
             if found is not None:
                 factor, rest = found
-                value = self._apply("sym_size.int", id, self._number(dim))
-                value = value if factor == 1 else self._apply("mul", value, self._number(factor))
-                return self._apply("add", value, self._number(rest)) if rest else value
+                value = self._apply("sym_size.int", id, self._integer(dim))
+                value = value if factor == 1 else self._apply("mul", value, self._integer(factor))
+                return self._apply("add", value, self._integer(rest)) if rest else value
         return None
 
-    def _number(self, number: int) -> int:
-        return self._of(sympy.Integer(number))
+    def _integer(self, value: int) -> int:
+        return self._of(sympy.Integer(value))
 
     def _apply(self, name: str, *operands: int) -> int:
         # the runtime sets the value when it builds the graph, with the largest sizes of the tensors

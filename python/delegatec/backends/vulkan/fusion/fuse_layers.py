@@ -18,7 +18,7 @@ from delegatec.backends.vulkan.fusion.layers import (
 )
 from delegatec.backends.vulkan.operators.clamps import CLAMPS
 from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
-from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
+from delegatec.backends.vulkan.operators.rewrites.quantized import quantized_node, value_of_quantized
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
@@ -59,7 +59,7 @@ def _sum(builder: Builder, layer: Fused) -> Node:
     found = builder.call(
         RUNTIME.q8ta_add.default,
         *(bind(operand)["input"] for operand in layer.inputs),
-        *(number for operand in (first, second) for number in _parameters(operand)),
+        *(parameter for operand in (first, second) for parameter in _parameters(operand)),
         *_parameters(layer.output),
         1.0,
         val=layer.output.meta["val"],
@@ -146,7 +146,7 @@ def _convolution(builder: Builder, layer: Fused) -> Node | None:
 
 
 def _images(builder: Builder, x: Node) -> list[Node]:
-    return [builder.call(aten.slice.Tensor, x, 0, place, place + 1) for place in range(shape_of(x)[0])]
+    return [builder.call(aten.slice.Tensor, x, 0, row, row + 1) for row in range(shape_of(x)[0])]
 
 
 def _parameters(node: Node) -> tuple[float, int]:
@@ -174,7 +174,11 @@ def _padded(values: Tensor) -> Tensor:
 
 def _limited(builder: Builder, node: Node, limits: tuple[int, int]) -> Node:
     """Clamps quantized values, unless all are within the limits."""
-    return node if limits == RANGE else quantized_levels(levels_of(builder, node).clamp(*map(float, limits)))
+    return (
+        node
+        if limits == RANGE
+        else quantized_node(value_of_quantized(builder, node).clamp(*map(float, limits)))
+    )
 
 
 _FUSED: Final[dict[Any, Any]] = {

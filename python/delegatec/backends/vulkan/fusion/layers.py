@@ -101,10 +101,10 @@ def _is_int8(node: Node, target: Any) -> bool:
     bound = bind(node)
     source = bound["input"] if target is DEQUANTIZE else node
     is_full = (bound["quant_min"], bound["quant_max"]) == RANGE or target is DEQUANTIZE
-    is_levels = (bound["dtype"] == torch.int8 and is_full) or (
+    is_quantized = (bound["dtype"] == torch.int8 and is_full) or (
         source.target is QUANTIZE and is_shifted(source)
     )
-    return is_levels and 2.0**-120 < bound["scale"] < 2.0**120
+    return is_quantized and 2.0**-120 < bound["scale"] < 2.0**120
 
 
 def activation_of(layer: Fused) -> tuple[str, tuple[int, int]]:

@@ -167,9 +167,9 @@ def _part(node: Node) -> _Part:
         shape = shape_of(bound["self"])
         is_static = all(isinstance(each, int | None) for each in (bound["start"], bound["end"], shape[-1]))
         if positive(bound["dim"], len(shape)) == len(shape) - 1 and bound["step"] == 1 and is_static:
-            whole = _part(bound["self"])
+            inner = _part(bound["self"])
             start, end, _ = slice(bound["start"], bound["end"]).indices(shape[-1])
-            return _Part(whole.source, whole.start + start, whole.start + end)
+            return _Part(inner.source, inner.start + start, inner.start + end)
     return _Part(node, 0, shape_of(node)[-1])
 
 

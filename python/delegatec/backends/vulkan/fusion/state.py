@@ -18,7 +18,7 @@ aten = torch.ops.aten
 _SAME: Final = (aten._to_copy.default, aten.clone.default)
 
 
-def place_state(program: EdgeProgram) -> bool:
+def allocate_state(program: EdgeProgram) -> bool:
     """Makes the loads and stores of buffers that a private program writes to explicit.
 
     Stores are last. Results that are the old value of a buffer are copies of it.

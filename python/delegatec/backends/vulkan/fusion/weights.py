@@ -94,20 +94,21 @@ def _embedding(builder: Builder, node: Node) -> Node | None:
     if found.block[0] != 1 or len(shape_of(node)) != 2:
         return None
     operands = (found.x, found.scale, found.zero_point)
-    levels, scales, zeros = (_gathered_from(builder, each) for each in operands)
-    if levels is None or scales is None or (found.zero_point is not None and zeros is None):
+    quantized_values, scales, zeros = (_gathered_from(builder, each) for each in operands)
+    if quantized_values is None or scales is None or (found.zero_point is not None and zeros is None):
         return None
-    if (zeros is not None and bool(zeros[1].any())) or len({id(each[2]) for each in (levels, scales)}) > 1:
+    if (zeros is not None and bool(zeros[1].any())) or scales[2] is not quantized_values[2]:
         return None
-    (source, table_levels, indices), steps = levels, scales[1].detach().reshape(len(levels[1]), -1)
-    low, high = map(int, table_levels.aminmax())
-    width = shape_of(node)[1] // steps.shape[1]
+    source, table_values, indices = quantized_values
+    table_scales = scales[1].detach().reshape(len(table_values), -1)
+    low, high = map(int, table_values.aminmax())
+    width = shape_of(node)[1] // table_scales.shape[1]
     if low < _INT4[0] or high > _INT4[1] or shape_of(node)[1] % _EMBEDDING or width % _TEXEL:
         return None
     return builder.call(
         RUNTIME.embedding_q4gsw.default,
-        builder.derived(source, pack(table_levels.detach(), high_first=True), torch.uint8),
-        builder.derived(scales[0], steps.to(torch.float32), dtype_of(node)),
+        builder.derived(source, pack(table_values.detach(), high_first=True), torch.uint8),
+        builder.derived(scales[0], table_scales.to(torch.float32), dtype_of(node)),
         *(width, indices, False),
         val=node.meta["val"],
     )
@@ -154,8 +155,8 @@ def _multiplied(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value
     else:
         return None
     total: Value | None = None
-    for levels, factor in parts:
-        part = _int4(x, matrix, levels, factor, bias if total is None else None)
+    for quantized_values, factor in parts:
+        part = _int4(x, matrix, quantized_values, factor, bias if total is None else None)
         total = part if total is None else total + part
     assert total is not None
     return _shifted(total, x, matrix, shift)
@@ -165,24 +166,26 @@ def _int8(x: Value, matrix: QuantizedConstant, bias: Node | None) -> Value:
     """Multiplies by 8-bit quantized values and a scale per column."""
     builder, (columns, rows) = x.builder, matrix.values.shape
     padding = (0, -rows % _TEXEL, 0, -columns % _TEXEL)
-    levels = torch.nn.functional.pad(matrix.values.to(torch.int8), padding)
+    quantized_values = torch.nn.functional.pad(matrix.values.to(torch.int8), padding)
     scales = _padded(matrix.scales[:, 0])
     x = x if padding[1] == 0 else x.pad((0, padding[1]))
     found = builder.call(
         RUNTIME.linear_q8csw.default,
         x.node,
-        builder.derived(matrix.source, levels.contiguous(), torch.int8),
+        builder.derived(matrix.source, quantized_values.contiguous(), torch.int8),
         builder.derived(matrix.source, scales, x.dtype),
         _bias(builder, bias, x.dtype),
-        val=builder.empty((x.shape[0], levels.shape[0]), x.dtype),
+        val=builder.empty((x.shape[0], quantized_values.shape[0]), x.dtype),
     )
     return _columns(Value(builder, found), columns)
 
 
-def _int4(x: Value, matrix: QuantizedConstant, levels: Tensor, factor: int, bias: Node | None) -> Value:
+def _int4(
+    x: Value, matrix: QuantizedConstant, quantized_values: Tensor, factor: int, bias: Node | None
+) -> Value:
     """Multiplies by 4-bit quantized values and a scale per column and group."""
-    builder, columns = x.builder, levels.shape[0]
-    padded = torch.nn.functional.pad(levels, (0, 0, 0, -columns % _TEXEL))
+    builder, columns = x.builder, quantized_values.shape[0]
+    padded = torch.nn.functional.pad(quantized_values, (0, 0, 0, -columns % _TEXEL))
     found = builder.call(
         RUNTIME.linear_q4gsw.default,
         x.node,
@@ -203,8 +206,8 @@ def _shifted(product: Value, x: Value, matrix: QuantizedConstant, shift: int) ->
     groups = matrix.scales.shape[1]
     sums = x.view(x.shape[0], groups, matrix.block[1]).sum([2]) if groups > 1 else x.sum([1], keepdim=True)
     weight = ((zeros - shift) * matrix.scales).T
-    steps = table(x.builder, weight.contiguous()).to(x.dtype)
-    return product - (sums @ steps if groups > 1 else sums * steps)
+    shifts = table(x.builder, weight.contiguous()).to(x.dtype)
+    return product - (sums @ shifts if groups > 1 else sums * shifts)
 
 
 def _bias(builder: Builder, bias: Node | None, dtype: torch.dtype) -> Node | None:

@@ -15,7 +15,7 @@ from itertools import permutations
 from typing import Final
 
 # Limits the search for exchanges, so that sharing takes linear time.
-_STEPS_PER_TENSOR: Final = 256
+_TRIALS_PER_TENSOR: Final = 256
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Allocation:
 def allocate(lives: Iterable[Life]) -> list[Allocation]:
     """Returns allocations for all lives."""
     ordered = sorted(lives, key=lambda life: (-life.size, life.first, life.id))
-    search = _Search(_STEPS_PER_TENSOR * len(ordered))
+    search = _Search(_TRIALS_PER_TENSOR * len(ordered))
     for life in ordered:
         search.add(life)
     return search.allocations
@@ -89,14 +89,14 @@ class _Exchange:
         growth: bytes that both need besides.
     """
 
-    place: Allocation
+    chosen: Allocation
     other: Allocation
     leaving: frozenset[Life]
     coming: frozenset[Life]
     growth: int
 
     def apply(self) -> None:
-        moves = ((self.place, self.other, self.leaving), (self.other, self.place, self.coming))
+        moves = ((self.chosen, self.other, self.leaving), (self.other, self.chosen, self.coming))
         for source, _, lives in moves:
             for life in lives:
                 source.remove(life)
@@ -106,24 +106,24 @@ class _Exchange:
 
 
 class _Search:
-    def __init__(self, steps: int) -> None:
+    def __init__(self, trials: int) -> None:
         self.allocations: list[Allocation] = []
-        self._steps = steps
+        self._trials = trials
 
     def add(self, life: Life) -> None:
         """Adds a life that is not larger than those before."""
         free = [each for each in self.allocations if not each.overlapping(life)]
-        place = min(free, key=lambda each: each.size) if free else self._freed(life)
-        if place is None:
-            place = Allocation()
-            self.allocations.append(place)
-        place.add(life)
+        chosen = min(free, key=lambda each: each.size) if free else self._freed(life)
+        if chosen is None:
+            chosen = Allocation()
+            self.allocations.append(chosen)
+        chosen.add(life)
 
     def _freed(self, life: Life) -> Allocation | None:
         """Returns an allocation after the exchange with the least growth, if that is less than a new one."""
         best: _Exchange | None = None
-        for place, other in permutations(sorted(self.allocations, key=lambda each: each.size), 2):
-            found = self._exchange(place, other, life)
+        for chosen, other in permutations(sorted(self.allocations, key=lambda each: each.size), 2):
+            found = self._exchange(chosen, other, life)
             if found and found.growth < (best.growth if best else life.size):
                 best = found
             if best and not best.growth:
@@ -131,25 +131,25 @@ class _Search:
         if best is None:
             return None
         best.apply()
-        return best.place
+        return best.chosen
 
-    def _exchange(self, place: Allocation, other: Allocation, life: Life) -> _Exchange | None:
+    def _exchange(self, chosen: Allocation, other: Allocation, life: Life) -> _Exchange | None:
         """Returns the exchange that frees an allocation during a life, if there is one."""
-        leaving, coming = {*place.overlapping(life)}, set[Life]()
+        leaving, coming = {*chosen.overlapping(life)}, set[Life]()
         queue = [*leaving]
         while queue:
             each = queue.pop()
-            self._steps -= 1
+            self._trials -= 1
             is_leaving = each in leaving
-            if self._steps < 0 or (not is_leaving and each.overlaps(life)):
+            if self._trials < 0 or (not is_leaving and each.overlaps(life)):
                 return None
-            others, found = (other, coming) if is_leaving else (place, leaving)
+            others, found = (other, coming) if is_leaving else (chosen, leaving)
             neighbors = {*others.overlapping(each)} - found
             found |= neighbors
             queue += neighbors
         growth = sum(
             max(0, *(each.size - target.size for each in moved))
-            for target, moved in ((other, leaving), (place, coming))
+            for target, moved in ((other, leaving), (chosen, coming))
             if moved
         )
-        return _Exchange(place, other, frozenset(leaving), frozenset(coming), growth)
+        return _Exchange(chosen, other, frozenset(leaving), frozenset(coming), growth)

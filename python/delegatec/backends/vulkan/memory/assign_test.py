@@ -124,7 +124,7 @@ def test_extents(representation: Representation, wanted: tuple[int, ...], elemen
 
 
 def _less(sizes: tuple[int, ...], axis: int) -> list[int]:
-    return [size - (place == axis) for place, size in enumerate(sizes)]
+    return [size - (dim == axis) for dim, size in enumerate(sizes)]
 
 
 def _lives(graph: schema.GraphT) -> dict[int, tuple[int, int]]:

@@ -25,7 +25,7 @@ def shape_of(node: Node) -> tuple[int, ...]:
     return largest_shape(node.meta["val"])
 
 
-def varies(node: Node) -> bool:
+def has_dynamic_size(node: Node) -> bool:
     """Whether an operand or result of a call has dynamic sizes."""
     values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
     return any(is_dynamic(tensor.shape) for value in values for tensor in tensors(value))

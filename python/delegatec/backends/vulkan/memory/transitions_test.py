@@ -33,12 +33,14 @@ def test_packing_is_not_a_transition() -> None:
 def test_transitions_of_another_compiler() -> None:
     """Its copies have other names, and may keep the representation."""
 
-    def tensor(place: Representation) -> schema.ValueT:
+    def tensor(placement: Representation) -> schema.ValueT:
         kind = schema.DataType.FLOAT32
-        return schema.ValueT(schema.Content.Tensor, schema.TensorT(kind, [2, 5], -1, -1, *place.value, kind))
+        return schema.ValueT(
+            schema.Content.Tensor, schema.TensorT(kind, [2, 5], -1, -1, *placement.value, kind)
+        )
 
-    places = (Representation.BUFFER, Representation.WIDTH, Representation.WIDTH)
-    values = [*map(tensor, places), schema.ValueT(schema.Content.Null, schema.NullT())]
+    placements = (Representation.BUFFER, Representation.WIDTH, Representation.WIDTH)
+    values = [*map(tensor, placements), schema.ValueT(schema.Content.Null, schema.NullT())]
     chain = [
         schema.OperatorCallT(0, b"dim_order_ops._to_dim_order_copy.default", [0, 3, 3, 1]),
         schema.OperatorCallT(1, b"aten.clone.default", [1, 3, 2]),
@@ -47,7 +49,7 @@ def test_transitions_of_another_compiler() -> None:
     assert list(transitions(schema.GraphT(chain=chain, values=values))) == [Transition(0, 0, 1, 40 + 64)]
 
 
-def test_bools_become_numbers_in_textures() -> None:
+def test_bools_become_floats_in_textures() -> None:
     """The runtime's conversion has buffers only."""
     compiled = compile_module(Call(lambda x: nn.functional.max_pool2d((x > 0).float(), 2)), (X,))
     assert calls(compiled) == ["gt.Tensor", "prepack", "prepack", "where.self", "max_pool2d_with_indices"]

@@ -74,12 +74,16 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             "[batch, heads, rows, depth] and the mask [1 or batch, 1 or heads, 1 or rows, columns].",
             _shapes,
         ),
-        Constraint("argument", "Without dropout, causality and grouped heads.", _arguments),
+        Constraint(
+            "argument",
+            "dropout_p is 0, is_causal and enable_gqa are false: the runtime has no others.",
+            _arguments,
+        ),
         lower=same_call("et_vk.sdpa.default", *_OPERANDS, "attn_mask", "scale"),
         preserved=True,
         known=(
             constraint.Constraint(
-                "range", "A row of nothing but minus infinity would be NaN.", _infinite_mask
+                "range", "The mask is finite: a row of only minus infinity would be NaN.", _infinite_mask
             ),
         ),
     ),

@@ -28,7 +28,7 @@ def operands(rows: int, columns: int, depth: int, heads: int = 2) -> tuple[torch
 
 QKV = operands(5, 8, 8)
 GROUPED = operands(5, 8, 8, heads=6)
-NUMBERS = floats(5, 8)
+FLOATS = floats(5, 8)
 ALIVE = torch.ones(5, 8, dtype=torch.bool).tril(1)
 
 FUSED: dict[str, Case] = {
@@ -40,7 +40,7 @@ FUSED: dict[str, Case] = {
         operands(130, 136, 8),
         "view_copy ge.Tensor full full where.self sdpa",
     ),
-    "constant mask": (lambda *x: attend(*x, NUMBERS), QKV, "sdpa"),
+    "constant mask": (lambda *x: attend(*x, FLOATS), QKV, "sdpa"),
     "constant mask of bools": (lambda *x: attend(*x, ALIVE), QKV, "sdpa"),
     "fully masked row": (lambda *x: attend(*x, DEAD), QKV, "sdpa mul.Tensor"),
     "groups": (lambda *x: attend(*x, enable_gqa=True), GROUPED, "view_copy sdpa view_copy"),

@@ -32,15 +32,15 @@ def _convolution(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     count = len(shape_of(bound["input"])) - 2
     operands = [b.argument(bound[name]) for name in ("input", "weight", "bias")]
-    places = [b.integers(each(bound[name], count)) for name in ("stride", "padding", "dilation")]
+    windows = [b.integers(each(bound[name], count)) for name in ("stride", "padding", "dilation")]
     padding = b.integers(each(bound["output_padding"], count))
     flags = (b.scalar(bool(bound["transposed"])), padding, b.scalar(bound["groups"]))
     clamp = fused_clamp(node)
     if clamp is None:
-        b.call("aten.convolution.default", *operands, *places, *flags, b.result(node))
+        b.call("aten.convolution.default", *operands, *windows, *flags, b.result(node))
     else:
         bounds = finite_bounds(b, clamp)
-        b.call("et_vk.conv_with_clamp.default", *operands, *places, *flags, *bounds, b.result(clamp))
+        b.call("et_vk.conv_with_clamp.default", *operands, *windows, *flags, *bounds, b.result(clamp))
         b.also_computes(clamp)
 
 
@@ -54,10 +54,10 @@ def _transposed(node: Node, _: object) -> str | None:
     if not bound["transposed"]:
         return None
     if len(shape_of(bound["input"])) != 4:
-        return "transposed in one dimension"
+        return "transposed, over a sequence"
     if set(bound["dilation"]) != {1}:
-        return f"transposed with dilation {list(bound['dilation'])}"
-    return f"transposed with {bound['groups']} groups" if bound["groups"] != 1 else None
+        return f"transposed, with dilation {list(bound['dilation'])}"
+    return f"transposed, in {bound['groups']} groups" if bound["groups"] != 1 else None
 
 
 def _groups(node: Node, _: object) -> str | None:
@@ -65,7 +65,7 @@ def _groups(node: Node, _: object) -> str | None:
     outputs, inputs = shape_of(bound["weight"])[:2]
     groups = bound["groups"]
     if not isinstance(groups, int):
-        return "a number of groups that varies"
+        return "a dynamic number of groups"
     if bound["transposed"] or len(shape_of(bound["input"])) == 3:
         return None
     if outputs == groups and inputs == 1:  # also a single channel: the runtime compares these sizes
@@ -91,7 +91,7 @@ def _padded_sequence(node: Node) -> str | None:
 
 
 _UNPADDED: Final = resizing(
-    "A sequence whose length varies is not padded: the shader reads elements after its end.",
+    "A sequence of dynamic length is not padded: the shader reads past its end.",
     _padded_sequence,
 )
 
@@ -102,12 +102,16 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         FLOATS,
         same_dtypes("the runtime does not promote."),
         rank_of("input", (3, 4), "the runtime convolves images and sequences."),
-        Constraint("batch", "The batch has one image: the shaders ignore others.", _batch),
-        Constraint("argument", "Transposed convolutions are 2-d, without dilation and groups.", _transposed),
+        Constraint("batch", "The batch size is 1: the shaders ignore further images.", _batch),
         Constraint(
             "argument",
-            "Groups are channels with kernels of 3 x 3 or 5 x 5, or have multiples of four channels: other "
-            "groups share texels, and other depthwise and grouped 1 x 1 shaders are wrong or do not exist.",
+            "Transposed convolutions are 2-d, without dilation or groups: the runtime has no others.",
+            _transposed,
+        ),
+        Constraint(
+            "argument",
+            "Grouped convolutions are depthwise with kernels of 3 x 3 or 5 x 5, or have a multiple of four "
+            "channels per group and no 1 x 1 kernel: other shaders are wrong or missing.",
             _groups,
         ),
         lower=_convolution,

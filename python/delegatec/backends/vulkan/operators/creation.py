@@ -10,14 +10,14 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder, is_narrowed_input
-from delegatec.backends.vulkan.dtypes import ALL, FLOATS, NUMBERS, stored
+from delegatec.backends.vulkan.dtypes import ALL, FLOATS, NUMERIC, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
 from delegatec.backends.vulkan.memory.sharing import PREPACK
-from delegatec.backends.vulkan.memory.sizes import varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size
 from delegatec.backends.vulkan.operators.row import (
-    KNOWN_NUMBERS,
+    KNOWN_SCALARS,
     SHAPED,
     Constraint,
     OperatorRow,
@@ -52,7 +52,7 @@ def _convert_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
     floats = {source, result} <= FLOATS
     is_anywhere = source == result or floats or (source == torch.bool and result in FLOATS)
     # the runtime does not resize the copy of a texture
-    is_resized = source == result or not (floats and varies(node))
+    is_resized = source == result or not (floats and has_dynamic_size(node))
     return (Group(ANY if is_anywhere and is_resized else BUFFER, (bind(node)["self"],), (0,)),)
 
 
@@ -71,7 +71,7 @@ def _convert(b: GraphBuilder, node: Node) -> None:
     if first == second or is_copied or b.widens_in_copy(source, node):
         b.alias(node, b.of(source))
     elif node.meta[REPRESENTATION].is_texture and first == torch.bool:
-        one, zero = (b.packed(number, second, node.meta[REPRESENTATION]) for number in (1.0, 0.0))
+        one, zero = (b.packed(scalar, second, node.meta[REPRESENTATION]) for scalar in (1.0, 0.0))
         b.call("aten.where.self", b.of(source), one, zero, b.result(node))
     elif node.meta[REPRESENTATION].is_texture:
         b.call("aten._to_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
@@ -106,7 +106,7 @@ def _arange(b: GraphBuilder, node: Node) -> None:
 def _other_start(node: Node, _: object) -> str | None:
     bound = bind(node)
     start, step = bound["start"], bound["step"]
-    return None if (start, step) == (0, 1) else f"from {start} in steps of {step}"
+    return None if (start, step) == (0, 1) else f"start {start}, step {step}"
 
 
 def _large_fill(node: Node, _: object) -> str | None:
@@ -135,8 +135,12 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         tied(),
         ALL,
         rank_at_most(4, "the shaders have four dimensions."),
-        KNOWN_NUMBERS,
-        Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
+        KNOWN_SCALARS,
+        Constraint(
+            "argument",
+            "An integer fill_value is at most 2^24: the runtime stores it as float32.",
+            _large_fill,
+        ),
         lower=_full,
         computes=False,
         resizes=(SHAPED,),
@@ -144,9 +148,11 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         "arange.start_step",
         tied(),
-        NUMBERS,
-        Constraint("argument", "The start is zero.", _other_start),
-        result_dtypes(NUMBERS, "the runtime has shaders for these."),
+        NUMERIC,
+        Constraint(
+            "argument", "start is 0 and step is 1: other ranges are computed from this one.", _other_start
+        ),
+        result_dtypes(NUMERIC, "the runtime has shaders for these."),
         lower=_arange,
         computes=False,
         resizes=(SHAPED,),

@@ -30,8 +30,8 @@ def _attention(x: torch.Tensor) -> torch.Tensor:
 
 
 def _causal(x: torch.Tensor) -> torch.Tensor:
-    place = torch.arange(x.shape[1])
-    return (x @ x.transpose(1, 2)).masked_fill(place[None] > place[:, None], -3e4).softmax(-1) @ x
+    position = torch.arange(x.shape[1])
+    return (x @ x.transpose(1, 2)).masked_fill(position[None] > position[:, None], -3e4).softmax(-1) @ x
 
 
 # Of tensors of batch x length x 8.
@@ -104,7 +104,7 @@ def test_patches_of_a_batch() -> None:
     assert "linear" in calls(compiled)
 
 
-def test_a_static_choice_beside_sizes_that_vary() -> None:
+def test_a_static_choice_beside_sizes_that_are_dynamic() -> None:
     """The runtime resizes it, too: by a condition of lower rank, to another size."""
     y = floats(3, 5)
     batches = [(floats(batch, seed=batch), y) for batch in (2, 5, 1)]
@@ -128,14 +128,14 @@ _ROWS: Final = torch.tensor([0, 2, 1])
         ),
     ],
 )
-def test_a_static_call_beside_sizes_that_vary(function: Function, y: torch.Tensor) -> None:
+def test_a_static_call_beside_sizes_that_are_dynamic(function: Function, y: torch.Tensor) -> None:
     """The runtime resizes the results of a call if one of its arguments changed: not those of this one."""
     batches = [(floats(batch, 3, seed=batch), y) for batch in (2, 5, 1)]
     run_sizes(lambda x, y: (x * 2, function(y)), [{0: _BATCH}, {}], batches)
 
 
 @pytest.mark.parametrize("rank", [1, 4])
-def test_a_static_layer_of_a_sum_over_sizes_that_vary(rank: int) -> None:
+def test_a_static_layer_of_a_sum_over_sizes_that_are_dynamic(rank: int) -> None:
     """A result of one size has not changed, although its operand has."""
     shape = [1] * (rank - 1) + [8]
     batches = [(floats(batch, length, 8, seed=length),) for batch, length in _SIZES]
@@ -156,7 +156,7 @@ def test_positions_of_integers_of_several_sizes() -> None:
     assert compiled(x)[0].equal(x[rows, columns])
 
 
-def test_numbers_are_computed_inside() -> None:
+def test_scalars_are_computed_inside() -> None:
     compiled = run_sizes(
         lambda x, y: x[:, : y.shape[0]] * 2,
         [{1: Dim("long", min=9, max=12)}, {0: Dim("short", min=2, max=8)}],
@@ -186,7 +186,7 @@ def test_numbers_are_computed_inside() -> None:
         lambda x: torch.maximum(x, torch.full((), x.shape[0] * 0.5)) * 2,
     ],
 )
-def test_a_number_and_a_size(function: Function) -> None:
+def test_a_scalar_and_a_size(function: Function) -> None:
     batches = [(floats(batch, length, seed=length),) for batch, length in _SIZES]
     compiled = run_sizes(function, [{0: _BATCH, 1: _LENGTH}], batches)
     assert compiled.left == []
@@ -252,7 +252,7 @@ def test_a_batch_of_images_is_rejected() -> None:
 
 def test_a_batch_of_groups_is_rejected() -> None:
     (message,) = _left(torch.nn.GroupNorm(2, 4), {0: _BATCH}, floats(2, 4, 8, 8))
-    assert "a batch that varies" in message
+    assert "a dynamic batch size" in message
 
 
 def test_other_scales_are_rejected() -> None:
@@ -261,8 +261,8 @@ def test_other_scales_are_rejected() -> None:
     assert any("ratios of" in message for message in messages), messages
 
 
-def test_an_index_along_a_length_that_varies() -> None:
-    """Offsets of the rows are not constants: they were multiples of a placeholder that torch computes with."""
+def test_an_index_along_a_dynamic_length() -> None:
+    """Offsets of rows are not constants: they were multiples of a placeholder that torch computes with."""
 
     def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return x.gather(-1, index.clamp(0, 2)) * 2

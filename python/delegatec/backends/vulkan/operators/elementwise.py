@@ -16,11 +16,11 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import variants
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
-from delegatec.backends.vulkan.dtypes import BOOLS, FLOATS, NUMBERS
+from delegatec.backends.vulkan.dtypes import BOOLS, FLOATS, NUMERIC
 from delegatec.backends.vulkan.memory.demands import tied
 from delegatec.backends.vulkan.operators.clamps import bounds_of, clamp
 from delegatec.backends.vulkan.operators.row import (
-    KNOWN_NUMBERS,
+    KNOWN_SCALARS,
     Constraint,
     Lower,
     OperatorRow,
@@ -43,7 +43,7 @@ def _binary(name: str) -> Lower:
 
     def lower(b: GraphBuilder, node: Node) -> None:
         first, second, *rest = bind(node).values()
-        other = b.of(second) if isinstance(second, Node) else b.number(second, dtype_of(first))
+        other = b.of(second) if isinstance(second, Node) else b.scalar_tensor(second, dtype_of(first))
         b.call(name, b.of(first), other, *map(b.argument, rest), b.result(node))
 
     return lower
@@ -51,12 +51,12 @@ def _binary(name: str) -> Lower:
 
 def _reversed_sub(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    first, second = b.number(bound["other"], dtype_of(node)), b.of(bound["self"])
+    first, second = b.scalar_tensor(bound["other"], dtype_of(node)), b.of(bound["self"])
     b.call("aten.sub.Tensor", first, second, b.scalar(1), b.result(node))
 
 
 def _floor(b: GraphBuilder, node: Node) -> None:
-    one = b.number(1.0, dtype_of(node))
+    one = b.scalar_tensor(1.0, dtype_of(node))
     b.call("aten.div.Tensor_mode", b.of(bind(node)["self"]), one, b.scalar("floor"), b.result(node))
 
 
@@ -64,19 +64,21 @@ def _no_promotion(node: Node, _: object) -> str | None:
     first, second, *_ = bind(node).values()
     operands = [each for each in (first, second) if isinstance(each, Node)]
     if any(map(is_number, operands)):
-        return "a number that varies"
+        return "a dynamic scalar"
     if promoted([first, second]) == dtype_of(operands[0]):
         return None
-    return f"{dtype_of(operands[0])} and the number {second}"
+    return f"{dtype_of(operands[0])} and the scalar {second}"
 
 
-_NUMBER: Final = Constraint("dtype", "A scalar operand does not promote the tensor.", _no_promotion)
+_NO_PROMOTION: Final = Constraint("dtype", "A scalar operand does not promote the tensor.", _no_promotion)
 _HAS_DIMENSION: Final = Constraint(
     "rank",
     "The result has a dimension: the runtime cannot build a tensor without dimensions.",
     lambda node, _: None if node.meta["val"].dim() else "rank 0",
 )
-_ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is a float32 in the runtime.")
+_ALPHA: Final = argument(
+    "alpha", lambda value: abs(value) <= _EXACT, "alpha is at most 2^24: the runtime stores it as float32."
+)
 
 
 def _reversed_bounds(node: Node, _: object) -> str | None:
@@ -93,7 +95,7 @@ def _large_bounds(node: Node, _: object) -> str | None:
         for each in bounds_of(node)
         if each is not None and (abs(each) > _EXACT or each != math.trunc(each))
     ]
-    return f"a bound of integers is {large[0]}" if large else None
+    return f"the bound {large[0]}" if large else None
 
 
 _ORDERED: Final = Constraint(
@@ -101,7 +103,11 @@ _ORDERED: Final = Constraint(
     "The lower bound is not above the upper one: GLSL's clamp is undefined then.",
     _reversed_bounds,
 )
-_SMALL_BOUNDS: Final = Constraint("argument", "Bounds of integers are float32 in the runtime.", _large_bounds)
+_SMALL_BOUNDS: Final = Constraint(
+    "argument",
+    "Bounds of integers are integers up to 2^24: the runtime stores them as float32.",
+    _large_bounds,
+)
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "the runtime computes it in floating point only.", "convert to float32"
 )
@@ -155,36 +161,45 @@ def _rows() -> Iterator[OperatorRow]:
     )
     yield _row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
     for name in ("clamp", "hardtanh"):
-        bounds = (KNOWN_NUMBERS, _SMALL_BOUNDS, _ORDERED)
-        yield _row(name, tied(), NUMBERS, _FOUR, OWN_DTYPE, *bounds, lower=clamp)
+        bounds = (KNOWN_SCALARS, _SMALL_BOUNDS, _ORDERED)
+        yield _row(name, tied(), NUMERIC, _FOUR, OWN_DTYPE, *bounds, lower=clamp)
     for name, call in _ARITHMETIC.items():
-        dtypes = FLOATS if name == "div" else NUMBERS
+        dtypes = FLOATS if name == "div" else NUMERIC
         extra = (_ALPHA,) if name in ("add", "sub") else ()
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
             yield _row(
-                overload_name, tied(), dtypes, _SAME, _NUMBER, _HAS_DIMENSION, *extra, lower=_binary(call)
+                overload_name,
+                tied(),
+                dtypes,
+                _SAME,
+                _NO_PROMOTION,
+                _HAS_DIMENSION,
+                *extra,
+                lower=_binary(call),
             )
     yield _row(
         "rsub.Scalar",
         tied(),
-        NUMBERS,
-        _NUMBER,
+        NUMERIC,
+        _NO_PROMOTION,
         _HAS_DIMENSION,
         argument("alpha", lambda value: value == 1, "alpha is 1."),
         lower=_reversed_sub,
     )
-    yield _row("minimum", tied(), NUMBERS, _SAME, _HAS_DIMENSION)
+    yield _row("minimum", tied(), NUMERIC, _SAME, _HAS_DIMENSION)
     yield _row("floor", tied(), FLOATS, _HAS_DIMENSION, _FLOAT_RESULT, lower=_floor, note="a quotient by one")
     yield _row("round", tied(), FLOATS, _FOUR, _FLOAT_RESULT, note="the driver chooses how ties are rounded")
     for name in _COMPARISONS:
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
             call = f"aten.{name}.Tensor"
-            yield _row(overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call))
+            yield _row(
+                overload_name, tied(), NUMERIC, _SAME, _NO_PROMOTION, _HAS_DIMENSION, lower=_binary(call)
+            )
     yield _row(
         "pow.Tensor_Scalar",
         tied(),
         FLOATS,
-        _NUMBER,
+        _NO_PROMOTION,
         _HAS_DIMENSION,
         _MAGNITUDE,
         argument("exponent", lambda value: value > 0, "GLSL's pow of zero is undefined for others."),
@@ -200,13 +215,15 @@ def _rows() -> Iterator[OperatorRow]:
         FLOATS | BOOLS,
         _FOUR,
         result_dtypes(FLOATS, "the runtime selects floating point only."),
-        Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
+        Constraint(
+            "dtype", "Both alternatives have the dtype of the result.", _alternatives_of_several_dtypes
+        ),
         _FULL_RANK,
         resizes=(),
     )
 
 
-def _mixed_alternatives(node: Node, _: object) -> str | None:
+def _alternatives_of_several_dtypes(node: Node, _: object) -> str | None:
     bound = bind(node)
     dtypes = {dtype_of(bound[name]) for name in ("self", "other")}
     return "alternatives of several dtypes" if len(dtypes) > 1 else None

@@ -27,7 +27,7 @@ from delegatec.diagnostics import DelegatecError
 
 UNARY = ("abs", "cos", "exp", "neg", "sigmoid", "sin", "tanh", "relu", "round", "floor")
 # 0.002 and 0.002004 differ in float16, too.
-NUMBERS = torch.tensor([1.0, 1.0, 2.0, 0.002])
+CLOSE = torch.tensor([1.0, 1.0, 2.0, 0.002])
 SPECIAL = torch.tensor([[1.0, -2.5, math.nan, math.inf], [-math.inf, 0.0, -0.0, 3.0]])
 
 CASES: dict[str, Case] = {
@@ -78,8 +78,8 @@ CASES: dict[str, Case] = {
         for name in ("add", "sub", "mul", "minimum", "maximum")
     },
     "add with a factor": (lambda x, y: torch.add(x, y, alpha=2.5), (X, Y), "add.Tensor"),
-    "a number": (lambda x: 1.0 - x / 3 + 2.5, (X,), "div.Tensor sub.Tensor add.Tensor"),
-    "a number over a tensor": (lambda x: 3 / x, (POSITIVE,), ""),
+    "a scalar": (lambda x: 1.0 - x / 3 + 2.5, (X,), "div.Tensor sub.Tensor add.Tensor"),
+    "a scalar over a tensor": (lambda x: 3 / x, (POSITIVE,), ""),
     "a constant": (lambda x: torch.arange(4.0) * x + 1, (X,), "prepack mul.Tensor add.Tensor"),
     "reciprocal of rank 0": (lambda x: x.reciprocal(), (torch.tensor(3.0),), ""),
     "rank 0": (lambda x: x * 2 + 1, (torch.tensor(3.0),), ""),
@@ -100,7 +100,7 @@ CASES: dict[str, Case] = {
         f"{name} of {what}": (getattr(torch, name), args, "")
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
         for what, args in {
-            "neighbors": (NUMBERS, NUMBERS + torch.tensor([0, 1e-6, -1e-6, 4e-6])),
+            "neighbors": (CLOSE, CLOSE + torch.tensor([0, 1e-6, -1e-6, 4e-6])),
             "integers": (INTEGERS, DIVISORS),
         }.items()
     },
@@ -113,7 +113,7 @@ CASES: dict[str, Case] = {
     "quotient of integers": (torch.div, (INTEGERS, DIVISORS), ""),
     "an integer and a fraction": (lambda x: (x + 1.5, 1.5 - x, (x == 1.5) | (x < 2.5)), (INTEGERS,), ""),
     "where of several dtypes": (lambda x, mask: torch.where(mask, x, mask.int() + 3), (X, BOOLS), ""),
-    "a comparison with a number": (lambda x: x > 0.5, (X,), "gt.Tensor"),
+    "a comparison with a scalar": (lambda x: x > 0.5, (X,), "gt.Tensor"),
     "and": (lambda a, b: a & b, (BOOLS, BOOLS.flip(0)), "bitwise_and.Tensor"),
     "or": (torch.logical_or, (BOOLS, BOOLS.flip(0)), "logical_or"),
     "logical and": (torch.logical_and, (BOOLS, BOOLS.flip(0)), ""),
@@ -144,7 +144,7 @@ def test_elements(case: Case, options: dict[str, str]) -> None:
         assert calls(found) == expected.split()
 
 
-def test_numbers_beyond_float16_are_an_error() -> None:
+def test_values_beyond_float16_are_an_error() -> None:
     with pytest.raises(DelegatecError, match="DC406"):
         compile_module(Call(lambda x: x + 1e6), (X,), precision="fp16")
     run_case(lambda x: (x + 1e6).clamp(max=1), (X,), precision="fp16", fp16_overflow="saturate")

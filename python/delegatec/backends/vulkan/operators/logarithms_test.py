@@ -40,7 +40,7 @@ _ERROR: Final = 5e-7
 """Relative error of the reference executor; the runtime on a CPU has 8e-7."""
 
 
-@pytest.mark.parametrize("place", ["texture", "buffer"])
+@pytest.mark.parametrize("stored_in", ["texture", "buffer"])
 @pytest.mark.parametrize(
     ("function", "x"),
     [
@@ -51,8 +51,8 @@ _ERROR: Final = 5e-7
         (torch.erfinv, _NEAR_ZERO[_NEAR_ZERO.abs() < 0.25]),
     ],
 )
-def test_the_whole_range(function: Function, x: torch.Tensor, place: str) -> None:
-    compiled = compile_module(Call(function), (x,), storage=place)
+def test_the_whole_range(function: Function, x: torch.Tensor, stored_in: str) -> None:
+    compiled = compile_module(Call(function), (x,), storage=stored_in)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     (result,) = compiled(x)
     expected = function(x.double())
@@ -78,7 +78,7 @@ def test_functions_of_logarithms(name: str, options: dict[str, str]) -> None:
     run_case(_FUNCTIONS[name], ((floats(3, 5, 8) * 9).clamp(max=11),), **options)
 
 
-def test_sizes_that_vary() -> None:
+def test_sizes_that_are_dynamic() -> None:
     sizes = {0: torch.export.Dim("batch", min=1, max=5)}
     batches = [(floats(batch, 8, seed=batch) * 9,) for batch in (2, 5, 1)]
     run_sizes(lambda x: functional.softplus(x) + x.abs().log1p(), [sizes], batches)

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.building.sizes import is_computable
-from delegatec.backends.vulkan.dtypes import ALL, NUMBERS
+from delegatec.backends.vulkan.dtypes import ALL, NUMERIC
 from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS
 from delegatec.backends.vulkan.memory.sizes import shape_of
@@ -120,7 +120,7 @@ def _index_problem(node: Node) -> str | None:
 
 def _slice_problem(node: Node) -> str | None:
     if isinstance(bind(node)["step"], Node):
-        return "the step varies"
+        return "a dynamic step"
     (start, end), size = sliced(node), bind(node)["self"].meta["val"].shape[bind(node)["dim"]]
     is_known = is_computable(start) and is_computable(end)
     if is_known and never_negative(start) and never_negative(size - end):
@@ -145,8 +145,8 @@ _SLICED: Final = resizing(
     "Start and end are in range, and sums, products or quotients of sizes.", _slice_problem
 )
 _PADDED: Final = resizing(
-    "Padding is constant.",
-    lambda node: "the padding varies" if any(isinstance(each, Node) for each in bind(node)["pad"]) else None,
+    "Padding is static: the runtime pads by constant amounts.",
+    lambda node: "dynamic padding" if any(isinstance(each, Node) for each in bind(node)["pad"]) else None,
 )
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 
@@ -159,7 +159,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _movement("select.int", _select, resizes=(_SELECTED,)),
     _movement("slice.Tensor", _slice, resizes=(_SLICED,)),
     _movement("expand", _expand, resizes=(SHAPED,)),
-    _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMBERS),
+    _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMERIC),
     _movement("split_with_sizes", _split, _FOUR, resizes=None),
     _movement("flip", _flip, HAS_AXIS, _FOUR, demands=tied(CHANNELS)),
     _movement("repeat", same_call("aten.repeat.default", "self", "repeats"), _FOUR),

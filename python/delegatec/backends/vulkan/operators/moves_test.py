@@ -48,7 +48,7 @@ MOVES: dict[str, Case] = {
     },
     **{
         f"slice {dim} {start} {end} {step}": (
-            lambda x, dim=dim, place=slice(start, end, step): x[(slice(None),) * dim + (place,)] * 2,
+            lambda x, dim=dim, chunk=slice(start, end, step): x[(slice(None),) * dim + (chunk,)] * 2,
             (BATCH,),
             "slice_copy.Tensor mul.Tensor",
         )
@@ -158,19 +158,19 @@ REDUCTIONS: dict[str, Case] = {
     "gather": (lambda x, i: x.gather(1, i) * 2, (X, torch.tensor([[[0, 2, 1, 1]]] * 2)), "gather mul.Tensor"),
     "index_select": (lambda x, i: x.index_select(1, i) * 2, (X, torch.tensor([0, 2, 1])), ""),
     **{
-        f"index_put at {places}": (
+        f"index_put at {at}": (
             lambda x, i, y: torch.ops.aten.index_put(x, (None, i), y) * 2,
-            (X, torch.tensor(places), floats(2, len(places), 4, seed=7)),
+            (X, torch.tensor(at), floats(2, len(at), 4, seed=7)),
             "",
         )
-        for places in ([1], [-1], [2, 0], [0, -1, 0])
+        for at in ([1], [-1], [2, 0], [0, -1, 0])
     },
     "index_copy": (
         lambda x, i, y: x.index_copy(2, i, y),
         (X, torch.tensor([3, 1]), floats(2, 3, 2, seed=7)),
         "",
     ),
-    "index_put of one number": (
+    "index_put of one scalar": (
         lambda x, i: x.index_put((i,), torch.tensor(2.0)),
         (X, torch.tensor([1])),
         "",
@@ -190,7 +190,7 @@ def test_moves(case: Case, options: dict[str, str]) -> None:
 
 
 @over_settings(REDUCTIONS)
-def test_reductions_and_lookups(case: Case, options: dict[str, str]) -> None:
+def test_reductions_and_gathers(case: Case, options: dict[str, str]) -> None:
     function, args, _ = case
     run_case(function, args, "", **options)
 

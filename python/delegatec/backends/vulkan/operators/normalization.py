@@ -22,7 +22,7 @@ from delegatec.backends.vulkan.memory.representation import (
     extents,
 )
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
-from delegatec.backends.vulkan.memory.sizes import shape_of, varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size, shape_of
 from delegatec.backends.vulkan.memory.workgroups import INVOCATIONS, MOST_WORKGROUPS, reduces_safely
 from delegatec.backends.vulkan.operators.row import (
     Constraint,
@@ -50,7 +50,7 @@ def _softmax_memory(node: Node, _: IsConstant) -> Sequence[Group]:
         each
         for each in TEXTURES
         if len(shape) <= 4
-        and not varies(node)
+        and not has_dynamic_size(node)
         and reduces_safely(shape, [dim], each)
         and (shape[dim] >= INVOCATIONS or PACKED_AXIS[each] == len(shape) - 1 - dim)
     }
@@ -67,7 +67,7 @@ def _reduced_depth(node: Node, _: object) -> str | None:
 
 _NO_INFINITY: Final[constraint.Constraint[Facts]] = constraint.Constraint(
     "value",
-    "No element is minus infinity: most shaders write zero for an infinite result.",
+    "No element of the operand is minus infinity: most shaders write zero for an infinite result.",
     lambda node, facts: None if facts.of(bind(node)["self"]).low > -math.inf else "an unknown lower bound",
 )
 
@@ -91,7 +91,9 @@ def _layer_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     allowed = BUFFER
     # the workgroup follows the sizes of a run, and long rows are right with all
     is_right = (
-        extents(shape, Representation.WIDTH)[0] > 3 if varies(node) else not _is_wrong_layer_norm(shape)
+        extents(shape, Representation.WIDTH)[0] > 3
+        if has_dynamic_size(node)
+        else not _is_wrong_layer_norm(shape)
     )
     if len(shape) <= 4 and is_right:
         allowed |= WIDTH
@@ -124,8 +126,8 @@ def _one_image(node: Node, _: object) -> str | None:
 
 
 _ONE_BATCH: Final = resizing(
-    "The batch is static: the first of two shaders has its workgroups before the second resizes it.",
-    lambda node: "a batch that varies" if is_dynamic(bind(node)["input"].meta["val"].shape[:1]) else None,
+    "The batch size is static: the runtime dispatches the first of two shaders before it resizes its result.",
+    lambda node: "a dynamic batch size" if is_dynamic(bind(node)["input"].meta["val"].shape[:1]) else None,
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -138,7 +140,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             rank_at_most(4, "the shaders have four dimensions."),
             Constraint(
                 "argument",
-                "Not over the batch, nor over the channels of one: they share an axis.",
+                "dim is not the batch, nor the channels of several images: they share an axis of textures.",
                 _reduced_depth,
             ),
             lower=_softmax,

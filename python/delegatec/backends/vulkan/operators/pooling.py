@@ -31,24 +31,24 @@ def _pair(value: object, default: Sequence[int]) -> list[int]:
 def _max_pool(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     size = _pair(bound["kernel_size"], ())
-    places = [
+    windows = [
         size,
         _pair(bound["stride"], size),
         _pair(bound["padding"], ()),
         _pair(bound["dilation"], ()),
     ]
-    args = [b.of(bound["self"]), *map(b.integers, places), b.scalar(bool(bound["ceil_mode"]))]
+    args = [b.of(bound["self"]), *map(b.integers, windows), b.scalar(bool(bound["ceil_mode"]))]
     b.call("aten.max_pool2d_with_indices.default", *args, b.result(node))
 
 
 def _avg_pool(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     size = _pair(bound["kernel_size"], ())
-    places = [size, _pair(bound["stride"], size), _pair(bound["padding"], ())]
+    windows = [size, _pair(bound["stride"], size), _pair(bound["padding"], ())]
     divisor = bound["divisor_override"]
     args = [
         b.of(bound["self"]),
-        *map(b.integers, places),
+        *map(b.integers, windows),
         b.scalar(bool(bound["ceil_mode"])),
         b.scalar(bool(bound["count_include_pad"])),
         b.null() if divisor is None else b.scalar(divisor),
@@ -72,7 +72,7 @@ def _ratios(node: Node) -> list[Any]:
     return [sympify(new) / sympify(old) for old, new in shapes]
 
 
-def _varying_ratio(node: Node) -> str | None:
+def _dynamic_ratio(node: Node) -> str | None:
     if not is_dynamic((*node.meta["val"].shape[2:], *bind(node)["input"].meta["val"].shape[2:])):
         return None
     if bind(node).get("align_corners"):
@@ -82,8 +82,9 @@ def _varying_ratio(node: Node) -> str | None:
 
 
 _SCALED: Final = resizing(
-    "Image sizes grow by integers, without aligned corners: the runtime does not compute other ratios again.",
-    _varying_ratio,
+    "Dynamic image sizes have integer scale factors, and corners are not aligned: the runtime keeps other "
+    "ratios of the largest sizes.",
+    _dynamic_ratio,
 )
 
 
@@ -125,7 +126,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         _BATCHES,
         Constraint(
             "argument",
-            "The scale is an integer: the runtime rounds the coordinates of others differently.",
+            "Scale factors are integers: the runtime rounds other coordinates differently.",
             _not_a_multiple,
         ),
         lower=_resize,
@@ -137,7 +138,11 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         tied(CHANNELS),
         FLOATS,
         _BATCHES,
-        Constraint("argument", "The given scales are the ratios of the sizes.", _other_scales),
+        Constraint(
+            "argument",
+            "scale_factors are the ratios of the sizes: the runtime computes coordinates from the sizes.",
+            _other_scales,
+        ),
         lower=_resize,
         preserved=True,
         resizes=(_SCALED,),
@@ -146,13 +151,21 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "grid_sampler_2d",
         _sampled,
         FLOATS,
-        Constraint("argument", "Bilinear, with border padding and aligned corners.", _sampling),
+        Constraint(
+            "argument",
+            "The mode is bilinear, with border padding and aligned corners: the runtime has no other.",
+            _sampling,
+        ),
     ),
     operator_row(
         "pixel_shuffle",
         tied(),
         FLOATS,
-        argument("upscale_factor", lambda value: value > 0, "The factor is positive."),
+        argument(
+            "upscale_factor",
+            lambda value: value > 0,
+            "upscale_factor is positive: the runtime does not shrink images.",
+        ),
         computes=False,
         resizes=(),
     ),

@@ -18,7 +18,7 @@ _END: Final = 2**31 - 1
 def selected(node: Node) -> Size:
     """Returns the index of a `select`, counted from the start."""
     bound = bind(node)
-    return _from_start(_number(bound["index"]), bound["self"].meta["val"].shape[bound["dim"]])
+    return _from_start(_scalar_of(bound["index"]), bound["self"].meta["val"].shape[bound["dim"]])
 
 
 def sliced(node: Node) -> tuple[Size, Size]:
@@ -26,7 +26,7 @@ def sliced(node: Node) -> tuple[Size, Size]:
     bound = bind(node)
     size, step = bound["self"].meta["val"].shape[bound["dim"]], bound["step"]
     count = node.meta["val"].shape[bound["dim"]]
-    start, end = _number(bound["start"]), _number(bound["end"])
+    start, end = _scalar_of(bound["start"]), _scalar_of(bound["end"])
     if not is_dynamic((size, start, end)):
         # ATen's bounds may be None, negative or out of range.
         first, last, _ = slice(start, end).indices(size)
@@ -43,7 +43,7 @@ def never_negative(value: Size) -> bool:
     return smallest(value) >= 0
 
 
-def _number(value: Any) -> Any:
+def _scalar_of(value: Any) -> Any:
     return value.meta["val"] if isinstance(value, Node) else value
 
 

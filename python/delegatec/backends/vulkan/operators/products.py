@@ -17,7 +17,7 @@ from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import BUFFER, Representations
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.memory.representation import WIDTH as TEXTURE_ROWS
-from delegatec.backends.vulkan.memory.sizes import shape_of, varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size, shape_of
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row, resizing
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import rank_at_most, rank_of, same_dtypes
@@ -61,7 +61,7 @@ def _row_packed(node: Node, is_constant: IsConstant) -> Representations:
     if not is_multiple(length, _TEXEL):
         is_clean = source.op == "placeholder" or source.target in _CLEAN
         return ROW_PACKED if is_clean and isinstance(length, int) else BUFFER
-    return TEXTURE_ROWS if varies(node) and _has_tiles(node, source) else ROW_PACKED
+    return TEXTURE_ROWS if has_dynamic_size(node) and _has_tiles(node, source) else ROW_PACKED
 
 
 def _has_tiles(node: Node, source: Node) -> bool:

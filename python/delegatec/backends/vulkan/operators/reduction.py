@@ -17,7 +17,7 @@ from delegatec.backends.vulkan.memory.representation import (
     TEXTURES,
     Representation,
 )
-from delegatec.backends.vulkan.memory.sizes import shape_of, varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size, shape_of
 from delegatec.backends.vulkan.memory.workgroups import reduces_safely
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.edge.arguments import bind, positive
@@ -36,7 +36,7 @@ def _memory(node: Node, _: IsConstant) -> Sequence[Group]:
             each
             for each in TEXTURES
             if reduces_safely(shape, dims, each)
-            and (not varies(node) if len(dims) == 1 else PACKED_AXIS[each] not in axes)
+            and (not has_dynamic_size(node) if len(dims) == 1 else PACKED_AXIS[each] not in axes)
         }
     return (Group(frozenset(allowed), (bound["self"],), (0,)),)
 

@@ -62,7 +62,7 @@ RANKS: Calls = {
     "layer norm of two dimensions": (nn.LayerNorm((3, 4), elementwise_affine=False), (X,)),
     "batch norm without parameters": (nn.BatchNorm2d(8, affine=False), (IMAGE,)),
 }
-LOOKUPS: Calls = {
+GATHERS: Calls = {
     "rows": (lambda x, i: x[i] * 2, (floats(5, 7), POSITIONS)),
     "columns": (lambda x, i: x[:, i] * 2, (X, torch.tensor([0, 2]))),
     "one row": (lambda x, i: x[i] * 2, (X, torch.tensor(-1))),
@@ -124,7 +124,7 @@ ARITHMETIC: Calls = {
 }
 
 
-CALLS: Calls = RANKS | LOOKUPS | SELECTIONS | ARITHMETIC
+CALLS: Calls = RANKS | GATHERS | SELECTIONS | ARITHMETIC
 
 
 @over_settings({name: (*call, "") for name, call in CALLS.items()})

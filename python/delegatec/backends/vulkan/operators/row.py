@@ -25,7 +25,7 @@ from delegatec.backends.vulkan.memory.demands import (
     within,
 )
 from delegatec.backends.vulkan.memory.representation import MOST_TEXTURE_DIMENSIONS, Limits, extents, fits
-from delegatec.backends.vulkan.memory.sizes import varies
+from delegatec.backends.vulkan.memory.sizes import has_dynamic_size
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
@@ -95,7 +95,7 @@ def operator_row(
 def resizing(doc: str, broken: Callable[[Node], str | None]) -> Constraint:
     """Returns a constraint on calls with dynamic sizes."""
     return constraint.Constraint(
-        "dynamic-shape", doc, lambda node, _: broken(node) if varies(node) else None, _STATIC_HELP
+        "dynamic-shape", doc, lambda node, _: broken(node) if has_dynamic_size(node) else None, _STATIC_HELP
     )
 
 
@@ -116,13 +116,13 @@ SHAPED: Final = resizing(
 )
 
 
-def _computed_number(node: Node, _: object) -> str | None:
-    numbers = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
-    return f"the number {numbers[0].meta['val']}" if numbers else None
+def _computed_scalar(node: Node, _: object) -> str | None:
+    scalars = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
+    return f"the computed scalar {scalars[0].meta['val']}" if scalars else None
 
 
-KNOWN_NUMBERS: Final = Constraint(
-    "argument", "Scalars are constants: the runtime accepts computed ones as sizes only.", _computed_number
+KNOWN_SCALARS: Final = Constraint(
+    "argument", "Scalars are constants: the runtime accepts computed ones as sizes only.", _computed_scalar
 )
 
 
@@ -169,7 +169,7 @@ def _storable(demands: Demands) -> Constraint:
 
     return constraint.Constraint(
         "storage",
-        "The operator supports a buffer or a texture that holds its operands and results.",
+        "Operands and results fit a buffer or a texture that the operator supports.",
         broken,
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
-from delegatec.backends.vulkan.dtypes import NUMBERS
+from delegatec.backends.vulkan.dtypes import NUMERIC
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import ANY
 from delegatec.backends.vulkan.memory.sharing import PREPACK
@@ -41,6 +41,6 @@ def _store(b: GraphBuilder, node: Node) -> None:
 
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    operator_row(RUNTIME.load_state.default, _loaded, NUMBERS, lower=_load),
-    operator_row(RUNTIME.store_state.default, _stored, NUMBERS, lower=_store),
+    operator_row(RUNTIME.load_state.default, _loaded, NUMERIC, lower=_load),
+    operator_row(RUNTIME.store_state.default, _stored, NUMERIC, lower=_store),
 )

@@ -19,7 +19,7 @@ from delegatec.edge.testing import export
 
 ONES = torch.ones(3, 8)
 ZERO = torch.zeros((), dtype=torch.int64)
-STEPS = [(floats(3, 8, seed=seed),) for seed in range(4)]
+RUNS = [(floats(3, 8, seed=seed),) for seed in range(4)]
 
 
 class Stateful(torch.nn.Module):
@@ -73,8 +73,8 @@ def attend(m: Any, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
 
 CACHE = torch.zeros(1, 2, 12, 8)
 CASES: dict[str, Any] = {
-    "accumulator": (Stateful(accumulate, ONES), STEPS, ""),
-    "counter": (Stateful(count, ONES, ZERO), STEPS, ""),
+    "accumulator": (Stateful(accumulate, ONES), RUNS, ""),
+    "counter": (Stateful(count, ONES, ZERO), RUNS, ""),
     "cache": (
         Stateful(attend, CACHE, CACHE),
         [(floats(1, 16, seed=seed), torch.tensor([seed])) for seed in range(5)],
@@ -98,20 +98,20 @@ def returned(found: Compiled) -> int:
 
 @over_settings(CASES)
 def test_state_stays_on_the_device(case: Any, options: dict[str, str]) -> None:
-    module, steps, _ = case
-    eager, found = copy.deepcopy(module), compiled(module, steps[0], True, **options)
+    module, runs, _ = case
+    eager, found = copy.deepcopy(module), compiled(module, runs[0], True, **options)
     (delegate,) = found.delegates
-    assert len(delegate.original.inputs) == len(steps[0]) and not found.program.constants
+    assert len(delegate.original.inputs) == len(runs[0]) and not found.program.constants
     tolerance = 2e-2 if options.get("precision") == "fp16" else 1e-5
-    for inputs in steps:
+    for inputs in runs:
         torch.testing.assert_close(found(*inputs)[0], eager(*inputs), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("function", [old_value, delay])
 def test_old_values_are_read_before_stores(function: Callable[..., Any]) -> None:
     module = Stateful(function, ONES, 2 * ONES)
-    eager, found = copy.deepcopy(module), compiled(module, STEPS[0])
-    for inputs in STEPS:
+    eager, found = copy.deepcopy(module), compiled(module, RUNS[0])
+    for inputs in RUNS:
         expected = eager(*inputs)
         wanted = expected if isinstance(expected, tuple) else (expected,)
         results = found(*inputs)
@@ -124,7 +124,7 @@ def test_old_values_are_read_before_stores(function: Callable[..., Any]) -> None
 
 
 def test_state_of_several_methods_is_passed() -> None:
-    found = compiled(CASES["accumulator"][0], STEPS[0], owns=False)
+    found = compiled(CASES["accumulator"][0], RUNS[0], owns=False)
     (delegate,) = found.delegates
     assert (len(delegate.original.inputs), returned(found)) == (2, 2)
 
@@ -134,7 +134,7 @@ def test_state_that_other_kernels_use_is_passed() -> None:
         m.a.add_(x)
         return m.a * 2, torch.special.bessel_j0(m.a)
 
-    found = compiled(Stateful(function, ONES), STEPS[0])
+    found = compiled(Stateful(function, ONES), RUNS[0])
     assert found.left and not any(spec.target == "a" for spec in found.program.input_specs)
 
     def outside(m: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -142,7 +142,7 @@ def test_state_that_other_kernels_use_is_passed() -> None:
         m.a.add_(x)
         return m.a * 2, old
 
-    found = compiled(Stateful(outside, ONES), STEPS[0])
+    found = compiled(Stateful(outside, ONES), RUNS[0])
     assert any(spec.target == "a" for spec in found.program.input_specs)
 
 

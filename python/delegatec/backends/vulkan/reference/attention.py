@@ -65,10 +65,10 @@ def _check_mask(call: Call, mask: Tensor, shape: list[int]) -> None:
         reject(f"{call.name} with the mask {mask} for weights of the shape {shape}")
 
 
-def _position(call: Call, place: int) -> int:
-    if not isinstance(call.content(place), IntT | SymIntT):
-        reject(f"argument {place} of {call.name} is neither Int nor SymInt")
-    return call.integer(place)
+def _position(call: Call, index: int) -> int:
+    if not isinstance(call.content(index), IntT | SymIntT):
+        reject(f"argument {index} of {call.name} is neither Int nor SymInt")
+    return call.integer(index)
 
 
 def _update(run: Run, call: Call, value: Tensor, cache: Tensor, position: int) -> None:
@@ -102,12 +102,12 @@ def _attend(run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor, Tensor]
     """
     q, keys, values, out = tensors
     _rank(call, q, keys, values, out)
-    for place in (first + 1, first + 4):
-        if not call.is_none(place):
+    for index in (first + 1, first + 4):
+        if not call.is_none(index):
             reject(f"{call.name} with a mask or a scale")
-    if not call.is_none(first + 2) and call.number(first + 2) != 0:
+    if not call.is_none(first + 2) and call.scalar(first + 2) != 0:
         reject(f"{call.name} with dropout")
-    if not call.is_none(first + 3) and not call.number(first + 3):
+    if not call.is_none(first + 3) and not call.scalar(first + 3):
         reject(f"{call.name} that is not causal")
     _, rows, heads, depth = q.sizes
     if keys.sizes != values.sizes or keys.sizes[0] != 1 or q.sizes[0] != 1 or keys.sizes[3] != depth:
@@ -151,19 +151,19 @@ def _with_cache(run: Run, call: Call) -> None:
     """Attention with caches that the operator makes; they keep their values between runs."""
     q, out = call.tensor(0), call.tensor(11)
     caches = []
-    for place in (3, 4):
-        content: Any = call.content(place)
+    for index in (3, 4):
+        content: Any = call.content(index)
         if not isinstance(content, Tensor | Constant):
-            reject(f"argument {place} of {call.name} is not a tensor")
-        key = (call.name, tuple(call.ids), place)
+            reject(f"argument {index} of {call.name} is not a tensor")
+        key = (call.name, tuple(call.ids), index)
         if key not in run.own:
             cache = Tensor(-1, content.dtype, list(content.sizes), q.storage, MemoryLayout.WIDTH_PACKED)
             cache.value = torch.full(cache.sizes, math.nan, dtype=cache.dtype)
             run.own[key] = cache
         caches.append(run.own[key])
     position = _position(call, 5)
-    for place, cache in zip((1, 2), caches, strict=True):
-        _update(run, call, call.tensor(place), cache, position)
+    for index, cache in zip((1, 2), caches, strict=True):
+        _update(run, call, call.tensor(index), cache, position)
     # The length of the sequence precedes the mask.
     ids = [*call.ids[:6], *call.ids[7:]]
     _attend(run, Call(run, call.name, ids), (q, caches[0], caches[1], out), 5)
@@ -173,7 +173,7 @@ def _with_cache(run: Run, call: Call) -> None:
 
 
 def _rotated(call: Call, results: int) -> tuple[list[Tensor], list[Tensor]]:
-    operands = [call.tensor(place) for place in range(4)]
+    operands = [call.tensor(index) for index in range(4)]
     outs = call.tensors(results)
     if len(outs) != 2:
         reject(f"{call.name} with {len(outs)} results")

@@ -10,7 +10,15 @@ from typing import Any, Final
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, HEIGHT, PLACES, WIDTH, Blob, Place
+from delegatec.backends.vulkan.reference.testing import (
+    BUFFER,
+    CHANNELS,
+    HEIGHT,
+    PLACEMENTS,
+    WIDTH,
+    Blob,
+    Placement,
+)
 
 Results = torch.Tensor | Sequence[torch.Tensor]
 _RESULT: Final = "result"
@@ -31,7 +39,7 @@ class Case:
         name: the operator.
         arguments: tensors are inputs; lists of tensors are lists of inputs.
         expected: the results.
-        places: supported storage and layouts of its tensors; the others are rejected.
+        placements: supported storage and layouts of its tensors; the others are rejected.
         at: storage and layout of single inputs, by position.
         results: storage and layout of single results.
         listed: whether its results are a list, even one of them.
@@ -41,9 +49,9 @@ class Case:
     name: str
     arguments: Sequence[Any]
     expected: Results
-    places: Sequence[Place] = PLACES
-    at: dict[int, Place] = field(default_factory=dict)
-    results: dict[int, Place] = field(default_factory=dict)
+    placements: Sequence[Placement] = PLACEMENTS
+    at: dict[int, Placement] = field(default_factory=dict)
+    results: dict[int, Placement] = field(default_factory=dict)
     listed: bool = False
     exact: bool = False
 
@@ -66,7 +74,7 @@ class Case:
             found += [item for item in items if isinstance(item, torch.Tensor)]
         return found
 
-    def blob(self, place: Place) -> Blob:
+    def blob(self, placement: Placement) -> Blob:
         """Returns a blob with all tensors in one storage and layout."""
         blob = Blob()
         count = 0
@@ -75,7 +83,7 @@ class Case:
             nonlocal count
             if isinstance(argument, torch.Tensor):
                 count += 1
-                return blob.input(argument, self.at.get(count - 1, place))
+                return blob.input(argument, self.at.get(count - 1, placement))
             if isinstance(argument, Constant):
                 return blob.constant(argument.value)
             if isinstance(argument, list) and any(isinstance(item, torch.Tensor) for item in argument):
@@ -84,7 +92,7 @@ class Case:
 
         arguments = [add(argument) for argument in self.arguments]
         outs = [
-            blob.output(tensor.shape, tensor.dtype, self.results.get(index, place))
+            blob.output(tensor.shape, tensor.dtype, self.results.get(index, placement))
             for index, tensor in enumerate(self.wanted)
         ]
         blob.call(self.name, *arguments, outs if self.lists else outs[0])
@@ -164,7 +172,7 @@ ELEMENTWISE: Final = [
 MOVES: Final = [
     Case("aten.clone.default", [_X, None], _X),
     Case("aten.clone.default", [_INTEGERS, None], _INTEGERS),
-    *(Case("aten.clone.default", [_X, None], _X, PLACES, {0: place}) for place in PLACES),
+    *(Case("aten.clone.default", [_X, None], _X, PLACEMENTS, {0: placement}) for placement in PLACEMENTS),
     Case("aten.view_copy.default", [_X, [6, 5]], _X.reshape(6, 5)),
     Case("aten.view_copy.default", [_X, [2, 1, 3, 5]], _X.reshape(2, 1, 3, 5), _TEXTURES, {0: WIDTH}),
     Case("aten.permute.default", [_X, [2, 0, 1]], _X.permute(2, 0, 1)),
@@ -246,14 +254,14 @@ def _group_norm() -> Case:
     )
 
 
-def _layer_norm(x: torch.Tensor, places: Sequence[Place] = PLACES) -> Case:
+def _layer_norm(x: torch.Tensor, placements: Sequence[Placement] = PLACEMENTS) -> Case:
     size = x.shape[-1]
     weight, bias = random(size), random(size)
     return Case(
         "aten.native_layer_norm.default",
         [x, [size], K(weight), K(bias), 1e-5],
         torch.native_layer_norm(x, [size], weight, bias, 1e-5),
-        places,
+        placements,
     )
 
 
@@ -285,15 +293,15 @@ NORMALIZATION: Final = [
 
 REDUCTION: Final = [
     *(
-        Case(f"aten.{name}", [x, [axis], True, *extra], function(x, axis, True), places)
+        Case(f"aten.{name}", [x, [axis], True, *extra], function(x, axis, True), placements)
         for name, function, extra in (
             ("sum.dim_IntList", torch.sum, [None]),
             ("mean.dim", torch.mean, [None]),
             ("amax.default", torch.amax, []),
             ("amin.default", torch.amin, []),
         )
-        for x, axis, places in (
-            (_X, -1, PLACES),
+        for x, axis, placements in (
+            (_X, -1, PLACEMENTS),
             (_X, 1, _TEXTURES),
             (_X, 0, _TEXTURES),
             (_IMAGE, 1, _TEXTURES),

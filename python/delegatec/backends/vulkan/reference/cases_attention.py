@@ -20,8 +20,8 @@ def _attention(
     q, k, v = random(2, 3, 5, depth), random(2, 3, columns, depth), random(2, 3, columns, depth)
     added = None if mask is None else random(*mask)
     expected = F.scaled_dot_product_attention(q, k, v, added, scale=scale)
-    places = _ROWS if columns % 4 == 0 and depth % 4 == 0 else (WIDTH,)
-    return Case("et_vk.sdpa.default", [q, k, v, added, scale], expected, places)
+    placements = _ROWS if columns % 4 == 0 and depth % 4 == 0 else (WIDTH,)
+    return Case("et_vk.sdpa.default", [q, k, v, added, scale], expected, placements)
 
 
 def _pairs(x: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:

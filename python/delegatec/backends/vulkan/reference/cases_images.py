@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.vulkan.reference.cases import Case, Constant, random
-from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, HEIGHT, WIDTH, Place
+from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, HEIGHT, WIDTH, Placement
 
 _TEXTURES: Final = (WIDTH, HEIGHT, CHANNELS)
 _ROWS: Final = (BUFFER, WIDTH)
@@ -29,25 +29,25 @@ def _convolution(
     bias: bool = True,
     bounds: Sequence[float] = (),
     x: torch.Tensor = _IMAGE,
-    places: Sequence[Place] = (CHANNELS,),
+    placements: Sequence[Placement] = (CHANNELS,),
 ) -> Case:
     added = random(weight.shape[0]) if bias else None
     function = F.conv2d if x.dim() == 4 else F.conv1d
     expected = function(x, weight, added, stride, padding, dilation, groups)
     spatial = x.dim() - 2
-    lists = [[number] * spatial for number in (stride, padding, dilation)]
+    lists = [[each] * spatial for each in (stride, padding, dilation)]
     arguments = [x, K(weight), None if added is None else K(added), *lists, False, [0] * spatial, groups]
     if bounds:
         expected = expected.clamp(*bounds)
     name = "et_vk.conv_with_clamp.default" if bounds else "aten.convolution.default"
-    return Case(name, [*arguments, *bounds], expected, places)
+    return Case(name, [*arguments, *bounds], expected, placements)
 
 
-def _transposed(groups: int, places: Sequence[Place]) -> Case:
+def _transposed(groups: int, placements: Sequence[Placement]) -> Case:
     weight, bias = random(6, 4, 3, 3), random(4 * groups)
     expected = F.conv_transpose2d(_IMAGE, weight, bias, 2, 1, 1, groups)
     arguments = [_IMAGE, K(weight), K(bias), [2, 2], [1, 1], [1, 1], True, [1, 1], groups]
-    return Case("aten.convolution.default", arguments, expected, places)
+    return Case("aten.convolution.default", arguments, expected, placements)
 
 
 _SIGNAL, _SIGNALS = random(1, 6, 11), random(3, 6, 11)
@@ -68,36 +68,36 @@ CONVOLUTION: Final = [
     _convolution(random(6, 1, 5, 5), padding=2, groups=6),
     _convolution(random(6, 1, 5, 5), stride=2, padding=2, groups=6),
     _convolution(random(6, 1, 2, 4), groups=6),
-    _convolution(random(6, 1, 7, 7), padding=3, groups=6, places=()),
-    _convolution(random(6, 1, 7, 7), stride=2, groups=6, places=()),
+    _convolution(random(6, 1, 7, 7), padding=3, groups=6, placements=()),
+    _convolution(random(6, 1, 7, 7), stride=2, groups=6, placements=()),
     _convolution(random(6, 1, 1, 3), padding=0, groups=6),
     _convolution(random(8, 4, 3, 3), groups=2, x=random(1, 8, 6, 6)),
-    _convolution(random(6, 3, 3, 3), groups=2, places=()),
-    _convolution(random(6, 3, 1, 1), groups=2, places=()),
-    _convolution(random(5, 6, 3, 3), x=random(2, 6, 5, 5), places=()),
+    _convolution(random(6, 3, 3, 3), groups=2, placements=()),
+    _convolution(random(6, 3, 1, 1), groups=2, placements=()),
+    _convolution(random(5, 6, 3, 3), x=random(2, 6, 5, 5), placements=()),
     _transposed(1, (CHANNELS,)),
     _transposed(2, ()),
-    _convolution(random(5, 6, 3), x=_SIGNAL, padding=1, places=(CHANNELS,)),
-    _convolution(random(6, 2, 3), x=_SIGNALS, stride=2, groups=3, places=(CHANNELS,)),
-    _convolution(random(5, 6, 3), x=_SIGNALS, dilation=2, bounds=(0.0, 1.0), places=(CHANNELS,)),
-    _convolution(random(5, 6, 1), x=_SIGNALS, places=(CHANNELS, HEIGHT)),
-    _convolution(random(6, 1, 3), x=_SIGNALS, groups=6, padding=1, places=(CHANNELS, HEIGHT)),
-    _convolution(random(6, 1, 3), x=_SIGNAL, groups=6, stride=2, bias=False, places=(CHANNELS, HEIGHT)),
+    _convolution(random(5, 6, 3), x=_SIGNAL, padding=1, placements=(CHANNELS,)),
+    _convolution(random(6, 2, 3), x=_SIGNALS, stride=2, groups=3, placements=(CHANNELS,)),
+    _convolution(random(5, 6, 3), x=_SIGNALS, dilation=2, bounds=(0.0, 1.0), placements=(CHANNELS,)),
+    _convolution(random(5, 6, 1), x=_SIGNALS, placements=(CHANNELS, HEIGHT)),
+    _convolution(random(6, 1, 3), x=_SIGNALS, groups=6, padding=1, placements=(CHANNELS, HEIGHT)),
+    _convolution(random(6, 1, 3), x=_SIGNAL, groups=6, stride=2, bias=False, placements=(CHANNELS, HEIGHT)),
 ]
 
 
 def _max_pool(size: int, stride: int, padding: int, dilation: int, up: bool = False) -> Case:
-    lists = [[number] * 2 for number in (size, stride, padding, dilation)]
-    values, places = F.max_pool2d(_IMAGE, size, stride, padding, dilation, up, return_indices=True)
+    lists = [[each] * 2 for each in (size, stride, padding, dilation)]
+    values, placements = F.max_pool2d(_IMAGE, size, stride, padding, dilation, up, return_indices=True)
     arguments: list[Any] = [_IMAGE, *lists, up]
-    return Case("aten.max_pool2d_with_indices.default", arguments, [values, places.int()], (CHANNELS,))
+    return Case("aten.max_pool2d_with_indices.default", arguments, [values, placements.int()], (CHANNELS,))
 
 
 def _avg_pool(
     size: int, stride: int, padding: int, up: bool = False, padded: bool = True, divisor: int | None = None
 ) -> Case:
     expected = F.avg_pool2d(_IMAGE, size, stride, padding, up, padded, divisor)
-    arguments = [_IMAGE, *([number] * 2 for number in (size, stride, padding)), up, padded, divisor]
+    arguments = [_IMAGE, *([each] * 2 for each in (size, stride, padding)), up, padded, divisor]
     return Case("aten.avg_pool2d.default", arguments, expected, (CHANNELS,))
 
 
@@ -149,12 +149,12 @@ _SHUFFLED = IMAGES[-1].arguments[0]
 IMAGES[-1] = Case("aten.pixel_shuffle.default", [_SHUFFLED, 2], F.pixel_shuffle(_SHUFFLED, 2))
 
 _X: Final = random(3, 5, 4)
-_PLACES_OF_X = torch.tensor([[[0, 1, 2, 3]], [[3, 2, 1, 0]], [[1, 1, 1, 2]]], dtype=torch.int32)
+_POSITIONS_IN_X = torch.tensor([[[0, 1, 2, 3]], [[3, 2, 1, 0]], [[1, 1, 1, 2]]], dtype=torch.int32)
 _TOKENS = torch.tensor([[1, 5, 0], [6, 2, 2]], dtype=torch.int32)
 _TABLE: Final = random(7, 6)
 _ORDER = torch.tensor([2, 0, 1], dtype=torch.int32)
 
-LOOKUPS: Final = [
+GATHERS: Final = [
     Case(
         "aten.embedding.default",
         [K(_TABLE), _TOKENS, -1, False, False],
@@ -167,9 +167,9 @@ LOOKUPS: Final = [
         _TABLE[_ORDER.long()],
         (BUFFER, WIDTH, CHANNELS),
     ),
-    Case("aten.gather.default", [_X, 2, _PLACES_OF_X, False], _X.gather(2, _PLACES_OF_X.long())),
-    Case("aten.gather.default", [_X, 1, _PLACES_OF_X, False], _X.gather(1, _PLACES_OF_X.long())),
-    Case("aten.index.Tensor", [_X[0, 0], [_PLACES_OF_X]], _X[0, 0][_PLACES_OF_X.long()]),
+    Case("aten.gather.default", [_X, 2, _POSITIONS_IN_X, False], _X.gather(2, _POSITIONS_IN_X.long())),
+    Case("aten.gather.default", [_X, 1, _POSITIONS_IN_X, False], _X.gather(1, _POSITIONS_IN_X.long())),
+    Case("aten.index.Tensor", [_X[0, 0], [_POSITIONS_IN_X]], _X[0, 0][_POSITIONS_IN_X.long()]),
     *(
         Case(
             "aten.index_select.default", [_X, axis, _ORDER], _X.index_select(axis, _ORDER.long()), (CHANNELS,)
@@ -178,8 +178,8 @@ LOOKUPS: Final = [
     ),
     Case("aten.index_select.default", [random(3, 5, 2, 2), 0, _ORDER], torch.empty(0), (CHANNELS,)),
 ]
-_SELECTED = LOOKUPS[-1].arguments[0]
-LOOKUPS[-1] = Case(
+_SELECTED = GATHERS[-1].arguments[0]
+GATHERS[-1] = Case(
     "aten.index_select.default", [_SELECTED, 0, _ORDER], _SELECTED.index_select(0, _ORDER.long()), (CHANNELS,)
 )
 

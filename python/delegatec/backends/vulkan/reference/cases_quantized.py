@@ -11,7 +11,7 @@ from delegatec_schemas.vulkan_graph import MemoryLayout, StorageType
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.vulkan.reference.cases import Case, Constant, random
-from delegatec.backends.vulkan.reference.testing import BUFFER, PLACES, WIDTH, Blob, Place
+from delegatec.backends.vulkan.reference.testing import BUFFER, PLACEMENTS, WIDTH, Blob, Placement
 
 BLOCKS: Final = {
     name: (StorageType.BUFFER, getattr(MemoryLayout, name))
@@ -37,13 +37,13 @@ class Quantized(Case):
     zero: int = _OUT_ZERO
     exact: bool = True
 
-    def blob(self, place: Place) -> Blob:
+    def blob(self, placement: Placement) -> Blob:
         """Returns a blob with inputs and results in one storage and layout."""
         blob = Blob()
         arguments: list[Any] = []
         for argument in self.arguments:
             if isinstance(argument, torch.Tensor):
-                given = blob.input(argument, place)
+                given = blob.input(argument, placement)
                 quantized = blob.tensor(argument.shape, torch.int8, BLOCKS[self.block])
                 name = "quantized_decomposed.quantize_per_tensor.default"
                 blob.call(name, given, _SCALE, _ZERO, -128, 127, None, quantized)
@@ -55,7 +55,7 @@ class Quantized(Case):
         (wanted,) = self.wanted
         result = blob.tensor(wanted.shape, torch.int8, BLOCKS[self.block])
         blob.call(self.name, *arguments, result)
-        out = blob.output(wanted.shape, place=place)
+        out = blob.output(wanted.shape, placement=placement)
         name = "quantized_decomposed.dequantize_per_tensor.default"
         blob.call(name, result, self.scale, self.zero, -128, 127, None, None, out)
         return blob
@@ -63,8 +63,8 @@ class Quantized(Case):
 
 def _quantized(x: torch.Tensor, scale: float = _SCALE, zero: int = _ZERO) -> torch.Tensor:
     """Returns floats rounded to values that int8 represents."""
-    steps = (x / scale).round() + zero
-    return (steps.clamp(-128, 127) - zero) * scale
+    quantized_values = (x / scale).round() + zero
+    return (quantized_values.clamp(-128, 127) - zero) * scale
 
 
 def _result(x: torch.Tensor) -> torch.Tensor:
@@ -121,9 +121,9 @@ def _convolution(
     # The shaders read one group for four channels of results.
     mixes_groups = not depthwise and groups > 1 and channels // groups % 4 > 0
     supported = block in _CHANNELS and (kernel > 1 or block == "INT8_4W4C") and not mixes_groups
-    places = PLACES if supported else ()
+    placements = PLACEMENTS if supported else ()
     return Quantized(
-        f"et_vk.{name}.default", [*arguments, "relu" if relu else "none"], expected, places, block=block
+        f"et_vk.{name}.default", [*arguments, "relu" if relu else "none"], expected, placements, block=block
     )
 
 
@@ -135,13 +135,13 @@ def _linear(name: str, block: str, rows: int) -> Case:
     value = F.linear(_quantized(x), weight * scales[:, None], bias)
     arguments = [x, _SCALE, _ZERO, *constants, _OUT_SCALE, _OUT_ZERO, K(_texels(bias)), "none"]
     right = {"q8ta_linear": "INT8_4H4W", "q8ta_linear_gemv": "INT8_4W"}[name]
-    places = PLACES if block == right else ()
-    return Quantized(f"et_vk.{name}.default", arguments, _result(value), places, block=block)
+    placements = PLACEMENTS if block == right else ()
+    return Quantized(f"et_vk.{name}.default", arguments, _result(value), placements, block=block)
 
 
 def _pack(weight: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
-    numbers = (weight + 8).to(torch.uint8)
-    even, odd = numbers[:, ::2], numbers[:, 1::2]
+    unsigned = (weight + 8).to(torch.uint8)
+    even, odd = unsigned[:, ::2], unsigned[:, 1::2]
     return even << 4 | odd if high_first else odd << 4 | even
 
 
@@ -152,7 +152,7 @@ _S4 = random(2, 8).abs()
 _SUMS4 = _W4.reshape(8, 2, 8).sum(2, dtype=torch.int32).T.contiguous()
 _REAL4 = _W4 * _S4.T.repeat_interleave(8, 1)
 _IMAGE, _BLOCKY = random(1, 6, 5, 7), random(2, 16, 3, 5)
-_STEPS, _ZEROS = random(1, 5).abs() * 0.01 + 0.01, torch.tensor([[3, -4, 0, 7, -128]], dtype=torch.int8)
+_ROW_SCALES, _ZEROS = random(1, 5).abs() * 0.01 + 0.01, torch.tensor([[3, -4, 0, 7, -128]], dtype=torch.int8)
 _ROWS: Final = (BUFFER, WIDTH)
 _TOKENS = torch.tensor([3, 1, 0, 6], dtype=torch.int32)
 _TABLE = (random(7, 64) * 4).clamp(-8, 7).to(torch.int8)
@@ -160,7 +160,7 @@ _SCALES = random(7, 2)
 
 
 def _rows_quantized() -> torch.Tensor:
-    scale, zero = _STEPS.reshape(5, 1), _ZEROS.reshape(5, 1)
+    scale, zero = _ROW_SCALES.reshape(5, 1), _ZEROS.reshape(5, 1)
     return (((_X / scale).round() + zero).clamp(-128, 127) - zero) * scale
 
 
@@ -228,7 +228,7 @@ CASES: Final = [
     ),
     Case(
         "et_vk.linear_dq8ca_q4gsw.default",
-        [_X, _STEPS, _ZEROS, K(_pack(_W4)), K(_SUMS4), K(_S4), 8, K(_B8)],
+        [_X, _ROW_SCALES, _ZEROS, K(_pack(_W4)), K(_SUMS4), K(_S4), 8, K(_B8)],
         F.linear(_rows_quantized(), _REAL4, _B8),
         _ROWS,
         {1: WIDTH, 2: WIDTH},

@@ -16,7 +16,7 @@ CASES: Final[tuple[Case, ...]] = (
     *cases.REDUCTION,
     *cases_images.CONVOLUTION,
     *cases_images.IMAGES,
-    *cases_images.LOOKUPS,
+    *cases_images.GATHERS,
     *cases_images.CREATION,
     *cases_attention.CASES,
     *cases_quantized.CASES,

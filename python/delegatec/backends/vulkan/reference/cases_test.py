@@ -12,7 +12,7 @@ import torch
 from delegatec.backends.vulkan.reference.cases import Case, Constant
 from delegatec.backends.vulkan.reference.cases_table import CASES
 from delegatec.backends.vulkan.reference.executor import SEMANTICS
-from delegatec.backends.vulkan.reference.testing import PLACES, Place
+from delegatec.backends.vulkan.reference.testing import PLACEMENTS, Placement
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
 
 _IDS: Final = [f"{index}-{case.name}" for index, case in enumerate(CASES)]
@@ -27,11 +27,11 @@ _ELSEWHERE: Final = frozenset(
 )
 
 
-@pytest.mark.parametrize("place", PLACES, ids=_NAMES)
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=_NAMES)
 @pytest.mark.parametrize("case", CASES, ids=_IDS)
-def test_values_or_a_rejection(case: Case, place: Place) -> None:
-    blob = case.blob(place)
-    if place not in case.places:
+def test_values_or_a_rejection(case: Case, placement: Placement) -> None:
+    blob = case.blob(placement)
+    if placement not in case.placements:
         assert blob.rejection(*case.inputs, unspecified=_USUAL)
         return
     found = blob.run(*case.inputs, unspecified=_USUAL)
@@ -40,18 +40,24 @@ def test_values_or_a_rejection(case: Case, place: Place) -> None:
         assert torch.allclose(result.double(), wanted.double(), atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=_NAMES)
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=_NAMES)
 @pytest.mark.parametrize("case", CASES, ids=_IDS)
-def test_float16(case: Case, place: Place) -> None:
+def test_float16(case: Case, placement: Placement) -> None:
     """The same in float16, if all floats are inputs and results of the same operator."""
     tensors = [*case.inputs, *case.wanted]
     floats = [tensor for tensor in tensors if tensor.dtype == torch.float32]
-    if len(floats) < len(tensors) or case.at or case.results or place not in case.places or case.exact:
+    if (
+        len(floats) < len(tensors)
+        or case.at
+        or case.results
+        or placement not in case.placements
+        or case.exact
+    ):
         return
     arguments = [_half(argument) for argument in case.arguments]
     results = [wanted.half() for wanted in case.wanted]
     halved = replace(case, arguments=arguments, expected=results if case.lists else results[0])
-    found = halved.blob(place).run(*halved.inputs, unspecified=_USUAL)
+    found = halved.blob(placement).run(*halved.inputs, unspecified=_USUAL)
     for result, wanted in zip(found, case.wanted, strict=True):
         assert result.dtype == torch.float16
         assert torch.allclose(result.float(), wanted, atol=2e-2, rtol=2e-2)

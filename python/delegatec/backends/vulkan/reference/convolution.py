@@ -46,7 +46,7 @@ class _Convolution:
             reject(f"{call.name} with {len(call)} arguments")
         clamped = len(call) > _ARGUMENTS
         self.x, self.weight, self.out = call.tensor(0), call.constant(1), call.tensor(len(call) - 1)
-        self.stride, self.padding, self.dilation = (call.int_list(place) for place in (3, 4, 5))
+        self.stride, self.padding, self.dilation = (call.int_list(index) for index in (3, 4, 5))
         self.transposed = call.boolean(6) if self.x.dim == _IMAGE else False
         self.extra = call.int_list(7) if self.transposed else []
         self.groups = call.strict_int(8)

@@ -18,19 +18,19 @@ from delegatec.backends.vulkan.reference.tensors import CHANNELS, Tensor, reject
 _MOST: Final = 4
 
 
-def _number(run: Run, call: Call, value: float, out: Tensor) -> torch.Tensor:
+def _rounded_scalar(run: Run, call: Call, value: float, out: Tensor) -> torch.Tensor:
     """Returns a float in the dtype of a result."""
     if out.dtype == torch.bool and value not in (0.0, 1.0):
         reject(f"{call.name} of {value:g} for {out}: bools are zero or one")
-    number = torch.tensor(value, dtype=torch.float32)
-    return number if out.dtype.is_floating_point else to_integers(run, number, call.name)
+    filler = torch.tensor(value, dtype=torch.float32)
+    return filler if out.dtype.is_floating_point else to_integers(run, filler, call.name)
 
 
 def _full(fill: float | None) -> Semantics:
     def semantics(run: Run, call: Call) -> None:
         out = call.tensor(len(call) - 1)
         run.kernel(kernel_name("full", out), out)
-        value = _number(run, call, call.float32(1) if fill is None else fill, out)
+        value = _rounded_scalar(run, call, call.float32(1) if fill is None else fill, out)
         shape = out.sizes
         if run.dynamic:
             like = call.content(0)
@@ -42,11 +42,11 @@ def _full(fill: float | None) -> Semantics:
 
 def _arange(run: Run, call: Call) -> None:
     out = call.tensor(7)
-    for place in (0, 1, 2):
-        if not isinstance(call.content(place), IntT | DoubleT | BoolT | SymIntT) and not (
-            place != 1 and call.is_none(place)
+    for argument in (0, 1, 2):
+        if not isinstance(call.content(argument), IntT | DoubleT | BoolT | SymIntT) and not (
+            argument != 1 and call.is_none(argument)
         ):
-            reject(f"{call.name} with the argument {place}, which is not a number")
+            reject(f"{call.name} with the argument {argument}, which is not a scalar")
     start = 0.0 if call.is_none(0) else call.float32(0)
     step = 1.0 if call.is_none(2) else call.float32(2)
     run.kernel(kernel_name("arange", out), out)
@@ -68,7 +68,7 @@ def _scalar_tensor(run: Run, call: Call) -> None:
     run.kernel("_".join(["scalar_tensor", out.shader_dtype, out.storage, "float"]), out)
     if out.numel != 1:
         reject(f"{call.name} to {out}")
-    run.write(out, _number(run, call, call.float32(0), out).reshape(out.sizes), resizes=False)
+    run.write(out, _rounded_scalar(run, call, call.float32(0), out).reshape(out.sizes), resizes=False)
 
 
 def _pad(run: Run, call: Call) -> None:
@@ -83,8 +83,8 @@ def _pad(run: Run, call: Call) -> None:
     for axis, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
         if before < 0 or after < -value.shape[-1 - axis]:
             reject(f"{call.name} of {x} by {pad}")
-    number = fill if out.dtype.is_floating_point else math.trunc(fill)
-    run.write(out, torch.nn.functional.pad(value, pad, value=number))
+    filler = fill if out.dtype.is_floating_point else math.trunc(fill)
+    run.write(out, torch.nn.functional.pad(value, pad, value=filler))
 
 
 def _grid_priors(run: Run, call: Call) -> None:
@@ -100,17 +100,17 @@ def _grid_priors(run: Run, call: Call) -> None:
 # ---- scalars ----
 
 
-def _set(run: Run, call: Call, place: int, value: int) -> None:
-    id = call.id(place)
+def _set(run: Run, call: Call, argument: int, value: int) -> None:
+    id = call.id(argument)
     if not isinstance(run.values[id], SymIntT):
-        reject(f"argument {place} of {call.name} is value {id}, which is not a SymInt")
+        reject(f"argument {argument} of {call.name} is value {id}, which is not a SymInt")
     run.set_symbol(id, value)
 
 
-def _integer(run: Run, call: Call, place: int) -> int:
-    if not isinstance(call.content(place), IntT | SymIntT):
-        reject(f"argument {place} of {call.name} is neither Int nor SymInt")
-    return call.integer(place)
+def _integer(run: Run, call: Call, argument: int) -> int:
+    if not isinstance(call.content(argument), IntT | SymIntT):
+        reject(f"argument {argument} of {call.name} is neither Int nor SymInt")
+    return call.integer(argument)
 
 
 def _size(run: Run, call: Call) -> None:
@@ -134,7 +134,7 @@ def _floor(left: int, right: int) -> int:
     return left // right
 
 
-def _select_number(run: Run, call: Call) -> None:
+def _select_scalar(run: Run, call: Call) -> None:
     """Reads an element of an input that the caller passed; shapes are recomputed in every run."""
     x = call.tensor(0)
     dim, index = call.integer(1), call.integer(2)
@@ -148,7 +148,7 @@ def _select_number(run: Run, call: Call) -> None:
     _set(run, call, 3, int(staged[index]))
 
 
-NUMBERS: Final[dict[str, Semantics]] = {
+SCALARS: Final[dict[str, Semantics]] = {
     "sym_size.int": _size,
     "add": _arithmetic(lambda left, right: left + right),
     "sub": _arithmetic(lambda left, right: left - right),
@@ -165,6 +165,6 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "aten.scalar_tensor.default": _scalar_tensor,
     "aten.constant_pad_nd.default": _pad,
     "et_vk.grid_priors.default": _grid_priors,
-    **NUMBERS,
-    "et_vk.select_as_symint.default": _select_number,
+    **SCALARS,
+    "et_vk.select_as_symint.default": _select_scalar,
 }

@@ -25,12 +25,12 @@ _CASES: Final = [
     *cases.REDUCTION,
     *cases_images.CONVOLUTION,
     *cases_images.IMAGES,
-    *cases_images.LOOKUPS,
+    *cases_images.GATHERS,
     *cases_images.CREATION,
     *cases_attention.CASES,
     *cases_quantized.CASES,
 ]
-_BLOBS: Final = [(case.blob(case.places[-1]).data(), case.inputs) for case in _CASES if case.places]
+_BLOBS: Final = [(case.blob(case.placements[-1]).data(), case.inputs) for case in _CASES if case.placements]
 # A damaged size or count must not become work.
 _LIMITS: Final = Limits(plane=512, volume=64, buffer=65536)
 _USUAL: Final = Unspecified(barriers="ignored", texels="zero")
@@ -46,7 +46,7 @@ def _outcome(data: bytes, inputs: list[torch.Tensor]) -> str:
     return ""
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert {_outcome(data, inputs) for data, inputs in _BLOBS} == {""}
 
 
@@ -56,9 +56,9 @@ def test_changed_bytes(data: st.DataObject) -> None:
     original, inputs = _BLOBS[data.draw(st.integers(0, len(_BLOBS) - 1))]
     damaged = bytearray(original)
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(32, len(damaged) - 1))
+        position = data.draw(st.integers(32, len(damaged) - 1))
         changes = st.sampled_from([0, 1, 2, 3, 7, 127, 128, 254, 255]) | st.integers(0, 255)
-        damaged[place] = data.draw(changes)
+        damaged[position] = data.draw(changes)
     assert _outcome(bytes(damaged), inputs) in ("", "DC407", "DC408")
 
 
@@ -72,12 +72,12 @@ def test_every_argument_may_be_anything() -> None:
     """All arguments of all operators, one after the other, as values that are wrong for most of them."""
     seen = set()
     for case in _CASES:
-        if not case.places:
+        if not case.placements:
             continue
-        for place in range(len(case.blob(case.places[-1]).calls[-1].args)):
+        for position in range(len(case.blob(case.placements[-1]).calls[-1].args)):
             for wrong in (None, -1, 2**31, 1.5, True, "x", [], [2**31 - 1], [0, 0], [-1.0]):
-                blob = case.blob(case.places[-1])
-                blob.calls[-1].args[place] = blob.value(wrong)
+                blob = case.blob(case.placements[-1])
+                blob.calls[-1].args[position] = blob.value(wrong)
                 seen.add(_outcome(blob.data(), case.inputs))
     assert seen == {"", "DC408"}
 
@@ -85,6 +85,6 @@ def test_every_argument_may_be_anything() -> None:
 def test_arguments_may_be_missing() -> None:
     for case in _CASES:
         for count in range(len(case.arguments) + 1):
-            blob: Blob = case.blob((case.places or [(0, 0)])[-1])
+            blob: Blob = case.blob((case.placements or [(0, 0)])[-1])
             blob.calls[-1].args = blob.calls[-1].args[:count]
             assert _outcome(blob.data(), case.inputs) in (("", "DC408") if count else ("DC407",))

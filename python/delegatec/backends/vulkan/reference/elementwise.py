@@ -30,10 +30,10 @@ def wide(x: Value) -> Value:
 def to_integers(run: Run, x: Value, what: str) -> Value:
     """Converts floats to int32, as the shaders' conversion does."""
     limits = torch.iinfo(torch.int32)
-    whole = x.double().trunc()
-    outside = ~((whole >= limits.min) & (whole <= limits.max))
+    integral = x.double().trunc()
+    outside = ~((integral >= limits.min) & (integral <= limits.max))
     choice = run.unspecified.choose("integers", lambda: outside, f"{what} that int32 cannot hold")
-    inside = whole.nan_to_num(0.0).clamp(limits.min, limits.max).to(torch.int32)
+    inside = integral.nan_to_num(0.0).clamp(limits.min, limits.max).to(torch.int32)
     return inside if choice == "saturate" else torch.where(outside, limits.min, inside)
 
 
@@ -42,10 +42,10 @@ def broadcast(name: str, *tensors: Tensor) -> list[int]:
     rank = max(tensor.dim for tensor in tensors)
     result = [1] * rank
     for tensor in tensors:
-        for place, size in enumerate(tensor.sizes, rank - tensor.dim):
-            if size != 1 and result[place] not in (1, size):
+        for index, size in enumerate(tensor.sizes, rank - tensor.dim):
+            if size != 1 and result[index] not in (1, size):
                 reject(f"{name} of {' and '.join(map(str, tensors))}, which do not broadcast")
-            result[place] = max(result[place], size)
+            result[index] = max(result[index], size)
     return result
 
 
@@ -108,7 +108,7 @@ def _binary(name: str, result: int = 2) -> Semantics:
         out = call.tensor(result)
         left, right = _operands(run, call, name, out)
         value = _BINARY[name](run, left, right)
-        operands = [call.content(place) for place in (0, 1)]
+        operands = [call.content(index) for index in (0, 1)]
         if out.dtype in INTEGERS and value.is_floating_point():
             value = to_integers(run, value, call.name)
         run.write(out, value)
@@ -136,7 +136,7 @@ def _sum(kernel: str, sign: float) -> Semantics:
             # alpha is a float, which makes all of it floats
             value = to_integers(run, left.float() + right.float() * alpha, call.name)
         run.write(out, value)
-        out.carry_pad(*_filling(out, [call.content(place) for place in (0, 1)]))
+        out.carry_pad(*_filling(out, [call.content(index) for index in (0, 1)]))
 
     return semantics
 
@@ -144,12 +144,12 @@ def _sum(kernel: str, sign: float) -> Semantics:
 def _scalar(kernel: str, function: Callable[[Run, Value, float], Value]) -> Semantics:
     def semantics(run: Run, call: Call) -> None:
         x, out = call.tensor(0), call.tensor(2)
-        number = call.number(1)
-        integers = x.dtype in INTEGERS and not isinstance(number, float)
+        given = call.scalar(1)
+        integers = x.dtype in INTEGERS and not isinstance(given, float)
         scalar = "int32" if integers else "float"
         run.kernel("_".join([kernel + "_scalar", out.storage, x.shader_dtype, scalar]), out, x)
         same_packed(call.name, x, out)
-        value = function(run, wide(run.read(x)), int(number) if integers else call.float32(1))
+        value = function(run, wide(run.read(x)), int(given) if integers else call.float32(1))
         if out.dtype in INTEGERS and value.is_floating_point():
             value = to_integers(run, value, call.name)
         run.write(out, value)
@@ -160,9 +160,9 @@ def _scalar(kernel: str, function: Callable[[Run, Value, float], Value]) -> Sema
 
 def _scalar_power(run: Run, x: Value, y: float) -> Value:
     value = torch.pow(x.float().abs(), y)
-    whole = round(y)
+    integral = round(y)
     # A remainder has the sign of its dividend in the shader, and is compared with 1.
-    if abs(y - whole) < 1e-5 and math.fmod(whole, 2) == 1:
+    if abs(y - integral) < 1e-5 and math.fmod(integral, 2) == 1:
         value = torch.where(x < 0, -value, value)
     return torch.where(x == 0, 1.0 if y == 0 else 0.0, value)
 

@@ -20,7 +20,7 @@ from delegatec.backends.vulkan.reference import (
     copies,
     creation,
     elementwise,
-    lookups,
+    gathers,
     moves,
     normalization,
     pooling,
@@ -52,7 +52,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     **copies.SEMANTICS,
     **creation.SEMANTICS,
     **elementwise.SEMANTICS,
-    **lookups.SEMANTICS,
+    **gathers.SEMANTICS,
     **pooling.SEMANTICS,
     **moves.SEMANTICS,
     **normalization.SEMANTICS,
@@ -130,7 +130,7 @@ class VulkanReferenceExecutor(ReferenceExecutor):
             if value.contentType == Content.SymInt:
                 run.symbols[id] = value.content.value
         for call in self._calls(run):
-            if call.name in creation.NUMBERS:  # the runtime also computes these when it loads the blob
+            if call.name in creation.SCALARS:  # the runtime also computes these when it loads the blob
                 self._execute(run, call)
         return run
 
@@ -184,8 +184,8 @@ class VulkanReferenceExecutor(ReferenceExecutor):
         for id, given in zip(self._blob.graph.inputIds, inputs, strict=True):
             value = run.values[id]
             if id in run.symbols:
-                number = int(given.flatten()[0]) if given.dtype in (torch.int32, torch.int64) else 0
-                run.set_symbol(id, number)
+                symbol = int(given.flatten()[0]) if given.dtype in (torch.int32, torch.int64) else 0
+                run.set_symbol(id, symbol)
             elif isinstance(value, Tensor):
                 staging = self._staging(id)
                 run.staging("nchw_to", value, staging)

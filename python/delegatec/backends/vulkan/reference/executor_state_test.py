@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.backends.vulkan.reference.testing import BUFFER, WIDTH, Blob, Place
+from delegatec.backends.vulkan.reference.testing import BUFFER, WIDTH, Blob, Placement
 
 X = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
@@ -15,11 +15,11 @@ def _shared(first: int, second: int, third: int) -> Blob:
     """Negates x, then takes both exponentials, and adds the first two."""
     blob = Blob()
     x = blob.input(X, WIDTH)
-    one, two, three = (blob.tensor(X.shape, place=WIDTH, memory=id) for id in (first, second, third))
+    one, two, three = (blob.tensor(X.shape, placement=WIDTH, memory=id) for id in (first, second, third))
     blob.call("aten.neg.default", x, one)
     blob.call("aten.exp.default", one, two)
     blob.call("aten.exp.default", x, three)
-    blob.call("aten.add.Tensor", one, two, 1, blob.output(X.shape, place=WIDTH))
+    blob.call("aten.add.Tensor", one, two, 1, blob.output(X.shape, placement=WIDTH))
     return blob
 
 
@@ -41,7 +41,7 @@ def test_an_operator_does_not_write_where_it_reads() -> None:
 def test_inputs_that_share_memory() -> None:
     blob = Blob()
     x, y = blob.input(X, WIDTH, memory=3), blob.input(X, WIDTH, memory=3)
-    blob.call("aten.add.Tensor", x, y, 1, blob.output(X.shape, place=WIDTH))
+    blob.call("aten.add.Tensor", x, y, 1, blob.output(X.shape, placement=WIDTH))
     assert "overwrote its memory" in blob.rejection(X, X)
 
 
@@ -57,11 +57,11 @@ def test_shapes_follow_the_inputs() -> None:
     weight = torch.rand(4, 3)
     blob = Blob()
     x = blob.input(torch.zeros(8, 3), BUFFER)
-    middle = blob.tensor((8, 4), place=BUFFER)
+    middle = blob.tensor((8, 4), placement=BUFFER)
     blob.call("aten.linear.default", x, blob.constant(weight), None, middle)
-    blob.call("aten.permute.default", middle, [1, 0], blob.output((4, 8), place=BUFFER))
+    blob.call("aten.permute.default", middle, [1, 0], blob.output((4, 8), placement=BUFFER))
     sizes = [blob.value(2), blob.value(-1)]
-    blob.call("aten.view_copy.default", middle, sizes, blob.output((2, 16), place=BUFFER))
+    blob.call("aten.view_copy.default", middle, sizes, blob.output((2, 16), placement=BUFFER))
     run = blob.executor()
     for rows in (8, 3, 5, 8):
         given = torch.rand(rows, 3)
@@ -71,7 +71,7 @@ def test_shapes_follow_the_inputs() -> None:
         assert torch.allclose(viewed, product.reshape(2, -1))
 
 
-def test_numbers_of_shapes() -> None:
+def test_sizes_of_shapes() -> None:
     blob = Blob()
     x = blob.input(torch.zeros(8, 3), BUFFER)
     size, more, less = blob.symbol(8), blob.symbol(9), blob.symbol(4)
@@ -82,7 +82,7 @@ def test_numbers_of_shapes() -> None:
     blob.call("sub", less, less, start)
     scaled = blob.symbol(8)
     blob.call("mul", size, 1, scaled)
-    out = blob.output((4, 3), place=BUFFER)
+    out = blob.output((4, 3), placement=BUFFER)
     blob.call("aten.slice_copy.Tensor", x, 0, start, less, 1, out)
     run = blob.executor()
     for rows in (8, 5, 6):
@@ -93,36 +93,36 @@ def test_numbers_of_shapes() -> None:
 def test_an_operator_that_does_not_resize() -> None:
     x = torch.rand(4, 6)
     blob = Blob()
-    outs = [blob.output((4, 3), place=BUFFER), blob.output((4, 3), place=BUFFER)]
+    outs = [blob.output((4, 3), placement=BUFFER), blob.output((4, 3), placement=BUFFER)]
     blob.call("aten.split_with_sizes_copy.default", blob.input(x, BUFFER), [3, 3], 1, outs)
     assert "is the result of an operator that computes the shape [2, 3]" in blob.rejection(x[:2])
 
 
-def test_a_number_from_an_input() -> None:
+def test_a_scalar_from_an_input() -> None:
     blob = Blob()
     where, x = blob.input(torch.tensor([2], dtype=torch.int32), BUFFER), blob.input(torch.zeros(5, 3), BUFFER)
     index = blob.symbol(0)
     blob.call("et_vk.select_as_symint.default", where, 0, 0, index)
-    blob.call("aten.select_copy.int", x, 0, index, blob.output((3,), place=BUFFER))
+    blob.call("aten.select_copy.int", x, 0, index, blob.output((3,), placement=BUFFER))
     run = blob.executor()
     given = torch.rand(5, 3)
-    for place in (0, 4, 2):
-        assert run([torch.tensor([place]), given])[0].equal(given[place])
+    for placement in (0, 4, 2):
+        assert run([torch.tensor([placement]), given])[0].equal(given[placement])
 
 
 # ---- a cache ----
 
 
-@pytest.mark.parametrize("place", [BUFFER, WIDTH])
+@pytest.mark.parametrize("placement", [BUFFER, WIDTH])
 @pytest.mark.parametrize("own", [False, True])
-def test_a_cache_keeps_its_values(place: Place, own: bool) -> None:
+def test_a_cache_keeps_its_values(placement: Placement, own: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     blob = Blob()
     position = blob.symbol(0)
     blob.inputs.append(position)
     shape = (1, 4, 2, 8)
-    q, *added = [blob.input(torch.zeros(1, 1, heads, 8), place) for heads in (4, 2, 2)]
-    out = blob.output((1, 1, 4, 8), place=place)
+    q, *added = [blob.input(torch.zeros(1, 1, heads, 8), placement) for heads in (4, 2, 2)]
+    out = blob.output((1, 1, 4, 8), placement=placement)
     if own:
         empty = blob.constant(torch.zeros(1, 16, 2, 8))
         rest = [position, 1, None, 0.0, True, None, out]
@@ -130,7 +130,7 @@ def test_a_cache_keeps_its_values(place: Place, own: bool) -> None:
     else:
         caches = []
         for row_of in added:
-            cache = blob.tensor((1, 16, 2, 8), place=place)
+            cache = blob.tensor((1, 16, 2, 8), placement=placement)
             blob.call("et_vk.prepack.default", blob.constant(torch.zeros(1, 16, 2, 8)), cache)
             blob.call("update_cache.default", row_of, cache, position, None)
             caches.append(cache)

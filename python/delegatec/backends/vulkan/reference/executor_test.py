@@ -10,17 +10,17 @@ from delegatec_schemas.vulkan_graph import MemoryLayout, StorageType
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
-from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, WIDTH, Blob, Place
+from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, WIDTH, Blob, Placement
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
 from delegatec.diagnostics import DelegatecError
 
 X = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
 
-def negation(place: Place = WIDTH, x: torch.Tensor = X) -> Blob:
+def negation(placement: Placement = WIDTH, x: torch.Tensor = X) -> Blob:
     blob = Blob()
-    given = blob.input(x, place)
-    blob.call("aten.neg.default", given, blob.output(x.shape, x.dtype, place))
+    given = blob.input(x, placement)
+    blob.call("aten.neg.default", given, blob.output(x.shape, x.dtype, placement))
     return blob
 
 
@@ -104,17 +104,17 @@ def test_named_data() -> None:
 
 def test_a_long_name_is_shortened() -> None:
     blob = Blob()
-    blob.call("a" * 5000, blob.input(X, WIDTH), blob.output(X.shape, place=WIDTH))
+    blob.call("a" * 5000, blob.input(X, WIDTH), blob.output(X.shape, placement=WIDTH))
     message = blob.rejection(X)
     assert message.startswith("it has no operator a") and "a...a" in message and len(message) < 1100
 
 
-@pytest.mark.parametrize("place", [BUFFER, WIDTH])
-def test_storage_of_operands(place: Place) -> None:
+@pytest.mark.parametrize("placement", [BUFFER, WIDTH])
+def test_storage_of_operands(placement: Placement) -> None:
     """A shader binds a buffer or an image, regardless of the tensor."""
-    other = WIDTH if place == BUFFER else BUFFER
+    other = WIDTH if placement == BUFFER else BUFFER
     blob = Blob()
-    blob.call("aten.neg.default", blob.input(X, other), blob.output(X.shape, place=place))
+    blob.call("aten.neg.default", blob.input(X, other), blob.output(X.shape, placement=placement))
     assert "of shader neg_float_" in blob.rejection(X)
 
 
@@ -130,26 +130,28 @@ def test_dtype_of_operands() -> None:
 
 def test_hard_sigmoid_of_nan() -> None:
     blob = Blob()
-    blob.call("aten.hardsigmoid.default", blob.input(X, WIDTH), blob.output(X.shape, place=WIDTH))
+    blob.call("aten.hardsigmoid.default", blob.input(X, WIDTH), blob.output(X.shape, placement=WIDTH))
     (result,) = blob.run(torch.full_like(X, torch.nan))
     assert result.isnan().all()
 
 
 def test_layout_of_operands() -> None:
     blob = Blob()
-    blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output(X.shape, place=CHANNELS))
+    blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output(X.shape, placement=CHANNELS))
     assert "which pack different dimensions" in blob.rejection(X)
 
 
 def test_buffers_are_row_major() -> None:
     columns = (StorageType.BUFFER, MemoryLayout.HEIGHT_PACKED)
     blob = Blob()
-    blob.call("aten._softmax.default", blob.input(X, columns), 1, False, blob.output(X.shape, place=columns))
+    blob.call(
+        "aten._softmax.default", blob.input(X, columns), 1, False, blob.output(X.shape, placement=columns)
+    )
     assert "which needs a row-major buffer" in blob.rejection(X)
 
 
 @pytest.mark.parametrize(
-    ("shape", "place", "message"),
+    ("shape", "placement", "message"),
     [
         ((1, 1, 1, 1, 2), WIDTH, "is a texture of more than 4 dimensions"),
         ((1,) * 9, BUFFER, "has more than 8 dimensions"),
@@ -157,9 +159,9 @@ def test_buffers_are_row_major() -> None:
         ((2049, 1, 1), WIDTH, "needs [1, 1, 2049] texels"),
     ],
 )
-def test_shapes_that_do_not_fit(shape: tuple[int, ...], place: Place, message: str) -> None:
+def test_shapes_that_do_not_fit(shape: tuple[int, ...], placement: Placement, message: str) -> None:
     x = torch.zeros(shape)
-    assert message in negation(place, x).rejection(x)
+    assert message in negation(placement, x).rejection(x)
 
 
 def test_the_default_layout_depends_on_the_shape() -> None:
@@ -173,7 +175,7 @@ def test_the_default_layout_depends_on_the_shape() -> None:
 
 def test_a_result_of_another_shape() -> None:
     blob = Blob()
-    blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output((3, 2), place=WIDTH))
+    blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output((3, 2), placement=WIDTH))
     assert blob.rejection(X).endswith("is the result of an operator that computes the shape [2, 3]")
 
 
@@ -202,7 +204,7 @@ def test_undefined_behavior_is_rejected_by_default() -> None:
     """Rows of five in workgroups of four: some return before a barrier."""
     x = torch.rand(5, 8)
     blob = Blob()
-    blob.call("aten._softmax.default", blob.input(x, WIDTH), 1, False, blob.output(x.shape, place=WIDTH))
+    blob.call("aten._softmax.default", blob.input(x, WIDTH), 1, False, blob.output(x.shape, placement=WIDTH))
     with pytest.raises(DelegatecError) as error:
         blob.run(x)
     assert [item.code for item in error.value.diagnostics] == ["DC440"]
@@ -214,7 +216,7 @@ def test_texels_outside_of_an_image() -> None:
     """Softmax of three channels by four invocations, each of which starts with its own texel."""
     x = torch.rand(3, 4, 4) - 150
     blob = Blob()
-    blob.call("aten._softmax.default", blob.input(x, WIDTH), 0, False, blob.output(x.shape, place=WIDTH))
+    blob.call("aten._softmax.default", blob.input(x, WIDTH), 0, False, blob.output(x.shape, placement=WIDTH))
     with pytest.raises(DelegatecError, match="DC440"):
         blob.run(x)
     (result,) = blob.run(x, unspecified=Unspecified(texels="zero"))
@@ -224,7 +226,7 @@ def test_texels_outside_of_an_image() -> None:
 def test_reductions_of_buffers_are_clamped() -> None:
     blob = Blob()
     blob.call(
-        "aten.sum.dim_IntList", blob.input(X, BUFFER), [1], True, None, blob.output((2, 1), place=BUFFER)
+        "aten.sum.dim_IntList", blob.input(X, BUFFER), [1], True, None, blob.output((2, 1), placement=BUFFER)
     )
     assert blob.run(X * 0 + 1e6)[0].equal(torch.full((X.shape[0], 1), 65504.0))
 
@@ -233,25 +235,25 @@ def test_reductions_of_buffers_are_clamped() -> None:
 def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
     """The inverse root of the zeros after a row is infinite, and NaN if multiplied by a weight's zeros."""
     x, weight = torch.rand(3, width) + 0.5, torch.rand(4, width)
-    for place in (WIDTH, BUFFER):
+    for placement in (WIDTH, BUFFER):
         blob = Blob()
-        middle, sum_of = blob.tensor(x.shape, place=place), blob.tensor(x.shape, place=place)
-        blob.call("aten.rsqrt.default", blob.input(x, place), middle)
+        middle, sum_of = blob.tensor(x.shape, placement=placement), blob.tensor(x.shape, placement=placement)
+        blob.call("aten.rsqrt.default", blob.input(x, placement), middle)
         blob.call("aten.add.Tensor", middle, middle, 1, sum_of)
-        out = blob.output((3, 4), place=place)
+        out = blob.output((3, 4), placement=placement)
         blob.call("aten.linear.default", sum_of, blob.constant(weight), None, out)
-        assert ("adds NaN" in blob.rejection(x)) == (spoiled and place == WIDTH)
+        assert ("adds NaN" in blob.rejection(x)) == (spoiled and placement == WIDTH)
 
 
 # ---- dynamic shapes ----
 
 
-def _layer_beside(varying: tuple[int, ...]) -> tuple[Blob, torch.Tensor]:
+def _layer_beside(dynamic: tuple[int, ...]) -> tuple[Blob, torch.Tensor]:
     """Returns a negation of an input of at most these sizes next to a layer of rank 4, and its weight."""
     blob, weight = Blob(), torch.arange(6.0).reshape(2, 3)
-    first, image = blob.input(torch.ones(varying), WIDTH), blob.input(torch.ones(1, 4, 5, 3), WIDTH)
-    blob.call("aten.neg.default", first, blob.output(varying, place=WIDTH))
-    out = blob.output((1, 4, 5, 2), place=WIDTH)
+    first, image = blob.input(torch.ones(dynamic), WIDTH), blob.input(torch.ones(1, 4, 5, 3), WIDTH)
+    blob.call("aten.neg.default", first, blob.output(dynamic, placement=WIDTH))
+    out = blob.output((1, 4, 5, 2), placement=WIDTH)
     blob.call("aten.linear.default", image, blob.constant(weight), None, out)
     return blob, weight
 
@@ -274,10 +276,10 @@ def test_calls_with_another_argument_are_resized() -> None:
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(6, 6), (4, 4)])
-def test_numbers_are_those_of_the_largest_sizes_until_an_input_changes(rows: int, expected: int) -> None:
+def test_symbols_are_those_of_the_largest_sizes_until_an_input_changes(rows: int, expected: int) -> None:
     blob = Blob()
     x, size = blob.input(torch.ones(6, 3), WIDTH), blob.symbol(0)
     blob.call("sym_size.int", x, 0, size)
-    blob.call("aten.full.default", [size], 1.0, *[None] * 4, blob.output((6,), place=WIDTH))
+    blob.call("aten.full.default", [size], 1.0, *[None] * 4, blob.output((6,), placement=WIDTH))
     (result,) = blob.run(torch.ones(rows, 3))
     assert result.tolist() == [1.0] * expected

@@ -57,7 +57,7 @@ def _layer_norm(run: Run, call: Call) -> None:
     shape = call.int_list(1)
     if len(shape) != 1 or x.sizes[-1:] != shape:
         reject(f"{call.name} of {x} over the shape {shape}; it supports the last dimension")
-    weight, bias = (call.tensor_like(place, x, passthrough=False) for place in (2, 3))
+    weight, bias = (call.tensor_like(index, x, passthrough=False) for index in (2, 3))
     for operand in (weight, bias):
         if operand.sizes != shape:
             reject(f"{call.name} of {x} with a weight or bias of the shape {operand.sizes}")
@@ -87,8 +87,8 @@ def _check_workgroup(call: Call, x: Tensor) -> None:
         reject(f"{call.name} of {x}: the runtime's sum over the width is wrong for the extents {x.limits}")
 
 
-def _results(call: Call, place: int, count: int) -> list[Tensor]:
-    results = call.tensors(place)
+def _results(call: Call, index: int, count: int) -> list[Tensor]:
+    results = call.tensors(index)
     if len(results) < count:
         reject(f"{call.name} with {len(results)} results")
     return results[:count]
@@ -96,7 +96,7 @@ def _results(call: Call, place: int, count: int) -> list[Tensor]:
 
 def _group_norm(run: Run, call: Call) -> None:
     x, (out, mean, rstd) = call.tensor(0), _results(call, 8, 3)
-    weight, bias = (call.packed(place, x.storage) for place in (1, 2))
+    weight, bias = (call.packed(index, x.storage) for index in (1, 2))
     for tensor in (x, out):
         if tensor.is_buffer or tensor.packed != CHANNELS:
             reject(f"{call.name} of {tensor}, which must be a texture that packs channels")
@@ -133,11 +133,11 @@ def _batch_norm(run: Run, call: Call) -> None:
     if x.dim != _MOST:
         reject(f"{call.name} of {x}, which must have {_MOST} dimensions")
     operands = []
-    for place in (1, 2, 3, 4):
-        constant = call.constant(place)
+    for index in (1, 2, 3, 4):
+        constant = call.constant(index)
         if constant.sizes != [x.sizes[1]]:
             reject(f"{call.name} of {x} with {constant} of the shape {constant.sizes}")
-        operands.append(call.packed(place, out.storage))
+        operands.append(call.packed(index, out.storage))
     run.kernel(f"batchnorm_{out.shader_dtype}", out, x, *operands)
     for tensor in (x, out):
         if tensor.packed != CHANNELS:

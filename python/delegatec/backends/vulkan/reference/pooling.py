@@ -21,10 +21,10 @@ Pair = tuple[int, int]
 Sizes = tuple[Pair, Pair, Pair, Pair]
 
 
-def _pair(call: Call, place: int) -> Pair:
-    items = call.int_list(place)
+def _pair(call: Call, position: int) -> Pair:
+    items = call.int_list(position)
     if len(items) != 2:
-        reject(f"{call.name} with the list {items}, which must have two numbers")
+        reject(f"{call.name} with the list {items}, which must have two integers")
     return items[0], items[1]
 
 
@@ -74,8 +74,8 @@ def _padded(value: torch.Tensor, counts: list[int], sizes: Sizes, border: float)
     padded = functional.pad(value, (padding[1], ends[1], padding[0], ends[0]), value=border)
     for axis, (n, k, s, d) in enumerate(zip(counts, kernel, stride, dilation, strict=True)):
         starts = torch.arange(n)[:, None] * s + torch.arange(k)[None, :] * d
-        place = value.dim() - 2 + 2 * axis
-        padded = torch.unflatten(padded.index_select(place, starts.flatten()), place, (n, k))
+        position = value.dim() - 2 + 2 * axis
+        padded = torch.unflatten(padded.index_select(position, starts.flatten()), position, (n, k))
     # (..., height, kernel height, width, kernel width)
     return padded.transpose(-3, -2).flatten(-2)
 
@@ -84,9 +84,9 @@ def _max_pool(run: Run, call: Call) -> None:
     x = call.tensor(0)
     listed = not isinstance(call.content(6), Tensor)
     results = call.tensors(6) if listed else [call.tensor(6)]
-    out, places = results[0], results[1] if len(results) > 1 else None
+    out, positions = results[0], results[1] if len(results) > 1 else None
     must_pack(call.name, CHANNELS, x, out)
-    run.kernel(f"max_pool2d_{out.shader_dtype}", out, places, x)
+    run.kernel(f"max_pool2d_{out.shader_dtype}", out, positions, x)
     sizes = (_pair(call, 1), _pair(call, 2), _pair(call, 3), _pair(call, 4))
     up = isinstance(call.content(5), BoolT) and call.boolean(5)
     counts = _windows(run, call, x, out, sizes, up)
@@ -98,13 +98,13 @@ def _max_pool(run: Run, call: Call) -> None:
     patches = _padded(value, counts, sizes, _LOWEST).clamp(min=_LOWEST)
     run.write(out, patches.amax(-1))
     out.carry_pad(x)
-    if places is not None:
-        must_pack(call.name, CHANNELS, places)
+    if positions is not None:
+        must_pack(call.name, CHANNELS, positions)
         height, width = x.sizes[-2:]
         grid = torch.arange(height * width, dtype=torch.float64).reshape(1, height, width)
         indices = _padded(grid, counts, sizes, 0.0)
         first = (patches == patches.amax(-1, keepdim=True)).to(torch.int8).argmax(-1, keepdim=True)
-        run.write(places, indices.expand(patches.shape).gather(-1, first)[..., 0].to(torch.int32))
+        run.write(positions, indices.expand(patches.shape).gather(-1, first)[..., 0].to(torch.int32))
 
 
 def _avg_pool(run: Run, call: Call) -> None:
@@ -176,21 +176,21 @@ def _resized(call: Call, x: Tensor, out: Tensor, aligned: bool, scales: int) -> 
 def _resample(run: Run, call: Call, x: torch.Tensor, axis: int, to: tuple[int, bool, bool]) -> torch.Tensor:
     size, aligned, nearest = to
     old = x.shape[axis]
-    place = torch.arange(size, dtype=torch.float32)
+    position = torch.arange(size, dtype=torch.float32)
     if aligned:
-        place = place * ((old - 1) / (size - 1)) if size > 1 else place * math.nan
+        position = position * ((old - 1) / (size - 1)) if size > 1 else position * math.nan
         if size == 1:
             reject(f"{call.name} with aligned corners to one element")
     else:
-        place = (place + 0.5) * (old / size) - 0.5
+        position = (position + 0.5) * (old / size) - 0.5
     if nearest:
-        ties = (place - place.floor()) == 0.5
+        ties = (position - position.floor()) == 0.5
         choice = run.unspecified.choose("rounding", lambda: ties, f"{call.name} between two elements")
         if choice == "away":
-            place = torch.where(ties, place + 0.5 * place.sign(), place)
-        return x.index_select(axis, place.round().long().clamp(0, old - 1))
-    low, high = place.floor().clamp(0, old - 1), place.ceil().clamp(0, old - 1)
-    weight = (place - low).reshape([-1] + [1] * (-1 - axis))
+            position = torch.where(ties, position + 0.5 * position.sign(), position)
+        return x.index_select(axis, position.round().long().clamp(0, old - 1))
+    low, high = position.floor().clamp(0, old - 1), position.ceil().clamp(0, old - 1)
+    weight = (position - low).reshape([-1] + [1] * (-1 - axis))
     first, second = (x.index_select(axis, ends.long()) for ends in (low, high))
     return first * (1 - weight) + second * weight
 
@@ -206,8 +206,8 @@ def _grid_sampler(run: Run, call: Call) -> None:
     if grid.storage != BUFFER or grid.packed != WIDTH or grid.dtype != out.dtype:
         reject(f"{call.name} at {grid}, which must be a row-major buffer of the result's dtype")
     run.kernel(f"grid_sampler_2d_{out.shader_dtype}", out, x, grid)
-    value, places = wide(run.read(x)), wide(run.read(grid))
-    run.write(out, functional.grid_sample(value, places, "bilinear", "border", True))
+    value, positions = wide(run.read(x)), wide(run.read(grid))
+    run.write(out, functional.grid_sample(value, positions, "bilinear", "border", True))
     out.carry_pad(x)
 
 

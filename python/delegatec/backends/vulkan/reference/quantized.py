@@ -29,15 +29,15 @@ def quantize(run: Run, x: torch.Tensor, inverse: float, zero: int) -> torch.Tens
     """Returns floats as int8."""
     scaled = x.float() * inverse
     ties = (scaled - scaled.floor()) == 0.5
-    choice = run.unspecified.choose("rounding", lambda: ties, "quantization between two numbers")
+    choice = run.unspecified.choose("rounding", lambda: ties, "quantization between two integers")
     if choice == "away":
         scaled = torch.where(ties, scaled + scaled.sign() * 0.5, scaled)
     return (scaled.round() + zero).clamp(_LOW, _HIGH).to(torch.int8)
 
 
-def inverse_of(call: Call, place: int) -> float:
+def inverse_of(call: Call, index: int) -> float:
     """Returns one divided by a scale, in float32."""
-    scale = call.float32(place)
+    scale = call.float32(index)
     if not scale:
         reject(f"{call.name} with the scale 0")
     return as_float32(1.0 / scale)
@@ -133,27 +133,27 @@ class _Weights:
         self._run.write(self.out, quantize(self._run, value, inverse, self._call.integer(7)))
 
 
-def _spatial(call: Call, places: Sequence[int]) -> list[list[int]]:
-    lists = [call.int_list(place) for place in places]
+def _spatial(call: Call, indices: Sequence[int]) -> list[list[int]]:
+    lists = [call.int_list(index) for index in indices]
     if any(len(items) != 2 for items in lists):
-        reject(f"{call.name} with lists of {[len(items) for items in lists]} numbers")
+        reject(f"{call.name} with lists of {[len(items) for items in lists]} integers")
     return lists
 
 
 def _convolution(name: str) -> Semantics:
     transposed = name == "q8ta_conv2d_transposed"
-    places = [9, 10, 11, 12, 13] if transposed else [9, 10, 11, 12]
+    indices = [9, 10, 11, 12, 13] if transposed else [9, 10, 11, 12]
 
     def semantics(run: Run, call: Call) -> None:
         x, out = call.tensor(0), call.tensor(-1)
         channels, inputs = out.whcn[2], x.whcn[2]
-        data = _Weights(run, call, channels, places[-1] + 2)
+        data = _Weights(run, call, channels, indices[-1] + 2)
         for tensor in (x, out):
             if tensor.packed != CHANNELS or tensor.dim not in (3, _TEXEL) or tensor.whcn[3] != 1:
                 reject(f"{call.name} of {tensor}, which must be one image of blocks of channels")
-        kernel, stride, padding, *rest = _spatial(call, places)
+        kernel, stride, padding, *rest = _spatial(call, indices)
         extra, dilation = (rest[0], rest[1]) if transposed else ([0, 0], rest[0])
-        groups = call.integer(places[-1] + 1)
+        groups = call.integer(indices[-1] + 1)
         if groups < 1 or inputs % groups or channels % groups or min(*stride, *dilation, *kernel) < 1:
             reject(f"{call.name} of {x} in {groups} groups by {stride}")
         depthwise = name == "q8ta_conv2d_dw"

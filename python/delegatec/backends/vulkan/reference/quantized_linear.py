@@ -125,9 +125,9 @@ def _dynamic(run: Run, call: Call) -> None:
         reject(f"{call.name} of {x} with {scale} and {zero}")
     steps, zeros = (wide(run.read(tensor)).float().reshape(rows, 1) for tensor in (scale, zero))
     value = wide(run.read(x)).reshape(rows, -1)
-    for place in (4, 5):
-        if call.constant(place).sizes[-1] % _TEXEL:
-            reject(f"{call.name} with constants of the shape {call.constant(place).sizes}, not whole texels")
+    for index in (4, 5):
+        if call.constant(index).sizes[-1] % _TEXEL:
+            reject(f"{call.name} with constants of the shape {call.constant(index).sizes}, not whole texels")
     if kind == "coop":
         # A single row is not quantized.
         quantized, steps = value, torch.ones_like(steps)
@@ -140,8 +140,8 @@ def _dynamic(run: Run, call: Call) -> None:
 def _choose(run: Run, call: Call) -> None:
     x, (scale, zero) = call.tensor(0), _pair(call)
     sizes = call.int_list(2)
-    whole = x.packed == WIDTH and (not x.is_buffer or x.sizes[-1] % _TEXEL == 0)
-    if not whole or math.prod(x.sizes[:-2]) != 1 or sizes[-1:] != x.sizes[-1:] or set(sizes[:-1]) - {1}:
+    is_filled = x.packed == WIDTH and (not x.is_buffer or x.sizes[-1] % _TEXEL == 0)
+    if not is_filled or math.prod(x.sizes[:-2]) != 1 or sizes[-1:] != x.sizes[-1:] or set(sizes[:-1]) - {1}:
         reject(f"{call.name} of {x} for blocks of {sizes}; the runtime supports rows of a matrix")
     _choose_rows(run, call, (x, scale, zero), (4, 5))
 
@@ -158,38 +158,38 @@ def _choose_per_row(run: Run, call: Call) -> None:
 
 
 def _choose_rows(
-    run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor], places: tuple[int, int]
+    run: Run, call: Call, tensors: tuple[Tensor, Tensor, Tensor], limits: tuple[int, int]
 ) -> None:
     x, scale, zero = tensors
-    low, high = (-128, 127) if call.is_none(places[0]) else [call.integer(place) for place in places]
+    low, high = (-128, 127) if call.is_none(limits[0]) else [call.integer(index) for index in limits]
     mode = "zpint8" if zero.dtype == torch.int8 else "zpinherit"
     run.kernel("_".join(["choose_qparams_per_row", x.storage, x.shader_dtype, mode]), scale, zero, x)
     must_pack(call.name, WIDTH, scale, zero)
     value = wide(run.read(x)).reshape(-1, x.sizes[-1])
     least, largest = value.amin(1).clamp(max=0), value.amax(1).clamp(min=0)
-    step = (largest - least) / (high - low)
-    step = torch.where((step == 0) | (1 / step).isinf(), 0.1, step)
-    small = step < _SMALLEST_STEP
-    grown = _SMALLEST_STEP * (high - low)
-    factor = torch.where(small, _SMALLEST_STEP / step, 1.0)
+    step_size = (largest - least) / (high - low)
+    step_size = torch.where((step_size == 0) | (1 / step_size).isinf(), 0.1, step_size)
+    small = step_size < _SMALLEST_SCALE
+    grown = _SMALLEST_SCALE * (high - low)
+    factor = torch.where(small, _SMALLEST_SCALE / step_size, 1.0)
     top = torch.where(small & (least == 0), grown, largest * factor)
     bottom = torch.where(small & (least != 0) & (largest == 0), -grown, least * factor)
     bottom = torch.where(least == 0, least, bottom)
-    least, largest, step = bottom, top, step.clamp(min=_SMALLEST_STEP)
-    first, last = low - least / step, high - largest / step
-    lower = (abs(low) - (least / step).abs()) < (abs(high) - (largest / step).abs())
+    least, largest, step_size = bottom, top, step_size.clamp(min=_SMALLEST_SCALE)
+    first, last = low - least / step_size, high - largest / step_size
+    lower = (abs(low) - (least / step_size).abs()) < (abs(high) - (largest / step_size).abs())
     middle = torch.where(lower, first, last)
     point = torch.where(middle < low, low, torch.where(middle > high, high, middle.round()))
-    run.write(scale, step.reshape(scale.sizes))
+    run.write(scale, step_size.reshape(scale.sizes))
     run.write(zero, point.reshape(zero.sizes))
 
 
-_SMALLEST_STEP: Final = 6.1e-5
+_SMALLEST_SCALE: Final = 6.1e-5
 
 
 def _embedding(run: Run, call: Call) -> None:
     weight, scales, indices, out = call.constant(0), call.constant(1), call.tensor(3), call.tensor(5)
-    linear: Any = bool(call.number(4))
+    linear: Any = bool(call.scalar(4))
     size = call.integer(2)
     width = weight.sizes[-1] * 2
     must_pack(call.name, WIDTH, indices, out)

@@ -104,7 +104,7 @@ def _one_axis(run: Run, call: Call, x: Tensor, out: Tensor, axis: int, name: str
     _check_batch(call, x, (whcn,))
     run.kernel(f"{name}_{out.shader_dtype}", out, x)
     same_packed(call.name, x, out)
-    extents = [1 if place == whcn else size for place, size in enumerate(x.limits)]
+    extents = [1 if index == whcn else size for index, size in enumerate(x.limits)]
     check_barriers(run, call, out.limits, extents, (whcn,))
     if out.dim != x.dim:
         # Results keep their texels, which lie as in a tensor with all dimensions.
@@ -141,7 +141,7 @@ def _per_row(run: Run, call: Call, x: Tensor, out: Tensor, name: str, keep: int)
     else:
         reduced = (torch.argmax if name == "argmax" else torch.argmin)(value, -1, keepdim=True)
     if run.dynamic:
-        keeps = bool(call.number(keep))
+        keeps = bool(call.scalar(keep))
     else:
         keeps = out.dim == x.dim
         if out.numel != reduced.numel():
@@ -175,7 +175,7 @@ def _variance(run: Run, call: Call) -> None:
         reject(f"{call.name} of {x}, a buffer of more than {_MOST} dimensions")
     if not x.is_buffer:
         same_packed(call.name, x, out)
-        bounds = [1 if place == whcn else size for place, size in enumerate(x.limits)]
+        bounds = [1 if index == whcn else size for index, size in enumerate(x.limits)]
         check_barriers(run, call, out.limits, bounds, (whcn,))
     if out.dim != x.dim:
         _check_removed(call, x, out, [axis])

@@ -163,8 +163,8 @@ class Run:
         if direction == "nchw_to":
             self.kernel("_".join(["nchw_to", kind, *ends]), tensor)
         else:
-            place, _, plane = kind.partition("_")
-            name = "_".join([place, "to_nchw", *([plane] if plane else []), *ends])
+            storage, _, plane = kind.partition("_")
+            name = "_".join([storage, "to_nchw", *([plane] if plane else []), *ends])
             self.kernel(name, None, tensor)
 
     def kernel(self, name: str, *tensors: Tensor | None) -> None:
@@ -180,17 +180,17 @@ class Run:
         if len(bindings) < len(tensors):
             reject(f"shader {name} binds {len(bindings)} tensors, and the operator passes {len(tensors)}")
         pairs = list(zip(bindings, tensors, strict=False))
-        for place, (binding, tensor) in enumerate(pairs):
+        for index, (binding, tensor) in enumerate(pairs):
             if tensor is None:
                 continue
             if tensor.storage != binding.storage:
-                reject(f"{tensor} is tensor {place} of shader {name}, which binds a {binding.storage}")
+                reject(f"{tensor} is tensor {index} of shader {name}, which binds a {binding.storage}")
             if tensor.is_buffer and tensor.layout in _COLUMNS and not _takes_strides(name):
-                reject(f"{tensor} is tensor {place} of shader {name}, which needs a row-major buffer")
+                reject(f"{tensor} is tensor {index} of shader {name}, which needs a row-major buffer")
             found = tensor.shader_dtype
             exact = tensor.is_buffer or binding.written
             if found != binding.dtype and (exact or _sampler(found) != _sampler(binding.dtype)):
-                reject(f"{tensor} is tensor {place} of shader {name}, which binds {binding.dtype}")
+                reject(f"{tensor} is tensor {index} of shader {name}, which binds {binding.dtype}")
             if not binding.written:
                 self.read(tensor)
         written = [t for binding, t in pairs if t is not None and binding.written and t.memory >= 0]
@@ -218,4 +218,4 @@ def kernel_name(base: str, tensor: Tensor, *, dtype_first: bool = False) -> str:
 Semantics = Callable[[Run, Any], None]
 """Runs one operator call, given the state and its `Call`."""
 
-NUMBERS: Final = (Content.Int, Content.Double, Content.Bool)
+SCALARS: Final = (Content.Int, Content.Double, Content.Bool)

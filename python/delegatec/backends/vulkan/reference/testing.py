@@ -18,14 +18,14 @@ from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.backends.vulkan.reference.unspecified import DEFAULT, Unspecified
 from delegatec.diagnostics import DelegatecError
 
-Place = tuple[int, int]
+Placement = tuple[int, int]
 """A storage type and a memory layout."""
-BUFFER: Final[Place] = (StorageType.BUFFER, MemoryLayout.WIDTH_PACKED)
-WIDTH: Final[Place] = (StorageType.TEXTURE_3D, MemoryLayout.WIDTH_PACKED)
-HEIGHT: Final[Place] = (StorageType.TEXTURE_3D, MemoryLayout.HEIGHT_PACKED)
-CHANNELS: Final[Place] = (StorageType.TEXTURE_3D, MemoryLayout.CHANNELS_PACKED)
-PLACES: Final = (BUFFER, WIDTH, HEIGHT, CHANNELS)
-_ANY_PLACE: Final[Place] = (StorageType.DEFAULT, MemoryLayout.DEFAULT)
+BUFFER: Final[Placement] = (StorageType.BUFFER, MemoryLayout.WIDTH_PACKED)
+WIDTH: Final[Placement] = (StorageType.TEXTURE_3D, MemoryLayout.WIDTH_PACKED)
+HEIGHT: Final[Placement] = (StorageType.TEXTURE_3D, MemoryLayout.HEIGHT_PACKED)
+CHANNELS: Final[Placement] = (StorageType.TEXTURE_3D, MemoryLayout.CHANNELS_PACKED)
+PLACEMENTS: Final = (BUFFER, WIDTH, HEIGHT, CHANNELS)
+_ANY_PLACEMENT: Final[Placement] = (StorageType.DEFAULT, MemoryLayout.DEFAULT)
 _ALIGNMENT: Final = 16
 
 
@@ -48,24 +48,24 @@ class Blob:
         self,
         shape: Sequence[int],
         dtype: torch.dtype = torch.float32,
-        place: Place = _ANY_PLACE,
+        placement: Placement = _ANY_PLACEMENT,
         memory: int = -1,
         staging: torch.dtype | None = None,
     ) -> Id:
         """Adds a tensor."""
         staged = schema.DataType.UNSET if staging is None else TO_FORMAT[staging]
-        table = schema.TensorT(TO_FORMAT[dtype], list(shape), -1, memory, *place, staged)
+        table = schema.TensorT(TO_FORMAT[dtype], list(shape), -1, memory, *placement, staged)
         return self._value(Content.Tensor, table)
 
     def input(
         self,
         value: torch.Tensor,
-        place: Place = _ANY_PLACE,
+        placement: Placement = _ANY_PLACEMENT,
         memory: int = -1,
         dtype: torch.dtype | None = None,
     ) -> Id:
         """Adds an input like a tensor."""
-        id = self.tensor(value.shape, dtype or value.dtype, place, memory, value.dtype if dtype else None)
+        id = self.tensor(value.shape, dtype or value.dtype, placement, memory, value.dtype if dtype else None)
         self.inputs.append(id)
         return id
 
@@ -73,11 +73,11 @@ class Blob:
         self,
         shape: Sequence[int],
         dtype: torch.dtype = torch.float32,
-        place: Place = _ANY_PLACE,
+        placement: Placement = _ANY_PLACEMENT,
         memory: int = -1,
     ) -> Id:
         """Adds an output."""
-        id = self.tensor(shape, dtype, place, memory)
+        id = self.tensor(shape, dtype, placement, memory)
         self.outputs.append(id)
         return id
 

@@ -67,6 +67,6 @@ def converted_tensor(
 def narrowed_number(number: float, saturates: bool) -> tuple[float, str]:
     """Returns a scalar in the range of float16, and a text if it is out of range and does not saturate."""
     if is_beyond_float16(number):
-        lost = "" if saturates or abs(number) == FLOAT32_MAX else f"the number {number} is beyond float16"
+        lost = "" if saturates or abs(number) == FLOAT32_MAX else f"the scalar {number} is beyond float16"
         return math.copysign(FLOAT16_MAX, number), lost
     return nonzero_in_float16(number), ""

@@ -15,7 +15,7 @@ from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Number, Size
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
-from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_number
+from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_scalar
 from delegatec.delegation.protocol.parts import tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.arguments import dtype_of
@@ -157,7 +157,7 @@ class QuantizedBuilder(GraphBuilder):
 
     def number(self, number: Number, dtype: torch.dtype) -> int:
         """See `GraphBuilder.number`."""
-        scale = None if self._scale() is None else scale_of_number(float(number))
+        scale = None if self._scale() is None else scale_of_scalar(float(number))
         if scale is None:
             return super().number(number, dtype)
         return self.shared(("level", repr(number), dtype), lambda: self._level(number, scale, dtype, ()))

@@ -15,7 +15,7 @@ from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 Check = Callable[[Any, list[Any], list[Any]], Iterator[str]]
 """Yields problems, given an operation's table, and the values of its operands and results."""
 
-_LEVELS: Final = frozenset({DataType.INT8, DataType.UINT8})
+_QUANTIZED: Final = frozenset({DataType.INT8, DataType.UINT8})
 _PADS: Final = ("paddingTop", "paddingRight", "paddingBottom", "paddingLeft")
 
 
@@ -26,15 +26,15 @@ def scale_of(value: Any) -> tuple[float, int]:
     return float(table.scale), int(table.zeroPoint)
 
 
-def is_levels(value: Any) -> bool:
+def is_quantized(value: Any) -> bool:
     """Returns whether a value is quantized with one scale."""
-    return tensor_of(value).dataType in _LEVELS
+    return tensor_of(value).dataType in _QUANTIZED
 
 
 def ratio_problems(ratio: float, bounds: Bounds) -> Iterator[str]:
     """Yields a problem if no requantization multiplier expresses a ratio of scales."""
     if not fits(ratio, bounds):
-        yield f"multiplies levels by {ratio:.3g}, which is not in [{bounds[0]:.3g}, {bounds[1]:.3g})"
+        yield f"rescales quantized values by {ratio:.3g}, which is not in [{bounds[0]:.3g}, {bounds[1]:.3g})"
 
 
 def positive(operation: Any, *names: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.checking.fields import (
     Check,
     flag_problems,
-    is_levels,
+    is_quantized,
     pad_problems,
     positive,
     ratio_problems,
@@ -27,7 +27,7 @@ _GROUP: Final = 32
 
 def _layer(operands: list[Any], results: list[Any]) -> Iterator[str]:
     """Yields problems of layers with integer filters."""
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         kind, table = quantization_of(operands[1])
         scales = [table.scale] if kind == Quantization.ScaleOfTensor else table.scales or ()
         for scale in scales:
@@ -69,7 +69,7 @@ def _fully_connected(operation: Any, operands: list[Any], results: list[Any]) ->
         yield "has a transposed filter of four bits"
     source = tensor_of(operands[0]).dataType
     if filter.dataType == DataType.CHANNEL_INT4 and filter.dims[1] % 2 and source != DataType.FLOAT32:
-        yield f"has a filter of four bits with {filter.dims[1]} inputs: odd numbers are computed wrongly"
+        yield f"has a filter of four bits with {filter.dims[1]} inputs: odd counts are computed wrongly"
     yield from row_problems(operands[0])
     kind, table = quantization_of(operands[1])
     if kind == Quantization.ScalesOfGroups and table.groupSize % _GROUP:

@@ -17,7 +17,7 @@ from delegatec.backends.xnnpack.checking import layers
 from delegatec.backends.xnnpack.checking.fields import (
     Check,
     flag_problems,
-    is_levels,
+    is_quantized,
     pad_problems,
     positive,
     ratio_problems,
@@ -63,18 +63,18 @@ def problems_of_node(node: NodeT, values: Mapping[int, Any]) -> Iterator[str]:
 
 def _one_scale(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     """Operations that move or select quantized values."""
-    if is_levels(results[0]) and len({scale_of(value) for value in (*operands, *results)}) > 1:
-        yield "moves levels to another scale or zero point"
+    if is_quantized(results[0]) and len({scale_of(value) for value in (*operands, *results)}) > 1:
+        yield "moves quantized values to another scale or zero point"
 
 
 def _sum(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         for value in operands:
             yield from ratio_problems(scale_of(value)[0] / scale_of(results[0])[0], ratios.SUM)
 
 
 def _product(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         product = scale_of(operands[0])[0] * scale_of(operands[1])[0]
         yield from ratio_problems(product / scale_of(results[0])[0], ratios.PRODUCT)
 
@@ -86,7 +86,7 @@ def _convert(operation: Any, operands: list[Any], results: list[Any]) -> Iterato
 
 
 def _leaky_relu(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
-    if is_levels(results[0]):
+    if is_quantized(results[0]):
         ratio = scale_of(operands[0])[0] / scale_of(results[0])[0]
         for factor in (1.0, float(operation.negativeSlope)):
             yield from ratio_problems(ratio * factor, ratios.CONVERSION)
@@ -131,13 +131,13 @@ def _moves(*fields: str) -> Check:
         yield from _one_scale(operation, operands, results)
         counts = [len(getattr(operation, field)) for field in fields]
         if max(counts) > MOST_DIMS:
-            yield f"has {max(counts)} numbers, one for each of at most {MOST_DIMS} dimensions"
+            yield f"has {max(counts)} integers, one for each of at most {MOST_DIMS} dimensions"
         if len(set(counts)) > 1:
-            yield f"has {counts[0]} numbers of one kind and {counts[1]} of the other"
+            yield f"has {counts[0]} integers of one kind and {counts[1]} of the other"
         rank = len(tensor_of(operands[0]).dims)
         if fields != ("shape",) and counts[0] != rank:
             # the runtime reads as many pads as the input is declared to have dimensions
-            yield f"has {counts[0]} numbers for an input that is declared with {rank} dimensions"
+            yield f"has {counts[0]} integers for an input that is declared with {rank} dimensions"
 
     return check
 

@@ -36,13 +36,13 @@ def _optional_bias(*signatures: Signature) -> frozenset[Signature]:
     return frozenset({*signatures, *((each[0], each[1], each[3]) for each in signatures)})
 
 
-_NUMBERS: Final = (_F32, _F16, _BF16, _I8, _U8)
+_ARITHMETIC: Final = (_F32, _F16, _BF16, _I8, _U8)
 _HALVES: Final = ((_F32, _F32, _F32, _F32), (_F16, _F32, _F32, _F16), (_F32, _F16, _F16, _F32))
-_LEVELS: Final = ((_I8, _I8, _BIAS, _I8), (_I8, _C8, _C32, _I8), (_U8, _U8, _BIAS, _U8))
-_UNARY: Final = _same(_NUMBERS, 2)
-_UNARY_OR_INTEGERS: Final = _same((*_NUMBERS, _I32), 2)
-_BINARY_OR_INTEGERS: Final = _same((*_NUMBERS, _I32), 3)
-_MOVED: Final = (*_NUMBERS, _I32)
+_QUANTIZED: Final = ((_I8, _I8, _BIAS, _I8), (_I8, _C8, _C32, _I8), (_U8, _U8, _BIAS, _U8))
+_UNARY: Final = _same(_ARITHMETIC, 2)
+_UNARY_OR_INTEGERS: Final = _same((*_ARITHMETIC, _I32), 2)
+_BINARY_OR_INTEGERS: Final = _same((*_ARITHMETIC, _I32), 3)
+_MOVED: Final = (*_ARITHMETIC, _I32)
 _CONVERTED: Final = frozenset({*itertools.product(_MOVED, _MOVED), (_F32, _ROWS), (_F16, _ROWS)})
 
 SIGNATURES: Final[dict[str, frozenset[Signature]]] = {
@@ -55,10 +55,10 @@ SIGNATURES: Final[dict[str, frozenset[Signature]]] = {
     ),
     **dict.fromkeys(("Absolute", "Clamp", "Negate", "Square"), _UNARY_OR_INTEGERS),
     **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"), _BINARY_OR_INTEGERS),
-    "Prelu": _same(_NUMBERS, 3),
+    "Prelu": _same(_ARITHMETIC, 3),
     "Convert": _CONVERTED,
     **dict.fromkeys(("Copy", "Reshape", "Transpose", "Slice"), _same(_MOVED, 2)),
-    "ConstantPad": _same(_NUMBERS, 2),
+    "ConstantPad": _same(_ARITHMETIC, 2),
     **{name: _same(_MOVED, count + 1) for name, count in CONCATENATIONS.items()},
     "Softmax": _same((_F32, _F16), 2),
     "GlobalAveragePooling": _same((_F32, _F16, _I8, _U8), 2),
@@ -68,14 +68,14 @@ SIGNATURES: Final[dict[str, frozenset[Signature]]] = {
     "BatchMatrixMultiply": frozenset({*_same((_F32, _F16, _I8), 3), (_ROWS, _C8, _F32)}),
     "FullyConnected": _optional_bias(
         *_HALVES,
-        *_LEVELS,
+        *_QUANTIZED,
         (_F32, _F16, _F32, _F32),
         (_F16, _F16, _F16, _F16),
         *((_F32, weights, _F32, _F32) for weights in (_C8, _C4)),
         *((_ROWS, weights, _F32, result) for weights in (_C8, _C4, _G4) for result in (_F32, _F16)),
         (_I8, _C4, _C32, _I8),
     ),
-    "Convolution": _optional_bias(*_HALVES, *_LEVELS, (_ROWS, _C8, _F32, _F32), (_ROWS, _C8, _F32, _F16)),
-    "DepthwiseConvolution": _optional_bias(*_HALVES, *_LEVELS),
-    "TransposedConvolution": _optional_bias(*_HALVES, *_LEVELS, (_ROWS, _C8, _F32, _F32)),
+    "Convolution": _optional_bias(*_HALVES, *_QUANTIZED, (_ROWS, _C8, _F32, _F32), (_ROWS, _C8, _F32, _F16)),
+    "DepthwiseConvolution": _optional_bias(*_HALVES, *_QUANTIZED),
+    "TransposedConvolution": _optional_bias(*_HALVES, *_QUANTIZED, (_ROWS, _C8, _F32, _F32)),
 }

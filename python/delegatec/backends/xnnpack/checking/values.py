@@ -74,11 +74,11 @@ def problems_of_value(value: schema.ValueT, graph: schema.GraphT, segment: int) 
         )
         return
     if tensor.dynamicDataType:
-        yield f"{what} is quantized at run time in an old form"
+        yield f"{what} is dynamically quantized in an old form"
     if len(tensor.dims) > MOST_DIMS:
         yield f"{what} has {len(tensor.dims)} dimensions, more than {MOST_DIMS}"
         return
-    yield from _of_place(tensor, graph, what)
+    yield from _of_storage(tensor, graph, what)
     yield from _of_constant(tensor.constantId, stored_bytes(tensor), what, graph, segment)
     if kind:
         yield from _SCALES[kind](tensor, table, what, graph, segment)
@@ -90,7 +90,7 @@ def stored_bytes(tensor: Any) -> int:
     return int(math.prod(tensor.dims[:-1]) * -(-row // 8))
 
 
-def _of_place(tensor: Any, graph: schema.GraphT, what: str) -> Iterator[str]:
+def _of_storage(tensor: Any, graph: schema.GraphT, what: str) -> Iterator[str]:
     if tensor.flags not in (0, INPUT, OUTPUT):
         yield f"{what} has the flags {tensor.flags}"
     if tensor.flags and tensor.constantId:
@@ -126,7 +126,7 @@ def _of_scale(tensor: Any, table: Any, what: str, graph: schema.GraphT, segment:
 
 def _of_rows(tensor: Any, table: Any, what: str, graph: schema.GraphT, segment: int) -> Iterator[str]:
     if tensor.constantId or tensor.flags:
-        yield f"{what} is quantized at run time, and is a constant, an input or an output"
+        yield f"{what} is dynamically quantized, and is a constant, an input or an output"
     if not 0 <= table.numRowDims <= len(tensor.dims):
         yield f"rows of {what} have {table.numRowDims} of its {len(tensor.dims)} dimensions"
 

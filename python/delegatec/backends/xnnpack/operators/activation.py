@@ -88,15 +88,21 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _row(
         "gelu",
         _gelu,
-        argument("approximate", lambda value: value == "none", "XNNPACK has the form with erf."),
+        argument(
+            "approximate",
+            lambda value: value == "none",
+            "approximate is none: XNNPACK computes Gelu with erf.",
+        ),
         preserved=True,
     ),
     _row("leaky_relu", _leaky_relu),
     _row(
         "elu",
         _elu,
-        argument("input_scale", lambda value: value == 1, "XNNPACK does not scale the input."),
-        argument("alpha", lambda value: value > 0, "XNNPACK's alpha is positive."),
+        argument(
+            "input_scale", lambda value: value == 1, "input_scale is 1: XNNPACK does not scale the input."
+        ),
+        argument("alpha", lambda value: value > 0, "alpha is positive: the limit of XNNPACK."),
     ),
     _row("hardsigmoid", _hardsigmoid, preserved=True, note="a clamp between a sum and a product"),
     _row("silu", _silu, preserved=True, note="the product with the sigmoid"),

@@ -194,7 +194,7 @@ def _shapes(node: Node, _: object) -> str | None:
     if bound["scale"] is None and is_dynamic(shapes[0][-1:]):
         return "a scale that follows from a dynamic size"
     if bound["enable_gqa"] and is_dynamic([size for shape in shapes for size in shape[-3:-2]]):
-        return "groups of a number of heads that varies"
+        return "grouped heads with a dynamic number of heads"
     if min(map(len, shapes)) < 2 or len(node.meta["val"].shape) > (5 if _groups(node) else 6):
         return f"operands of rank {len(shapes[0])}"
     is_divided = _divides_heads(node) and len(shapes[0]) > 4
@@ -226,8 +226,12 @@ def _varying(node: Node) -> list[object]:
 
 _RULES: Final = (
     Constraint("dtype", "Operands have one dtype: XNNPACK does not promote.", _unlike),
-    Constraint("shape", "Scores have at most six dimensions, and sizes that vary fit into views.", _shapes),
-    argument("dropout_p", lambda value: value == 0, "The probability of dropout is zero."),
+    Constraint(
+        "shape",
+        "Scores have at most six dimensions, and a reshape changes one dynamic size: the runtime infers one.",
+        _shapes,
+    ),
+    argument("dropout_p", lambda value: value == 0, "dropout_p is 0: the delegate computes inference only."),
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -238,6 +242,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         dtypes=FLOATS_OR_BOOLS,
         resizes=True,
         preserved=True,
-        note="heads that share keys are rows of one head; a masked score is the lowest number",
+        note="heads that share keys are rows of one head; a masked score is the lowest float",
     ),
 )

@@ -100,7 +100,7 @@ def _rows() -> Iterator[OperatorRow]:
     for name, operation in _UNARY.items():
         yield _row(name, _unary(getattr(Operation, operation)), preserved=name in _PRESERVED)
     yield _row(
-        "rsqrt", _reciprocal_root, note="one divided by the square root, unless a number is added before"
+        "rsqrt", _reciprocal_root, note="one divided by the square root, unless a scalar is added before"
     )
     yield _row("reciprocal", _reciprocal, note="one divided by the operand")
     for name, operation in _BINARY.items():

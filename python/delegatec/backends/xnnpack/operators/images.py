@@ -230,7 +230,7 @@ def _constants(*names: str) -> KnownConstraint:
     def broken(node: Node, facts: Facts) -> str | None:
         bound = bind(node)
         bad = [name for name in names if bound[name] is not None and not _is_constant(bound[name], facts)]
-        return f"{bad[0]} is computed" if bad else None
+        return f"{bad[0]} is not constant" if bad else None
 
     listed = " and ".join(names)
     return Constraint("constant", f"The runtime packs {listed} when it loads a program.", broken)
@@ -248,7 +248,7 @@ def _much_output_padding(node: Node, _: object) -> str | None:
 
 _ADJUSTMENT: Final = Constraint[object](
     "argument",
-    "Output padding, less what padding removes there, is less than the stride: the runtime takes no more.",
+    "Output padding minus padding is less than the stride: the limit of the runtime.",
     _much_output_padding,
 )
 _PACKED: Final = (_constants("weight", "bias"),)
@@ -263,14 +263,12 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         resizes=True,
         known=_PACKED,
     ),
-    operator_row(
-        NHWC.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True, note="NaN may become a number"
-    ),
+    operator_row(NHWC.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True, note="NaN may be lost"),
     operator_row(
         NHWC.avg_pool2d.default,
         _average,
         resizes=True,
-        note="NaN may become a number",
+        note="NaN may be lost",
     ),
     operator_row(XNNPACK.resize_bilinear.default, _resize, resizes=True),
     operator_row(XNNPACK.prelu.default, _prelu, SAME_DTYPES, resizes=True, known=(_constants("slope"),)),

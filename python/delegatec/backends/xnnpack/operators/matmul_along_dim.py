@@ -36,7 +36,7 @@ def _matmul(b: GraphBuilder, node: Node) -> None:
 
 
 def _computed_places(node: Node, facts: Facts) -> str | None:
-    return "index is computed" if facts.constant(bind(node)["index"]) is None else None
+    return "index is not constant" if facts.constant(bind(node)["index"]) is None else None
 
 
 def _far_apart(node: Node, facts: Facts) -> str | None:
@@ -49,7 +49,7 @@ def _far_apart(node: Node, facts: Facts) -> str | None:
         or matmul_along_dim.is_selected(places.reshape(-1).tolist(), size)
     ):
         return None  # unknown values are checked by other constraints
-    return f"{places.numel()} places of {size}"
+    return f"{places.numel()} indices of {size} elements"
 
 
 def _other_dtype(node: Node, _: object) -> str | None:
@@ -74,10 +74,12 @@ _NEAR: Final = KnownConstraint(
     _far_apart,
 )
 _DTYPE: Final = Constraint(
-    "dtype", "self is float16, float32 or bool: XNNPACK supports no other dtypes.", _other_dtype
+    "dtype", "self is float16, float32 or bool: XNNPACK computes in floating point only.", _other_dtype
 )
 _ONE_UNKNOWN: Final = Constraint(
-    "dynamic-shape", "The size of the dimension is static, and at most one other varies.", _varying_sizes
+    "dynamic-shape",
+    "The dimension is static, and at most one other size is dynamic: a reshape infers one.",
+    _varying_sizes,
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (

@@ -118,7 +118,7 @@ def _moving_range(node: Node, _: object) -> str | None:
     sizes = [source[dim], node.meta["val"].shape[dim]] if "step" in bound else [source[dim]]
     if all(isinstance(size, int) for size in sizes) or len(set(sizes_key(sizes))) < len(sizes):
         return None
-    return f"a range of a size {source[dim]}"
+    return f"a slice of a dimension of {source[dim]} elements"
 
 
 _ONE_UNKNOWN: Final = Constraint(
@@ -127,16 +127,18 @@ _ONE_UNKNOWN: Final = Constraint(
     _unknown_sizes,
 )
 _FIXED_RANGE: Final = Constraint(
-    "dynamic-shape", "The size of the dimension is static, or it is taken as a whole.", _moving_range
+    "dynamic-shape", "The dimension is static, or the slice covers all of it.", _moving_range
 )
 _COPIES: Final = Constraint(
-    "dynamic-shape", "A dynamic number of copies is the size of a tensor.", _unknown_copies
+    "dynamic-shape",
+    "A dynamic number of copies is a size of a tensor: the runtime infers no other.",
+    _unknown_copies,
 )
-_STEP: Final = argument("step", lambda value: value == 1, "The step is 1: XNNPACK has no strided slice.")
+_STEP: Final = argument("step", lambda value: value == 1, "step is 1: XNNPACK has no strided slice.")
 _GROWS: Final = argument(
     "pad",
     lambda pads: all(isinstance(each, int) and each >= 0 for each in pads),
-    "Padding is constant and not negative.",
+    "Padding is static and not negative: the runtime neither resizes nor crops.",
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (

@@ -46,7 +46,7 @@ def _varying_sizes(node: Node, _: object) -> str | None:
 
 _SIZES: Final = Constraint(
     "dynamic-shape",
-    "Normalized sizes are static; if they are several, at most one other size varies.",
+    "Normalized sizes are static; with several, at most one other size is dynamic.",
     _varying_sizes,
     "make the size a constant of the model",
 )

@@ -99,6 +99,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row("addmm", _addmm, SAME_DTYPES, _FACTORS, resizes=True),
     operator_row("bmm", _bmm, SAME_DTYPES, resizes=True),
     operator_row(
-        "matmul", _matmul, SAME_DTYPES, _MATRICES, resizes=True, note="of batches in several sizes that vary"
+        "matmul", _matmul, SAME_DTYPES, _MATRICES, resizes=True, note="of batches with several dynamic sizes"
     ),
 )

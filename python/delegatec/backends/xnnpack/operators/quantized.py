@@ -52,20 +52,20 @@ def _no_scale(node: Node, _: object) -> str | None:
     scale, zero = bound["scale"], bound["zero_point"]
     if bound["dtype"] in (torch.int8, torch.uint8) and isinstance(zero, int):
         return f"scale {scale:g}, zero point {zero}"
-    return "levels of another dtype"
+    return "quantized values of another dtype"
 
 
 _SCALE: Final = Constraint(
-    "levels",
-    "Levels are int8 or uint8, with one scale, and a zero point that is one of them. "
-    "Levels of more bits are dequantized in the same delegate.",
+    "quantization",
+    "Quantized values are int8 or uint8, with one scale and a zero point in their range; wider ones are "
+    "dequantized in the same delegate.",
     _no_scale,
     "quantize activations to int8",
 )
 _LEVELS: Final = constraint.Constraint[Facts](
-    "levels",
-    "The quantized values are a constant.",
-    lambda node, facts: None if quantized_constant(node, facts.constant) else "levels that are computed",
+    "quantization",
+    "The quantized values are constant: the runtime packs them when it loads a program.",
+    lambda node, facts: None if quantized_constant(node, facts.constant) else "computed quantized values",
 )
 
 
@@ -79,7 +79,7 @@ _scaled: Final = functools.partial(operator_row, resizes=True, dtypes=_SCALE, pr
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _scaled(QUANTIZE, _quantize),
-    _scaled(DEQUANTIZE, _dequantize, note="no operation where levels are computed with"),
+    _scaled(DEQUANTIZE, _dequantize, note="no operation where its users compute with quantized values"),
     *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
     operator_row(
         XNNPACK.quantize_dynamically.default,

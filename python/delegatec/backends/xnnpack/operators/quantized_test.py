@@ -46,8 +46,8 @@ def test_conversions_alone_are_delegates() -> None:
 
 
 def test_weights_that_others_read_stay_outside() -> None:
-    layer = Layer(lambda own, x: f.embedding(x, dq(own.levels)))
-    layer.register_buffer("levels", torch.ones(5, 4, dtype=torch.int8))
+    layer = Layer(lambda own, x: f.embedding(x, dq(own.values)))
+    layer.register_buffer("values", torch.ones(5, 4, dtype=torch.int8))
     compiled = compile_module(layer, (torch.tensor([1, 2]),))
     assert compiled.delegates == [] and len(compiled.left) == 2
 

@@ -82,7 +82,7 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
     b.alias(node, converted(b, result, dtype_of(node)))
 
 
-_NAN: Final = "a pooling; NaN may become a number"
+_NAN: Final = "a pooling; NaN may be lost"
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("_softmax", _softmax, HAS_AXIS, _LAST),

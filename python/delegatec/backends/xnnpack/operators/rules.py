@@ -65,10 +65,12 @@ SAME_DTYPES: Final = same_dtypes("XNNPACK does not promote.")
 
 
 def _varying_number(node: Node, _: object) -> str | None:
-    return "a number that varies" if any(map(is_number, node.all_input_nodes)) else None
+    return "a dynamic scalar" if any(map(is_number, node.all_input_nodes)) else None
 
 
-FIXED_NUMBER: Final = Constraint[object]("argument", "A number is a constant of the graph.", _varying_number)
+FIXED_NUMBER: Final = Constraint[object](
+    "argument", "A scalar is constant: XNNPACK stores scalars in the graph.", _varying_number
+)
 
 
 def _varying_terms(node: Node, _: object) -> str | None:
@@ -93,7 +95,7 @@ def _is_of_rows(node: Node, rank: int, dims: list[int]) -> bool:
 
 SUMMED: Final = Constraint[object](
     "dynamic-shape",
-    "Reduced dimensions are static, and at most one other varies, unless rows are summed.",
+    "Reduced dimensions are static, and at most one other size is dynamic, unless rows are summed.",
     _varying_terms,
     "make the size a constant of the model",
 )

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.scales import WHOLE, scale_of
+from delegatec.backends.xnnpack.quantized.scales import FULL_RANGE, scale_of
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
@@ -19,7 +19,7 @@ _LESS: Final = 0.49
 """How many quantization steps a float may be beyond the bounds: it is rounded to them."""
 
 
-def limit_levels(program: EdgeProgram) -> bool:
+def clamp_quantized_values(program: EdgeProgram) -> bool:
     """Turns bounds of quantized values into bounds of floats, which are limits of their producers.
 
     int8 values between other bounds than those of the dtype become int8 values of the full range. Floats that
@@ -44,7 +44,7 @@ def _limit(b: Builder, node: Node) -> Node | None:
     if not _is_narrow(node):
         return None
     node.replace_input_with(bind(node)["input"], _limited(b, node))
-    least, most = WHOLE[bind(node)["dtype"]]
+    least, most = FULL_RANGE[bind(node)["dtype"]]
     node.args = (*node.args[:3], least, most, *node.args[5:])
     return node
 
@@ -53,14 +53,16 @@ def is_wide(node: Node) -> bool:
     """Whether a call quantizes to more than 8 bits, or dequantizes the result of such a call."""
     if node.target is DEQUANTIZE:
         node = bind(node)["input"]
-    if node.target is not QUANTIZE or bind(node)["dtype"] in WHOLE:
+    if node.target is not QUANTIZE or bind(node)["dtype"] in FULL_RANGE:
         return False
     return all(user.target is DEQUANTIZE and user.args[1:] == node.args[1:] for user in node.users)
 
 
 def _is_narrow(node: Node) -> bool:
     bound = bind(node)
-    return scale_of(node) is not None and (bound["quant_min"], bound["quant_max"]) != WHOLE[bound["dtype"]]
+    return (
+        scale_of(node) is not None and (bound["quant_min"], bound["quant_max"]) != FULL_RANGE[bound["dtype"]]
+    )
 
 
 def _limited(builder: Builder, node: Node) -> Node:

@@ -12,14 +12,14 @@ from torch.nn import functional as f
 
 from delegatec.backends.common.testing import X
 from delegatec.backends.xnnpack.operators.grid import operations, rejected
-from delegatec.backends.xnnpack.quantized.bounds import limit_levels
+from delegatec.backends.xnnpack.quantized.bounds import clamp_quantized_values
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
 from delegatec.backends.xnnpack.testing import compile_module
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 
 aten = torch.ops.aten
-NUMBERS = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)) * 3
+FLOATS = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)) * 3
 SYMMETRIC = (0.0625, 0, -127, 127, torch.int8)
 WIDE = (2.0**-12, 0, -32767, 32767, torch.int16)
 PRESERVED = [QUANTIZE, DEQUANTIZE, aten.gelu.default, aten.relu.default]
@@ -40,18 +40,18 @@ def rounded(x: Tensor, parameters: Parameters) -> Tensor:
         pytest.param((0.0625, 100, 0, 127, torch.uint8), id="7 bits without sign"),
     ],
 )
-def test_levels_get_the_range_of_their_dtype(parameters: Parameters) -> None:
-    program = edge(lambda x: rounded(x.neg(), parameters), NUMBERS, preserve=PRESERVED, passes=())
-    assert limit_levels(program)
+def test_quantized_values_get_the_range_of_their_dtype(parameters: Parameters) -> None:
+    program = edge(lambda x: rounded(x.neg(), parameters), FLOATS, preserve=PRESERVED, passes=())
+    assert clamp_quantized_values(program)
     assert called(program) == [aten.neg.default, aten.clamp.default, QUANTIZE, DEQUANTIZE]
     (call,) = program.graph.find_nodes(op="call_function", target=QUANTIZE)
     limits = torch.iinfo(parameters[-1])
     assert call.args[3:5] == (limits.min, limits.max)
-    wanted = rounded(NUMBERS.neg(), parameters)
-    step, zero, least, most, _ = parameters
-    assert [wanted.min(), wanted.max()] == [(least - zero) * step, (most - zero) * step]
-    assert_computes(program, wanted, NUMBERS)
-    assert not limit_levels(program)
+    wanted = rounded(FLOATS.neg(), parameters)
+    scale, zero, least, most, _ = parameters
+    assert [wanted.min(), wanted.max()] == [(least - zero) * scale, (most - zero) * scale]
+    assert_computes(program, wanted, FLOATS)
+    assert not clamp_quantized_values(program)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ def test_levels_get_the_range_of_their_dtype(parameters: Parameters) -> None:
 def test_values_between_the_bounds_are_not_bounded_again(
     function: Callable[[Tensor], Tensor], is_bounded: bool
 ) -> None:
-    program = edge(lambda x: rounded(function(x), SYMMETRIC), NUMBERS, preserve=PRESERVED, passes=())
+    program = edge(lambda x: rounded(function(x), SYMMETRIC), FLOATS, preserve=PRESERVED, passes=())
     before = called(program).count(aten.clamp.default)
-    limit_levels(program)
+    clamp_quantized_values(program)
     is_input_bounded = called(program).count(QUANTIZE) > 1
     assert called(program).count(aten.clamp.default) == before + is_input_bounded + (not is_bounded)
 
 
-def test_numbers_that_are_rounded_to_more_levels_stay_numbers() -> None:
-    program = edge(lambda x: rounded(x, WIDE).exp(), NUMBERS, preserve=PRESERVED, passes=())
-    assert limit_levels(program)
+def test_floats_quantized_to_wider_dtypes_stay_floats() -> None:
+    program = edge(lambda x: rounded(x, WIDE).exp(), FLOATS, preserve=PRESERVED, passes=())
+    assert clamp_quantized_values(program)
     assert called(program) == [aten.clamp.default, aten.exp.default]
     (call,) = program.graph.find_nodes(op="call_function", target=aten.clamp.default)
     assert call.args[1:] == (-32767 / 4096, 32767 / 4096)
@@ -87,13 +87,13 @@ def test_bounds_are_limits_of_the_operation_before_them() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return rounded(f.linear(qdq(x), layer.weight()), SYMMETRIC)
 
-    (blob,) = compile_module(Layer(function, (8, 8)), (NUMBERS,)).blobs()
+    (blob,) = compile_module(Layer(function, (8, 8)), (FLOATS,)).blobs()
     assert operations(blob) == ["Convert", "FullyConnected", "Convert"]
 
 
-def test_levels_of_more_bits_that_leave_a_delegate_are_computed_outside() -> None:
+def test_wider_quantized_values_that_leave_a_delegate_are_computed_outside() -> None:
     def function(_: Layer, x: Tensor) -> tuple[Tensor, Tensor]:
-        levels = QUANTIZE(x.exp(), *WIDE)
-        return levels, DEQUANTIZE(levels, *WIDE).neg()
+        quantized_values = QUANTIZE(x.exp(), *WIDE)
+        return quantized_values, DEQUANTIZE(quantized_values, *WIDE).neg()
 
     assert "another dtype" in str(rejected(Layer(function), (X,)))

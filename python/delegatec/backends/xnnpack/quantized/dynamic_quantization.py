@@ -167,8 +167,8 @@ def _dims_of_scale(node: Node, constant: Constant) -> int:
         return _ROW
     layers = [layer_of(user, constant) for user in node.users if user.target is aten.linear.default]
     # columns are the channels of a convolution, whose bias is a constant
-    is_whole = all(each and not each.group_size and not each.computes_bias for each in layers)
-    return len(shape) if is_whole else _ROW
+    is_per_tensor = all(each and not each.group_size and not each.computes_bias for each in layers)
+    return len(shape) if is_per_tensor else _ROW
 
 
 def _is_read_by_layers(found: DynamicQuantization, constant: Constant) -> bool:

@@ -34,13 +34,13 @@ def fits_slope(operand: Quantization, slope: float, result: Quantization) -> boo
     return fits(ratio, ratios.CONVERSION) and fits(ratio * slope, ratios.CONVERSION)
 
 
-def fits_layer(operand: Quantization, steps: torch.Tensor, result: Quantization) -> bool:
+def fits_layer(operand: Quantization, scales: torch.Tensor, result: Quantization) -> bool:
     """Whether a layer computes with the scales.
 
     Args:
         operand: of its input.
-        steps: of its filter, one per channel.
+        scales: of its filter, one per channel.
         result: of its result.
     """
     ratio = operand.scale / result.scale
-    return all(fits(float(each) * ratio, ratios.LAYER) for each in steps.to(torch.float64).aminmax())
+    return all(fits(float(each) * ratio, ratios.LAYER) for each in scales.to(torch.float64).aminmax())

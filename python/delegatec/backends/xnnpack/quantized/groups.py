@@ -13,7 +13,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.scales import are_steps
+from delegatec.backends.xnnpack.quantized.scales import are_normal_scales
 from delegatec.backends.xnnpack.quantized.weights import has_form
 from delegatec.edge.arguments import bind
 from delegatec.edge.quantization.constant import SHIFT, Constant, QuantizedConstant, quantized_constant
@@ -43,7 +43,7 @@ def grouped_weight(node: Node, constant: Constant) -> QuantizedConstant | None:
         return None
     if found.dtype not in (torch.int8, torch.uint8) or found.values.dim() != 2:
         return None
-    if not found.values.numel() or not are_steps(found.scales):
+    if not found.values.numel() or not are_normal_scales(found.scales):
         return None
     is_read = all(user.target is aten.linear.default and bind(user)["weight"] is node for user in node.users)
     if not is_read or (has_form(found) and found.is_per_channel(0)):

@@ -32,7 +32,7 @@ def weight_of_parts(weight: QuantizedConstant) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("levels", "dtype", "is_int4"),
+    ("limits", "dtype", "is_int4"),
     [
         ((-8, 7), torch.int8, True),
         ((-2, 1), torch.int8, True),
@@ -45,25 +45,25 @@ def weight_of_parts(weight: QuantizedConstant) -> Tensor:
 )
 @pytest.mark.parametrize("has_zeros", [False, True])
 def test_the_parts_of_a_weight(
-    levels: tuple[int, int], dtype: torch.dtype, is_int4: bool, has_zeros: bool
+    limits: tuple[int, int], dtype: torch.dtype, is_int4: bool, has_zeros: bool
 ) -> None:
-    layer = GroupedLinear((96, 128), 32, levels, has_zeros=has_zeros, dtype=dtype)
+    layer = GroupedLinear((96, 128), 32, limits, has_zeros=has_zeros, dtype=dtype)
     weight = found(layer, 128)
     assert weight is not None and (weight.groups, weight.block[1], weight.is_int4) == (4, 32, is_int4)
     zeros = 0 if layer.zeros is None else layer.zeros.double().repeat_interleave(32, 1)
-    wanted = (layer.levels.double() - zeros) * layer.steps.double().repeat_interleave(32, 1)
+    wanted = (layer.values.double() - zeros) * layer.scales.double().repeat_interleave(32, 1)
     torch.testing.assert_close(weight_of_parts(weight), wanted, rtol=1e-6, atol=1e-6)
     assert weight.values.dtype == torch.int8
-    is_shifted = (not is_int4 and dtype == torch.uint8) or (is_int4 and levels[1] > 7)
+    is_shifted = (not is_int4 and dtype == torch.uint8) or (is_int4 and limits[1] > 7)
     assert (weight.zero_points is not None) == (has_zeros or is_shifted)
 
 
-def test_levels_are_not_copied() -> None:
+def test_quantized_values_are_not_copied() -> None:
     layer = GroupedLinear((96, 128), 32)
     weight = found(layer, 128)
     assert weight is not None
     assert {part.values.untyped_storage().data_ptr() for part in weight.columns()} == {
-        layer.levels.untyped_storage().data_ptr()
+        layer.values.untyped_storage().data_ptr()
     }
 
 
@@ -74,19 +74,19 @@ def test_one_scale_per_channel_is_a_form_of_the_runtime_without_zero_points() ->
 
 
 @pytest.mark.parametrize(("outputs", "width"), [(20, 32), (80, 8)])
-def test_numbers_that_are_not_twice_as_large_are_stored(outputs: int, width: int) -> None:
+def test_scalars_that_are_not_twice_as_large_are_stored(outputs: int, width: int) -> None:
     assert found(GroupedLinear((outputs, 128), width), 128) is None
     assert found(GroupedLinear((outputs * 2, 128), width), 128) is not None
 
 
 def test_weights_that_the_runtime_has_no_form_for() -> None:
     layer = GroupedLinear((96, 128), 32)
-    layer.steps[3, 1] = 0.0
+    layer.scales[3, 1] = 0.0
     assert found(layer, 128) is None
 
     class Both(GroupedLinear):
         def forward(self, x: Tensor) -> Tensor:
-            weight: Tensor = AFFINE.dequantize_affine(self.levels, [1, 32], self.steps, None, torch.int8)
+            weight: Tensor = AFFINE.dequantize_affine(self.values, [1, 32], self.scales, None, torch.int8)
             return nn.functional.linear(x, weight) + weight.sum()
 
     assert found(Both((96, 128), 32), 128) is None

@@ -47,8 +47,8 @@ def quantize_before_moves(program: EdgeProgram) -> bool:
             parameters = bind(node).values()
             node = builder.at(move).call(QUANTIZE, operand, *list(parameters)[1:])
             # a call that dequantizes has the same arguments
-            levels = builder.call(DEQUANTIZE, node, *node.args[1:])
-            move.replace_input_with(operand, levels)
+            quantized_values = builder.call(DEQUANTIZE, node, *node.args[1:])
+            move.replace_input_with(operand, quantized_values)
             changed = True
     return changed
 

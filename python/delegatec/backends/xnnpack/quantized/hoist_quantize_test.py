@@ -34,7 +34,7 @@ X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 3
         pytest.param(lambda x: x[:, 1:], id="slice"),
     ],
 )
-def test_moves_of_numbers_become_those_of_levels(function: Callable[[Tensor], Tensor]) -> None:
+def test_moves_of_floats_become_those_of_quantized_values(function: Callable[[Tensor], Tensor]) -> None:
     program = edge(lambda x: qdq(function(x.neg())).exp(), X, preserve=PRESERVED, passes=())
     assert quantize_before_moves(program)
     remove_repeated(program)
@@ -47,7 +47,9 @@ def test_moves_of_numbers_become_those_of_levels(function: Callable[[Tensor], Te
 @pytest.mark.parametrize(
     "function",
     [
-        pytest.param(lambda x: qdq(f.pad(x.neg(), (1, 2), value=0.01)), id="padding between levels"),
+        pytest.param(
+            lambda x: qdq(f.pad(x.neg(), (1, 2), value=0.01)), id="padding between quantized values"
+        ),
         pytest.param(lambda x: qdq(x.neg()), id="no move"),
         pytest.param(lambda x: (lambda y: qdq(y) + y.exp())(f.pad(x.neg(), (1, 2))), id="another reader"),
     ],
@@ -85,7 +87,7 @@ def test_other_clamps_stay(function: Callable[[Tensor], Tensor]) -> None:
     assert not quantize_after_clamps(edge(function, X, preserve=PRESERVED, passes=()))
 
 
-def test_bounds_become_levels() -> None:
+def test_bounds_become_quantized_values() -> None:
     def function(x: Tensor) -> Tensor:
         return qdq(f.hardtanh(qdq(x), -1.03, 60.0)).exp()
 

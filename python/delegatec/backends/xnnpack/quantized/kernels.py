@@ -35,7 +35,7 @@ _MOST_TAPS: Final = 81
 
 
 @dataclass(frozen=True)
-class LevelCall:
+class QuantizedCall:
     """A call whose operands are quantized, and whose result is only quantized.
 
     Attributes:
@@ -61,27 +61,27 @@ class Kernel:
     """
 
     operands: tuple[str, ...]
-    computes: Callable[[LevelCall], bool]
+    computes: Callable[[QuantizedCall], bool]
 
 
-def _is_sum(call: LevelCall) -> bool:
+def _is_sum(call: QuantizedCall) -> bool:
     return bind(call.node)["alpha"] == 1 and fits_sum(call.scales, call.result)
 
 
-def _is_gated(call: LevelCall) -> bool:
+def _is_gated(call: QuantizedCall) -> bool:
     return fits_product([call.scales[0], SHARES], call.result)
 
 
-def _is_plain_elu(call: LevelCall) -> bool:
+def _is_plain_elu(call: QuantizedCall) -> bool:
     bound = bind(call.node)
     return bool(bound["scale"] == bound["input_scale"] == 1)
 
 
-def _is_leaky(call: LevelCall) -> bool:
+def _is_leaky(call: QuantizedCall) -> bool:
     return fits_slope(call.scales[0], float(bind(call.node)["negative_slope"]), call.result)
 
 
-def _is_mean(call: LevelCall) -> bool:
+def _is_mean(call: QuantizedCall) -> bool:
     rank = len(bind(call.node)["self"].meta["val"].shape)
     is_pooled = rank > 3 and sorted(reduced_dims(call.node)) == [rank - 3, rank - 2]
     # sums of int8 values have a buffer that does not grow with the batch: see `reductions.mean_of`
@@ -89,7 +89,7 @@ def _is_mean(call: LevelCall) -> bool:
     return is_pooled and is_static and fits_choice(call.scales, call.result)
 
 
-def _is_average(call: LevelCall) -> bool:
+def _is_average(call: QuantizedCall) -> bool:
     """Whether a depthwise convolution computes averages of windows: padding is not counted."""
     bound = bind(call.node)
     count = math.prod(bound["kernel"])
@@ -97,7 +97,7 @@ def _is_average(call: LevelCall) -> bool:
     return is_inside and fits_layer(call.scales[0], torch.tensor([1 / count]), call.result)
 
 
-def _is_layer(call: LevelCall) -> bool:
+def _is_layer(call: QuantizedCall) -> bool:
     layer = layer_of(call.node, call.constant)
     if layer is None or layer.group_size or layer.computes_bias:
         return False
@@ -109,7 +109,7 @@ def _is_layer(call: LevelCall) -> bool:
 _SUM: Final = Kernel(("self", "other"), _is_sum)
 _PRODUCT: Final = Kernel(("self", "other"), lambda call: fits_product(call.scales, call.result))
 _CHOICE: Final = Kernel(("self", "other"), lambda call: fits_choice(call.scales, call.result))
-_LOOKUP: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each quantized value
+_TABLE: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each quantized value
 _CONVOLUTION: Final = Kernel(("x",), _is_layer)
 
 KERNELS: Final[dict[Any, Kernel]] = {
@@ -121,7 +121,7 @@ KERNELS: Final[dict[Any, Kernel]] = {
             getattr(aten, name).default
             for name in ("sigmoid", "tanh", "gelu", "exp", "abs", "neg", "hardswish", "floor", "ceil")
         ),
-        _LOOKUP,
+        _TABLE,
     ),
     aten.elu.default: Kernel(("self",), _is_plain_elu),
     aten.leaky_relu.default: Kernel(("self",), _is_leaky),

@@ -17,8 +17,8 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
-from delegatec.backends.xnnpack.quantized.kernels import KERNELS, LevelCall
-from delegatec.backends.xnnpack.quantized.scales import int8, is_step, scale_of
+from delegatec.backends.xnnpack.quantized.kernels import KERNELS, QuantizedCall
+from delegatec.backends.xnnpack.quantized.scales import int8, is_normal_scale, scale_of
 from delegatec.backends.xnnpack.quantized.value_sets import CLAMPS, MOVES, read_scale, value_set_of
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.quantization.constant import Constant, quantized_constant
@@ -54,8 +54,8 @@ def plan(nodes: Sequence[Node], constant: Constant) -> Plan:
 
 
 def _scale_of_input(node: Node, constant: Constant) -> Quantization | None:
-    is_levels = dtype_of(node) in (torch.int8, torch.uint8) and constant(node) is None
-    return read_scale(node) if is_levels else None
+    is_quantized = dtype_of(node) in (torch.int8, torch.uint8) and constant(node) is None
+    return read_scale(node) if is_quantized else None
 
 
 def _wanted(nodes: Sequence[Node]) -> Plan:
@@ -89,7 +89,7 @@ def _chosen(node: Node, chosen: Plan, wanted: Quantization | None, constant: Con
         return None
     if kernel is None:
         return _moved(node, found, chosen, wanted)
-    is_computed = wanted is not None and kernel.computes(LevelCall(node, found, wanted, constant))
+    is_computed = wanted is not None and kernel.computes(QuantizedCall(node, found, wanted, constant))
     return wanted if is_computed else None
 
 
@@ -98,7 +98,7 @@ def _moved(
 ) -> Quantization | None:
     """Returns the scale of a result that consists of its operands' elements."""
     # products with ones; so are views of several dynamic sizes
-    is_product = node.target is aten.expand.default or _varies_in_several(node)
+    is_product = node.target is aten.expand.default or _has_several_dynamic_sizes(node)
     if is_product or (node.target not in MOVES and node.target not in CLAMPS):
         return None
     same = value_set_of(node, chosen)
@@ -111,7 +111,7 @@ def _moved(
     return wanted if is_joined else same
 
 
-def _varies_in_several(node: Node) -> bool:
+def _has_several_dynamic_sizes(node: Node) -> bool:
     """Whether a value has several dynamic sizes, and another rank or other sizes than the operand."""
     value = node.meta["val"]
     if node.target not in _VIEWS or not isinstance(value, torch.Tensor):
@@ -122,23 +122,23 @@ def _varies_in_several(node: Node) -> bool:
 def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quantization | None:
     """Returns the scale of an operand that is kept quantized, or of a constant that can be."""
     if not isinstance(node, Node):
-        return scale_of_number(float(node))
+        return scale_of_scalar(float(node))
     if node in chosen:
         return chosen[node]
     value = constant(node)
     if value is not None:
-        return scale_of_number(float(value)) if value.numel() == 1 else None
+        return scale_of_scalar(float(value)) if value.numel() == 1 else None
     found = quantized_constant(node, constant)
     if found is None or found.dtype != torch.int8:
         return None
     if found.scales.numel() != 1 and len(set(found.scales.flatten().tolist())) != 1:
         return None
     zeros = {0} if found.zero_points is None else {int(zero) for zero in found.zero_points.flatten().tolist()}
-    step = float(found.scales.flatten()[0])
-    return int8(step, zeros.pop()) if len(zeros) == 1 and is_step(step) else None
+    only = float(found.scales.flatten()[0])
+    return int8(only, zeros.pop()) if len(zeros) == 1 and is_normal_scale(only) else None
 
 
-def scale_of_number(number: float) -> Quantization | None:
+def scale_of_scalar(scalar: float) -> Quantization | None:
     """Returns a scale that represents a scalar exactly."""
-    size = abs(number)
+    size = abs(scalar)
     return int8(size / 64, 0) if 2.0**-50 < size < 2.0**50 else None

@@ -37,13 +37,13 @@ class Product(Fused):
 
     Attributes:
         rounds: whether the model quantizes it dynamically.
-        levels: the constant of the weight's quantized values, int8 [inputs, outputs].
-        steps: the constant of its scales, [outputs].
+        weight: the constant of the weight's quantized values, int8 [inputs, outputs].
+        scales: the constant of its scales, [outputs].
     """
 
     rounds: bool
-    levels: Node
-    steps: Node
+    weight: Node
+    scales: Node
 
 
 def products(nodes: Sequence[Node], constant: Constant) -> list[Product]:
@@ -72,10 +72,16 @@ def recover_linear(program: EdgeProgram) -> bool:
     for each in found:
         last, bias = _last(each, builder.facts.constant)
         builder.at(last)
-        levels = builder.derived(each.levels, program.constants[each.levels.name].t())
-        block = [1, shape_of(levels)[1]]
+        weight = builder.derived(each.weight, program.constants[each.weight.name].t())
+        block = [1, shape_of(weight)[1]]
         weight = builder.call(
-            DEQUANTIZE_BLOCKS, levels, block, each.steps, None, torch.int8, output_dtype=dtype_of(each.result)
+            DEQUANTIZE_BLOCKS,
+            weight,
+            block,
+            each.scales,
+            None,
+            torch.int8,
+            output_dtype=dtype_of(each.result),
         )
         x = each.source
         if dtype_of(x) != dtype_of(each.result):
@@ -100,13 +106,13 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
         if len(users) != 1 or users[0].target is not target:
             continue
         if target is aten.view.default:
-            wanted = (*found.source.meta["val"].shape[:-1], shape_of(found.steps)[0])
+            wanted = (*found.source.meta["val"].shape[:-1], shape_of(found.scales)[0])
             node = users[0] if sizes_key(users[0].meta["val"].shape) == sizes_key(wanted) else node
             continue
         first, second, alpha = bind(users[0]).values()
         added = second if first is node else first
         is_row = isinstance(added, Node) and constant(added) is not None and alpha == 1
-        if is_row and shape_of(added) == shape_of(found.steps) and dtype_of(added) == dtype_of(node):
+        if is_row and shape_of(added) == shape_of(found.scales) and dtype_of(added) == dtype_of(node):
             return users[0], added
     return node, None
 
@@ -114,24 +120,24 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
 def _product(node: Node, constant: Constant) -> Product | None:
     """Returns the product that a multiplication by the scales of channels yields."""
     for match in _PRODUCT.matches(node, Match(constant)):
-        x, levels, steps = (match.values[name] for name in ("x", "levels", "steps"))
+        x, weight, scales = (match.values[name] for name in ("x", "weight", "scales"))
         quantize = match.values.get("quantize")
-        if not _is_matrix(levels, steps, constant):
+        if not _is_matrix(weight, scales, constant):
             continue
         calls = match.calls[::-1]
-        if quantize is None and _are_numbers(x, node):
+        if quantize is None and _are_floats(x, node):
             wide = _unviewed(x)
             is_row = sizes_key(wide.meta["val"].shape[-1:]) == sizes_key(x.meta["val"].shape[-1:])
-            return Product(wide if is_row else x, node, calls, False, levels, steps)
-        if quantize is None or not _are_numbers(x) or not _is_of_rows(bind(quantize)):
+            return Product(wide if is_row else x, node, calls, False, weight, scales)
+        if quantize is None or not _are_floats(x) or not _is_of_rows(bind(quantize)):
             continue
         # A float16 model rounds it between the scales, and gets float32.
         if dtype_of(node) is dtype_of(match.values["scaled"]) is torch.float32:
-            return Product(x, node, tuple(dict.fromkeys(calls)), True, levels, steps)
+            return Product(x, node, tuple(dict.fromkeys(calls)), True, weight, scales)
     return None
 
 
-def _are_numbers(*nodes: Node) -> bool:
+def _are_floats(*nodes: Node) -> bool:
     """Whether values have one dtype, in which the runtime computes."""
     return {dtype_of(node) for node in nodes} in ({torch.float32}, {torch.float16})
 
@@ -141,22 +147,22 @@ def _is_of_rows(bound: dict[str, Any]) -> bool:
     return sizes_key([block[-1]]) == sizes_key([shape[-1]]) and all(size == 1 for size in block[:-1])
 
 
-def _is_matrix(levels: Any, steps: Node, constant: Constant) -> bool:
+def _is_matrix(weight: Any, scales: Node, constant: Constant) -> bool:
     """Whether a weight is int8, with a scale per column."""
-    found = constant(levels) if isinstance(levels, Node) else None
-    return found is not None and found.dtype == torch.int8 and shape_of(steps) == (found.shape[1],)
+    found = constant(weight) if isinstance(weight, Node) else None
+    return found is not None and found.dtype == torch.int8 and shape_of(scales) == (found.shape[1],)
 
 
 def _unviewed(node: Node) -> Node:
     return bind(node)["self"] if node.target is aten.view.default else node
 
 
-_X, _LEVELS = Var("x"), Const("levels")
-_STEPS: Final = Const("steps").where(lambda steps: len(shape_of(steps)) == 1)
+_X, _QUANTIZED_WEIGHT = Var("x"), Const("weight")
+_SCALES: Final = Const("scales").where(lambda scales: len(shape_of(scales)) == 1)
 _CHOSEN: Final = Call(AFFINE.choose_qparams_affine.default, _X, "SYMMETRIC", ...).named("chosen")
-_STEP: Final = Call(operator.getitem, _CHOSEN, 0).named("step")
+_SCALE: Final = Call(operator.getitem, _CHOSEN, 0).named("scale")
 _ZERO: Final = Call(operator.getitem, _CHOSEN, 1) | NONE
-_QUANTIZE: Final = Call(AFFINE.quantize_affine.default, _X, ANY, _STEP, _ZERO, ...).named("quantize")
-_SUMS: Final = cast(Call(aten._int_mm.default, viewed(_QUANTIZE), _LEVELS))
-_SCALED: Final = (_SUMS * viewed(_STEP)).named("scaled")
-_PRODUCT: Final = (Call(aten.mm.default, _X, cast(_LEVELS)) | _SCALED | cast(_SCALED)) * _STEPS
+_QUANTIZE: Final = Call(AFFINE.quantize_affine.default, _X, ANY, _SCALE, _ZERO, ...).named("quantize")
+_SUMS: Final = cast(Call(aten._int_mm.default, viewed(_QUANTIZE), _QUANTIZED_WEIGHT))
+_SCALED: Final = (_SUMS * viewed(_SCALE)).named("scaled")
+_PRODUCT: Final = (Call(aten.mm.default, _X, cast(_QUANTIZED_WEIGHT)) | _SCALED | cast(_SCALED)) * _SCALES

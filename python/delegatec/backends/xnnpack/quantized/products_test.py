@@ -20,34 +20,34 @@ aten = torch.ops.aten
 X = torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
 
 
-def levels_of(x: Tensor, mapping: str = "SYMMETRIC") -> tuple[Tensor, Tensor]:
+def quantized_values_of(x: Tensor, mapping: str = "SYMMETRIC") -> tuple[Tensor, Tensor]:
     block = [1] * (x.dim() - 1) + [x.shape[-1]]
-    step, zero = AFFINE.choose_qparams_affine(
+    scale, zero = AFFINE.choose_qparams_affine(
         x, mapping, block, torch.int8, -128, 127, scale_dtype=torch.float32, keepdim=True
     )
-    return AFFINE.quantize_affine(x, block, step, zero, torch.int8, -128, 127), step
+    return AFFINE.quantize_affine(x, block, scale, zero, torch.int8, -128, 127), scale
 
 
 def dynamic(layer: Layer, x: Tensor, mapping: str = "SYMMETRIC") -> Tensor:
-    levels, step = levels_of(x, mapping)
-    sums = torch._int_mm(levels.view(6, 16), layer.levels.t())
-    return (sums.float() * step.view(6, 1) * layer.steps).view(2, 3, 20) + layer.bias
+    quantized_values, scale = quantized_values_of(x, mapping)
+    sums = torch._int_mm(quantized_values.view(6, 16), layer.values.t())
+    return (sums.float() * scale.view(6, 1) * layer.scales).view(2, 3, 20) + layer.bias
 
 
 def weights_alone(layer: Layer, x: Tensor) -> Tensor:
-    product = torch.mm(x.view(6, 16), layer.levels.t().float()) * layer.steps
+    product = torch.mm(x.view(6, 16), layer.values.t().float()) * layer.scales
     return product.view(2, 3, 20) + layer.bias
 
 
 def dynamic_half(layer: Layer, x: Tensor) -> Tensor:
-    levels, step = levels_of(x.half())
-    sums = torch._int_mm(levels.view(6, 16), layer.levels.t())
-    product = (sums.float() * step.view(6, 1)).half()
-    return (product * layer.steps).view(2, 3, 20) + layer.bias
+    quantized_values, scale = quantized_values_of(x.half())
+    sums = torch._int_mm(quantized_values.view(6, 16), layer.values.t())
+    product = (sums.float() * scale.view(6, 1)).half()
+    return (product * layer.scales).view(2, 3, 20) + layer.bias
 
 
 def weights_alone_half(layer: Layer, x: Tensor) -> Tensor:
-    product = torch.mm(x.half().view(6, 16), layer.levels.t().half()) * layer.steps.half()
+    product = torch.mm(x.half().view(6, 16), layer.values.t().half()) * layer.scales.half()
     return product.view(2, 3, 20) + layer.bias.half()
 
 
@@ -67,9 +67,9 @@ def test_products_become_linear_layers(function: Callable[[Layer, Tensor], Tenso
 
 def test_values_with_other_readers_stay() -> None:
     def function(layer: Layer, x: Tensor) -> tuple[Tensor, Tensor]:
-        levels, step = levels_of(x)
-        sums = torch._int_mm(levels.view(6, 16), layer.levels.t())
-        return sums.float() * step.view(6, 1) * layer.steps, step
+        quantized_values, scale = quantized_values_of(x)
+        sums = torch._int_mm(quantized_values.view(6, 16), layer.values.t())
+        return sums.float() * scale.view(6, 1) * layer.scales, scale
 
     program = edge(Layer(function, (20, 16)), X, preserve=XNNPACK.preserved_operators())
     assert not recover_linear(program)
@@ -78,5 +78,5 @@ def test_values_with_other_readers_stay() -> None:
 def test_other_products_stay() -> None:
     layer = Layer(lambda own, x: dynamic(own, x, "ASYMMETRIC"), (20, 16))
     assert not recover_linear(edge(layer, X, preserve=XNNPACK.preserved_operators()))
-    layer = Layer(lambda own, x: torch.mm(x[0], own.levels.t().float()) * own.steps[:1], (20, 16))
+    layer = Layer(lambda own, x: torch.mm(x[0], own.values.t().float()) * own.scales[:1], (20, 16))
     assert not recover_linear(edge(layer, X, preserve=XNNPACK.preserved_operators()))

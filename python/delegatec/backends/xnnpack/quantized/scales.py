@@ -15,21 +15,21 @@ from delegatec.edge.quantization.scale import Quantization
 
 LEAST: Final = -128
 MOST: Final = 127
-WHOLE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
+FULL_RANGE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
 """The least and the largest quantized value of each dtype that the runtime has."""
-_STEPS: Final = (2.0**-60, 2.0**60)
+_SCALES: Final = (2.0**-60, 2.0**60)
 """Below and above all scales whose inverses and products float32 represents."""
 
 
-def are_steps(scales: torch.Tensor) -> bool:
+def are_normal_scales(scales: torch.Tensor) -> bool:
     """Whether float32 represents the inverses and products of scales."""
-    least, most = _STEPS
+    least, most = _SCALES
     return bool(((scales > least) & (scales < most)).all())
 
 
-def is_step(scale: float) -> bool:
+def is_normal_scale(scale: float) -> bool:
     """Whether float32 represents the inverse and products of a scale."""
-    least, most = _STEPS
+    least, most = _SCALES
     return least < scale < most
 
 
@@ -45,15 +45,15 @@ SHARES: Final = int8(1 / 256, LEAST)
 def scale_of(node: Node) -> Quantization | None:
     """Returns the scale of a call that quantizes or dequantizes; None for values that cannot be int8.
 
-    Quantized values may be between other bounds than those of the dtype, see `bounds.limit_levels`.
+    Quantized values may be between other bounds than those of the dtype, see `bounds.clamp_quantized_values`.
     """
     if node.target not in (QUANTIZE, DEQUANTIZE):
         return None
     bound = bind(node)
     scale, zero_point, dtype = bound["scale"], bound["zero_point"], bound["dtype"]
-    if not is_step(scale):
+    if not is_normal_scale(scale):
         return None
-    least, most = WHOLE.get(dtype, (0, -1))
+    least, most = FULL_RANGE.get(dtype, (0, -1))
     if not least <= bound["quant_min"] < bound["quant_max"] <= most:
         return None
     zero_point -= SHIFT if dtype == torch.uint8 else 0

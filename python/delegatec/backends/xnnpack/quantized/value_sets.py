@@ -36,8 +36,8 @@ CLAMPS: Final[dict[Any, Callable[[dict[str, Any]], tuple[float, float]]]] = {
 """Targets -> the bounds of a call, from its arguments."""
 
 
-def _bound(number: float | None, default: float) -> float:
-    return default if number is None else float(number)
+def _bound(scalar: float | None, default: float) -> float:
+    return default if scalar is None else float(scalar)
 
 
 _SPLITS: Final = frozenset({aten.split_with_sizes.default})

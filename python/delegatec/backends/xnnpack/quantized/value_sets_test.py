@@ -41,11 +41,11 @@ def converted(function: Callable[[Tensor], Tensor]) -> EdgeProgram:
         pytest.param(lambda x: f.pad(x, (1, 2)), id="pad"),
         pytest.param(lambda x: f.max_pool2d(x, 3, 2, 1), id="maxima"),
         pytest.param(lambda x: f.relu(x), id="relu"),
-        pytest.param(lambda x: f.hardtanh(x, -1.0, 2.5), id="bounds among the levels"),
+        pytest.param(lambda x: f.hardtanh(x, -1.0, 2.5), id="bounds among the quantized values"),
         pytest.param(lambda x: torch.split(x, [1, 2], 1)[1], id="split"),
     ],
 )
-def test_moves_keep_levels(function: Callable[[Tensor], Tensor]) -> None:
+def test_moves_preserve_quantized_values(function: Callable[[Tensor], Tensor]) -> None:
     program = converted(lambda x: qdq(function(qdq(x))).neg())
     assert called(program).count(QUANTIZE) == 1
 
@@ -56,8 +56,8 @@ def test_moves_keep_levels(function: Callable[[Tensor], Tensor]) -> None:
         pytest.param(lambda x: qdq(x.neg()), id="another call"),
         pytest.param(lambda x: qdq(x, 0.05), id="another scale"),
         pytest.param(lambda x: qdq(x, zero=4), id="another zero"),
-        pytest.param(lambda x: qdq(f.hardtanh(x, -1.0, 2.51)), id="a bound between levels"),
-        pytest.param(lambda x: qdq(f.pad(x, (1, 2), value=0.01)), id="padding between levels"),
+        pytest.param(lambda x: qdq(f.hardtanh(x, -1.0, 2.51)), id="a bound between quantized values"),
+        pytest.param(lambda x: qdq(f.pad(x, (1, 2), value=0.01)), id="padding between quantized values"),
         pytest.param(lambda x: qdq(torch.cat([x, x.neg()], 1)), id="one operand"),
         pytest.param(lambda x: qdq(x.mean(1)), id="mean"),
     ],
@@ -66,19 +66,19 @@ def test_others_do_not(function: Callable[[Tensor], Tensor]) -> None:
     assert called(converted(lambda x: function(qdq(x)))).count(QUANTIZE) == 2
 
 
-def test_unsigned_levels_become_signed() -> None:
+def test_unsigned_quantized_values_become_signed() -> None:
     quantized = torch.ops.quantized_decomposed
 
     def function(x: Tensor) -> Tensor:
-        levels = quantized.quantize_per_tensor(x, 0.05, 100, 0, 255, torch.uint8)
-        result: Tensor = quantized.dequantize_per_tensor(levels, 0.05, 100, 0, 255, torch.uint8)
+        quantized_values = quantized.quantize_per_tensor(x, 0.05, 100, 0, 255, torch.uint8)
+        result: Tensor = quantized.dequantize_per_tensor(quantized_values, 0.05, 100, 0, 255, torch.uint8)
         return result
 
     program = edge(function, X, preserve=PRESERVED, passes=())
     assert sign_activations(program, lambda each: scale_of(each) is not None)
     verify(program)
-    (levels,) = program.graph.find_nodes(op="call_function", target=QUANTIZE)
-    assert levels.meta["val"].dtype == torch.int8
+    (quantized_values,) = program.graph.find_nodes(op="call_function", target=QUANTIZE)
+    assert quantized_values.meta["val"].dtype == torch.int8
     assert_computes(program, function(X), X)
     # as an output, they stay
     program = edge(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.quantized.scales import are_steps
+from delegatec.backends.xnnpack.quantized.scales import are_normal_scales
 from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
 from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
 from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS
@@ -38,7 +38,7 @@ def has_form(weight: QuantizedConstant, axis: int = 0) -> bool:
     if weight.dtype != torch.int8 or weight.zero_points is not None:
         return False
     # a bias cannot be quantized with a scale of zero, or below float32
-    if not weight.values.numel() or not are_steps(weight.scales):
+    if not weight.values.numel() or not are_normal_scales(weight.scales):
         return False
     is_grouped = axis == 0 and weight.values.dim() == 2 and weight.block[1] % _GROUP == 0
     return weight.is_per_channel(axis) or is_grouped

@@ -17,7 +17,7 @@ from delegatec.edge.testing import edge
 
 
 def found(layer: Layer) -> QuantizedLayer | None:
-    program = edge(layer, torch.randn(2, layer.levels.shape[1]), preserve=PRESERVED)
+    program = edge(layer, torch.randn(2, layer.values.shape[1]), preserve=PRESERVED)
     (node,) = (each for each in program.graph.nodes if each.target is LINEAR)
     return layer_of(node, lambda each: program.constants.get(each.name))
 
@@ -36,11 +36,11 @@ def test_a_weight() -> None:
     made = layer(8)
     linear = found(made)
     assert linear is not None and (linear.group_size, linear.weight.is_int4) == (0, False)
-    assert torch.equal(linear.weight.values, made.levels) and torch.equal(linear.scales, made.steps)
+    assert torch.equal(linear.weight.values, made.values) and torch.equal(linear.scales, made.scales)
     made = layer(4, group=32)
     linear = found(made)
     assert linear is not None and (linear.group_size, linear.weight.is_int4) == (32, True)
-    assert torch.equal(linear.scales, made.steps)
+    assert torch.equal(linear.scales, made.scales)
 
 
 def test_one_group_is_no_group() -> None:
@@ -54,7 +54,7 @@ def test_what_the_runtime_has_no_form_for() -> None:
     linear = found(layer(8))
     assert linear is not None and not has_form(linear.weight, axis=1)
     made = layer(8)
-    made.steps[3] = 0.0
+    made.scales[3] = 0.0
     assert found(made) is None
 
 
@@ -66,13 +66,13 @@ def test_a_bias_is_in_units_of_the_products() -> None:
 
 @pytest.mark.parametrize("columns", [6, 7])
 def test_four_bits(columns: int) -> None:
-    levels = torch.arange(3 * columns).view(3, columns) % 16 - 8
-    data = OffsetInt4Bytes(levels.to(torch.int8))
-    whole = bytes(data[0 : len(data)])
-    assert len(whole) == len(data) == 3 * ((columns + 1) // 2)
-    assert b"".join(bytes(data[place : place + 2]) for place in range(0, len(data), 2)) == whole
+    quantized_values = torch.arange(3 * columns).view(3, columns) % 16 - 8
+    data = OffsetInt4Bytes(quantized_values.to(torch.int8))
+    stored = bytes(data[0 : len(data)])
+    assert len(stored) == len(data) == 3 * ((columns + 1) // 2)
+    assert b"".join(bytes(data[start : start + 2]) for start in range(0, len(data), 2)) == stored
 
     def unpacked(packed: Tensor) -> Tensor:
         return torch.stack([packed & 15, packed >> 4], -1).flatten(1)[:, :columns].to(torch.int8) - 8
 
-    assert torch.equal(unpacked(torch.tensor(list(whole), dtype=torch.uint8).view(3, -1)), levels)
+    assert torch.equal(unpacked(torch.tensor(list(stored), dtype=torch.uint8).view(3, -1)), quantized_values)

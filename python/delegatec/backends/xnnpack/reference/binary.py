@@ -14,31 +14,31 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 
-from delegatec.backends.xnnpack.reference.run import Run, Semantics, level_limits, limits_of, write_real
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, Tensor, reject
+from delegatec.backends.xnnpack.reference.run import Run, Semantics, limits_of, quantized_limits, write_real
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, Tensor, reject
 
 _Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-_LevelFunction = Callable[[Tensor, Tensor, Tensor], torch.Tensor]
+_QuantizedFunction = Callable[[Tensor, Tensor, Tensor], torch.Tensor]
 # Bits of the larger multiplier of a sum.
 _MULTIPLIER_BITS: Final = 20
 
 
-def _binary(function: _Function, of_levels: _LevelFunction | None = None) -> Semantics:
+def _binary(function: _Function, of_quantized: _QuantizedFunction | None = None) -> Semantics:
     def semantics(run: Run, operation: Any, node: NodeT) -> None:
         first, second = run.operand(int(operation.input1Id)), run.operand(int(operation.input2Id))
         result = run.result(int(operation.outputId))
         shape = _broadcast(run.elements(first.id).shape, run.elements(second.id).shape)
         run.check_size(shape, f"value {result.id}")
-        if result.data_type in LEVELS and of_levels is not None:
-            run.write(result.id, of_levels(first, second, result))
-        elif result.is_float or result.data_type in LEVELS:
+        if result.data_type in QUANTIZED and of_quantized is not None:
+            run.write(result.id, of_quantized(first, second, result))
+        elif result.is_float or result.data_type in QUANTIZED:
             write_real(run, result.id, function(first.real(), second.real()))
         else:
             run.write(result.id, function(run.elements(first.id), run.elements(second.id)))
         if limits_of(node) != (-math.inf, math.inf):
             # the runtime appends a Clamp
             value = run.elements(result.id)
-            bounds = level_limits(node, result) if result.data_type in LEVELS else limits_of(node)
+            bounds = quantized_limits(node, result) if result.data_type in QUANTIZED else limits_of(node)
             run.write(result.id, value.float().clamp(*bounds))
 
     return semantics
@@ -56,7 +56,7 @@ def _centered(tensor: Tensor) -> torch.Tensor:
     return tensor.value.to(torch.int64) - tensor.one_zero_point
 
 
-def _sum(sign: int) -> _LevelFunction:
+def _sum(sign: int) -> _QuantizedFunction:
     """Rescales both operands to the result's scale, by multipliers with one right shift."""
 
     def add(first: Tensor, second: Tensor, result: Tensor) -> torch.Tensor:
@@ -64,8 +64,8 @@ def _sum(sign: int) -> _LevelFunction:
         shift = _MULTIPLIER_BITS - math.frexp(max(map(float, ratios)))[1] + 1
         one, other = (int((ratio * 2.0**shift).round()) for ratio in ratios)
         total = _centered(first) * one + _centered(second) * (sign * other)
-        levels = ((total + (1 << (shift - 1))) >> shift) + result.one_zero_point
-        return levels.clamp(result.least, result.most)
+        quantized_values = ((total + (1 << (shift - 1))) >> shift) + result.one_zero_point
+        return quantized_values.clamp(result.least, result.most)
 
     return add
 

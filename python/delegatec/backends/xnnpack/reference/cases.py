@@ -14,7 +14,7 @@ from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.checking.values import INPUT, OUTPUT
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
-from delegatec.backends.xnnpack.reference.testing import FLOATS, Blob, Content, Levels
+from delegatec.backends.xnnpack.reference.testing import FLOATS, Blob, Content, Quantized
 
 NO_BIAS: Final = NO_VALUE
 EXACT: Final = 0.0
@@ -96,7 +96,7 @@ class Case:
         for field in self.fields:
             if isinstance(field, In):
                 content: Any = field.content
-                found.append(content.tensor if isinstance(content, Levels) else content)
+                found.append(content.tensor if isinstance(content, Quantized) else content)
             elif isinstance(field, Rows):
                 found.append(field.tensor)
         return found
@@ -104,8 +104,8 @@ class Case:
     def blob(self) -> Blob:
         """Returns its blob."""
         blob = Blob()
-        made = {place: _input(blob, field) for place, field in enumerate(self.fields) if _is_input(field)}
-        fields = [made.get(place, field) for place, field in enumerate(self.fields)]
+        made = {index: _input(blob, field) for index, field in enumerate(self.fields) if _is_input(field)}
+        fields = [made.get(index, field) for index, field in enumerate(self.fields)]
         blob.node(self.operation, *[_field(blob, field) for field in fields], limits=self.limits)
         return blob
 
@@ -140,7 +140,7 @@ def _field(blob: Blob, field: Any) -> Any:
         return blob.constant(field.content, inline=field.inline)
     if isinstance(field, Out):
         if field.scale:
-            return blob.levels(field.dtype, (), field.scale, field.zero_point, OUTPUT)
+            return blob.quantized(field.dtype, (), field.scale, field.zero_point, OUTPUT)
         return blob.value(FLOATS[field.dtype], (), flags=OUTPUT)
     return field
 
@@ -153,12 +153,14 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(shape, generator=_GENERATOR).to(dtype)
 
 
-def levels(*shape: int, scale: float = 0.05, zero_point: int = 3, dtype: torch.dtype = torch.int8) -> Levels:
+def quantized_values(
+    *shape: int, scale: float = 0.05, zero_point: int = 3, dtype: torch.dtype = torch.int8
+) -> Quantized:
     """Returns random quantized values; of uint8 the zero point is 128 higher."""
     found = torch.randint(-128, 128, shape, generator=_GENERATOR)
     if dtype == torch.uint8:
-        return Levels((found + 128).to(dtype), scale, zero_point + 128)
-    return Levels(found.to(dtype), scale, zero_point)
+        return Quantized((found + 128).to(dtype), scale, zero_point + 128)
+    return Quantized(found.to(dtype), scale, zero_point)
 
 
 def integers(*shape: int, least: int, most: int) -> torch.Tensor:

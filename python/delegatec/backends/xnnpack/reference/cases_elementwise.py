@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import torch
 
-from delegatec.backends.xnnpack.reference.cases import Case, In, K, Out, levels, random
-from delegatec.backends.xnnpack.reference.testing import Levels
+from delegatec.backends.xnnpack.reference.cases import Case, In, K, Out, quantized_values, random
+from delegatec.backends.xnnpack.reference.testing import Quantized
 
 # Elementary functions of float32 in XNNPACK differ from torch's in the last bits.
 ULPS: Final = 4e-7
 HALF: Final = 2.0**-11
 FLOATS: Final = {torch.float32: ULPS, torch.float16: HALF, torch.bfloat16: 0.0}
-LEVELS: Final = (torch.int8, torch.uint8)
+QUANTIZED: Final = (torch.int8, torch.uint8)
 SHORT: Final = {
     torch.float32: "f32",
     torch.float16: "f16",
@@ -47,45 +47,45 @@ _UNARY: Final[dict[str, tuple[float, float, float, int]]] = {
 }
 # Functions that CPUs with float16 arithmetic compute in float16.
 _IN_FLOAT16: Final = frozenset({"Cos", "Exp", "ReciprocalSquareRoot", "Sigmoid", "Sin", "SquareRoot", "Tanh"})
-_FLOAT16_STEPS: Final = 2.0**-8
-_BFLOAT16_STEP: Final = 2.0**-7
+_FLOAT16_ULPS: Final = 2.0**-8
+_BFLOAT16_ULPS: Final = 2.0**-7
 _BINARY: Final = ("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "Prelu")
 
 
 def _input(dtype: torch.dtype, least: float, most: float, shape: tuple[int, ...] = (5, 67)) -> Any:
     """Returns an input of a range: floats, or all quantized values."""
-    if dtype in LEVELS:
+    if dtype in QUANTIZED:
         zero = -128 if least >= 0 else 3
         scale = (most - least) / 256
         shift = 128 if dtype == torch.uint8 else 0
-        all_levels = torch.arange(256) - 128 + shift
+        all_values = torch.arange(256) - 128 + shift
         # the function is not defined at zero for those with a positive domain
-        positive = all_levels[1:] if least > 0 else all_levels
-        return Levels(positive.to(dtype).reshape(1, -1), scale, zero + shift)
+        positive = all_values[1:] if least > 0 else all_values
+        return Quantized(positive.to(dtype).reshape(1, -1), scale, zero + shift)
     return (torch.rand(shape, generator=torch.Generator().manual_seed(1)) * (most - least) + least).to(dtype)
 
 
 def _out(dtype: torch.dtype, scale: float, zero_point: int) -> Out:
-    if dtype in LEVELS:
+    if dtype in QUANTIZED:
         return Out(dtype, scale, zero_point + (128 if dtype == torch.uint8 else 0))
     return Out(dtype)
 
 
 def _tolerance(dtype: torch.dtype, operation: str = "") -> float:
     if dtype == torch.float16 and operation in _IN_FLOAT16:
-        return _FLOAT16_STEPS
+        return _FLOAT16_ULPS
     if dtype == torch.bfloat16 and operation in ("Gelu", "HardSwish"):
-        return _BFLOAT16_STEP
+        return _BFLOAT16_ULPS
     return FLOATS.get(dtype, 0.0)
 
 
 def _unary() -> Iterator[Case]:
     for operation, (least, most, scale, zero_point) in _UNARY.items():
         limits = (-1.5, 2.25) if operation == "Clamp" else None
-        for dtype in (*FLOATS, *LEVELS):
+        for dtype in (*FLOATS, *QUANTIZED):
             source = _input(dtype, least, most)
             result = _out(dtype, scale, zero_point)
-            if operation == "Clamp" and isinstance(source, Levels):
+            if operation == "Clamp" and isinstance(source, Quantized):
                 yield Case(
                     f"Clamp-same-{SHORT[dtype]}",
                     "Clamp",
@@ -99,7 +99,7 @@ def _unary() -> Iterator[Case]:
                 limits,
                 _tolerance(dtype, operation),
             )
-    for dtype in (*FLOATS, *LEVELS):
+    for dtype in (*FLOATS, *QUANTIZED):
         source = _input(dtype, -6, 6)
         for slope in (0.125, 0.3, -0.5):
             fields = [slope, In(source), _out(dtype, 0.04, -7), 0]
@@ -109,16 +109,16 @@ def _unary() -> Iterator[Case]:
             yield Case(f"Elu{alpha}-{SHORT[dtype]}", "Elu", fields, None, _tolerance(dtype))
 
 
-def _small_if_one(source: Levels) -> Levels:
+def _small_if_one(source: Quantized) -> Quantized:
     """Returns quantized values; a single one is below the zero point, so that not all results are limits."""
     if source.tensor.numel() > 1:
         return source
-    return Levels(torch.full_like(source.tensor, source.zero_point - 20), source.scale, source.zero_point)
+    return Quantized(torch.full_like(source.tensor, source.zero_point - 20), source.scale, source.zero_point)
 
 
 def _binary() -> Iterator[Case]:
     for operation in _BINARY:
-        for dtype in (*FLOATS, *LEVELS):
+        for dtype in (*FLOATS, *QUANTIZED):
             one: Any
             other: Any
             for what, first, second in (
@@ -130,9 +130,9 @@ def _binary() -> Iterator[Case]:
                 ("scalar", (4, 9), ()),
                 ("six", (2, 1, 2, 1, 2, 3), (1, 2, 2, 2, 1, 3)),
             ):
-                if dtype in LEVELS:
-                    one = levels(*first, scale=0.05, zero_point=3, dtype=dtype)
-                    other = levels(*second, scale=0.023, zero_point=-11, dtype=dtype)
+                if dtype in QUANTIZED:
+                    one = quantized_values(*first, scale=0.05, zero_point=3, dtype=dtype)
+                    other = quantized_values(*second, scale=0.023, zero_point=-11, dtype=dtype)
                     one, other = _small_if_one(one), _small_if_one(other)
                 else:
                     one, other = random(*first).to(dtype), random(*second).to(dtype)
@@ -147,9 +147,9 @@ def _binary() -> Iterator[Case]:
                     None,
                     _tolerance(dtype),
                 )
-    for dtype in (*FLOATS, *LEVELS):
-        source = levels(3, 5, dtype=dtype) if dtype in LEVELS else random(3, 5).to(dtype)
-        constant = levels(5, dtype=dtype) if dtype in LEVELS else random(5).to(dtype)
+    for dtype in (*FLOATS, *QUANTIZED):
+        source = quantized_values(3, 5, dtype=dtype) if dtype in QUANTIZED else random(3, 5).to(dtype)
+        constant = quantized_values(5, dtype=dtype) if dtype in QUANTIZED else random(5).to(dtype)
         for operation in ("Add", "Subtract", "Multiply", "Divide"):
             for limits in ((-0.5, 1.0), (0.0, math.inf)):
                 fields = [K(constant), In(source), _out(dtype, 0.061, -5), 0]
@@ -172,7 +172,7 @@ def _integers() -> Iterator[Case]:
 
 
 def _conversions() -> Iterator[Case]:
-    dtypes = (*FLOATS, *LEVELS, torch.int32)
+    dtypes = (*FLOATS, *QUANTIZED, torch.int32)
     for source in dtypes:
         for result in dtypes:
             value = (

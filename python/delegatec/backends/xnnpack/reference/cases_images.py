@@ -16,17 +16,17 @@ from delegatec.backends.xnnpack.reference.cases import (
     Out,
     Rows,
     integers,
-    levels,
+    quantized_values,
     random,
 )
 from delegatec.backends.xnnpack.reference.cases_elementwise import SHORT
 from delegatec.backends.xnnpack.reference.cases_layers import HALF, SUMS, channel_bias, channel_filter
-from delegatec.backends.xnnpack.reference.testing import Levels
+from delegatec.backends.xnnpack.reference.testing import Quantized
 
 _LIMITS: Final = (-0.7, 1.3)
 _SAME: Final = 4
 # Depthwise convolutions and resizing compute in float16.
-_STEPS_OF_HALF: Final = 2.0**-7
+_FLOAT16_ULPS: Final = 2.0**-7
 _ROWS_OF_IMAGES: Final = 3
 
 # name -> pads (top, right, bottom, left), kernel, stride, dilation, channels of a group, groups, flags
@@ -73,16 +73,16 @@ def _operands(
     for source, weights, added in ((f32, f32, f32), (f16, f32, f32), (f32, f16, f16)):
         name = "-".join(SHORT[dtype] for dtype in (source, weights, added))
         filter = K(random(*shape).to(weights))
-        tolerance = SUMS if source == f32 else _STEPS_OF_HALF if depthwise else HALF
+        tolerance = SUMS if source == f32 else _FLOAT16_ULPS if depthwise else HALF
         yield name, [In(random(*image).to(source)), filter, K(biases[added]), Out(source)], tolerance
-    activation = levels(*image, scale=0.03)
+    activation = quantized_values(*image, scale=0.03)
     per_channel = channel_filter(*shape, dim=3 if depthwise else 0)
     bias = channel_bias(channels, per_channel.scales * activation.scale)
     yield "channels", [In(activation), K(per_channel), K(bias), Out(torch.int8, 0.41, -4)], 0
     for dtype, zero in ((torch.int8, 0), (torch.uint8, 9)):
-        activation = levels(*image, scale=0.03, dtype=dtype)
-        one_scale = levels(*shape, scale=0.02, zero_point=zero, dtype=dtype)
-        sums = Levels(integers(channels, least=-900, most=900).to(torch.int32), 0.03 * 0.02)
+        activation = quantized_values(*image, scale=0.03, dtype=dtype)
+        one_scale = quantized_values(*shape, scale=0.02, zero_point=zero, dtype=dtype)
+        sums = Quantized(integers(channels, least=-900, most=900).to(torch.int32), 0.03 * 0.02)
         yield SHORT[dtype], [In(activation), K(one_scale), K(sums), Out(dtype, 0.41, 4)], 0
     if depthwise:
         return
@@ -113,7 +113,7 @@ def _convolutions() -> Iterator[Case]:
 
 def _image(dtype: torch.dtype, *shape: int) -> tuple[In, Out]:
     if dtype in (torch.int8, torch.uint8):
-        content = levels(*shape, dtype=dtype)
+        content = quantized_values(*shape, dtype=dtype)
         return In(content), Out(dtype, content.scale, content.zero_point)
     return In(random(*shape).to(dtype)), Out(dtype)
 
@@ -154,7 +154,7 @@ def _pools() -> Iterator[Case]:
                 source, result = _image(dtype, 2, 9, 8, 5)
                 fields = [height, width, source, result, flags]
                 name = f"ResizeBilinear-{flags}-{height}-{SHORT[dtype]}"
-                tolerance = _STEPS_OF_HALF if dtype == torch.float16 else tolerances.get(dtype, 0.0)
+                tolerance = _FLOAT16_ULPS if dtype == torch.float16 else tolerances.get(dtype, 0.0)
                 yield Case(name, "ResizeBilinear", fields, None, tolerance)
     for pads in ((0, 0, 0, 0), (1, 0, 0, 1)):
         fields = [*pads, 2, 3, In(random(2, 8, 9, 5)), Out(), Out(torch.int32), 0]

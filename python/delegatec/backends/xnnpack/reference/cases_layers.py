@@ -16,10 +16,10 @@ from delegatec.backends.xnnpack.reference.cases import (
     Out,
     Rows,
     integers,
-    levels,
+    quantized_values,
     random,
 )
-from delegatec.backends.xnnpack.reference.testing import Channels, Groups, Levels
+from delegatec.backends.xnnpack.reference.testing import Channels, Groups, Quantized
 
 # float32 sums in another order, and float16 results that are rounded from those sums.
 SUMS: Final = 4e-6
@@ -104,7 +104,7 @@ def _floats() -> Iterator[Case]:
 
 def _quantized() -> Iterator[Case]:
     for text, limits in (("", None), ("-limits", _LIMITS)):
-        source = levels(5, _IN, scale=0.03)
+        source = quantized_values(5, _IN, scale=0.03)
         filter = channel_filter(_OUT, _IN)
         bias = K(channel_bias(_OUT, filter.scales * source.scale))
         for name, added in _biases(bias):
@@ -112,15 +112,15 @@ def _quantized() -> Iterator[Case]:
             yield Case(f"FullyConnected-i8-channels{name}{text}", "FullyConnected", fields, limits)
         narrow = channel_filter(_OUT, _IN + 1, bits=4)
         bias = K(channel_bias(_OUT, narrow.scales * source.scale))
-        source = levels(5, _IN + 1, scale=0.03)
+        source = quantized_values(5, _IN + 1, scale=0.03)
         for name, added in _biases(bias):
             fields = [In(source), K(narrow), added, Out(torch.int8, 0.31, -4), 0]
             yield Case(f"FullyConnected-i8-channels4{name}{text}", "FullyConnected", fields, limits)
         for dtype, zero in ((torch.int8, 0), (torch.uint8, 9)):
-            activation = levels(5, _IN, scale=0.03, dtype=dtype)
-            weights = levels(_OUT, _IN, scale=0.02, zero_point=zero, dtype=dtype)
-            weights = Levels(weights.tensor, weights.scale, weights.zero_point)
-            added = K(Levels(integers(_OUT, least=-900, most=900).to(torch.int32), 0.03 * 0.02))
+            activation = quantized_values(5, _IN, scale=0.03, dtype=dtype)
+            weights = quantized_values(_OUT, _IN, scale=0.02, zero_point=zero, dtype=dtype)
+            weights = Quantized(weights.tensor, weights.scale, weights.zero_point)
+            added = K(Quantized(integers(_OUT, least=-900, most=900).to(torch.int32), 0.03 * 0.02))
             for name, value in _biases(added):
                 fields = [In(activation), K(weights), value, Out(dtype, 0.31, 4), 0]
                 yield Case(
@@ -180,9 +180,9 @@ def _products() -> Iterator[Case]:
             yield Case(f"Softmax-{short}-{len(shape)}", "Softmax", fields, None, tolerance)
     result = Out(torch.int8, 0.4, 3)
     for flags, shape in ((0, (2, 7, 3)), (1, (2, 3, 7))):
-        matrices = levels(*shape, scale=0.02, zero_point=0)
+        matrices = quantized_values(*shape, scale=0.02, zero_point=0)
         for text, operand in (("", In(matrices)), ("-constant", K(matrices))):
-            fields = [In(levels(2, 5, 7)), operand, result, flags]
+            fields = [In(quantized_values(2, 5, 7)), operand, result, flags]
             yield Case(f"BatchMatrixMultiply-i8-{flags}{text}", "BatchMatrixMultiply", fields)
     for flags, shape, dim in ((0, (1, 32, 3), 2), (1, (1, 3, 32), 1), (0, (32, 3), 1)):
         fields = [Rows(random(2, 5, 32)), K(channel_filter(*shape, dim=dim)), Out(), flags]

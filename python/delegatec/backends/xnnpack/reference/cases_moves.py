@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from delegatec.backends.xnnpack.reference.cases import Case, In, Out, levels, random
+from delegatec.backends.xnnpack.reference.cases import Case, In, Out, quantized_values, random
 from delegatec.backends.xnnpack.reference.cases_elementwise import SHORT
 from delegatec.backends.xnnpack.reference.testing import Content
 
@@ -18,7 +18,7 @@ _NO_PADS: Final = frozenset({torch.int32})
 
 def _content(dtype: torch.dtype, *shape: int) -> Content:
     if dtype in (torch.int8, torch.uint8):
-        return levels(*shape, dtype=dtype)
+        return quantized_values(*shape, dtype=dtype)
     return (random(*shape) * 10).to(dtype)
 
 
@@ -48,9 +48,9 @@ def _moves() -> Iterator[Case]:
             fields = [3, offsets, sizes, In(value), result, 0]
             yield Case(f"Slice{offsets}{sizes}-{short}", "Slice", fields)
         if dtype not in _NO_PADS:
-            for number in (0.0, -1.37):
-                fields = [[1, 0, 2], [0, 3, 1], number, In(value), result, 0]
-                yield Case(f"ConstantPad{number}-{short}", "ConstantPad", fields)
+            for padding in (0.0, -1.37):
+                fields = [[1, 0, 2], [0, 3, 1], padding, In(value), result, 0]
+                yield Case(f"ConstantPad{padding}-{short}", "ConstantPad", fields)
         for count in (2, 3, 4, 5):
             for axis in (0, 1, 2, 2**32 - 1):
                 yield _concatenate(dtype, count, axis)

@@ -12,7 +12,7 @@ import torch
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, quantize
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, Tensor, reject
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, Tensor, reject
 from delegatec.backends.xnnpack.reference.unary import scaled
 
 
@@ -20,14 +20,15 @@ def _convert(run: Run, operation: Any, node: NodeT) -> None:
     source, result = run.operand(int(operation.inputId)), run.result(int(operation.outputId))
     if result.data_type == DataType.DYNAMIC_INT8:
         _rows(run, source, result)
-    elif result.data_type in LEVELS:
-        run.write(result.id, _to_levels(run, source, result))
+    elif result.data_type in QUANTIZED:
+        run.write(result.id, _to_quantized(run, source, result))
     elif result.data_type == DataType.INT32:
         limits = torch.iinfo(torch.int32)
         # the highest float32 below 2^31
         bounded = source.real().double().nan_to_num(nan=0.0).round().clamp(limits.min, limits.max - 127)
         run.write(
-            result.id, bounded if source.is_float or source.data_type in LEVELS else run.elements(source.id)
+            result.id,
+            bounded if source.is_float or source.data_type in QUANTIZED else run.elements(source.id),
         )
     elif source.data_type == DataType.INT8 and result.data_type == DataType.FLOAT16:
         # the kernel rounds the scale, too
@@ -37,11 +38,11 @@ def _convert(run: Run, operation: Any, node: NodeT) -> None:
         run.write(result.id, source.real())
 
 
-def _to_levels(run: Run, source: Tensor, result: Tensor) -> torch.Tensor:
+def _to_quantized(run: Run, source: Tensor, result: Tensor) -> torch.Tensor:
     if source.data_type == result.data_type:
-        levels = run.elements(source.id).to(torch.int32) - source.one_zero_point
-        return scaled(levels, torch.tensor(source.one_scale) / result.one_scale, result)
-    if source.data_type in LEVELS or (source.data_type, result.data_type) == (
+        quantized_values = run.elements(source.id).to(torch.int32) - source.one_zero_point
+        return scaled(quantized_values, torch.tensor(source.one_scale) / result.one_scale, result)
+    if source.data_type in QUANTIZED or (source.data_type, result.data_type) == (
         DataType.FLOAT16,
         DataType.UINT8,
     ):
@@ -69,9 +70,9 @@ def _rows(run: Run, source: Tensor, result: Tensor) -> None:
     zero = torch.where((low - 128) + (high + 127) > 0, -128 - low, 127 - high).clamp(-128, 127).round()
     # the factor is rounded in float16, the scale is not
     factor = inverse.half().float() if source.data_type == DataType.FLOAT16 else inverse
-    levels = (rows * factor[..., None]).clamp(-128 - zero[..., None], 127 - zero[..., None]).round()
+    quantized_values = (rows * factor[..., None]).clamp(-128 - zero[..., None], 127 - zero[..., None]).round()
     result.scale, result.zero_point = 1 / inverse, zero.to(torch.int32)
-    run.write(result.id, (levels + zero[..., None]).reshape(x.shape))
+    run.write(result.id, (quantized_values + zero[..., None]).reshape(x.shape))
 
 
 SEMANTICS: Final[dict[str, Semantics]] = {"Convert": _convert}

@@ -46,7 +46,7 @@ def named(name: str) -> Case:
     return next(case for case in CASES if case.name == name)
 
 
-def test_whole_ones_run() -> None:
+def test_complete_files_run() -> None:
     assert {outcome(data, data_by_key, case.inputs) for case, data, data_by_key in _BLOBS} == {""}
 
 
@@ -56,9 +56,9 @@ def test_changed_bytes(data: st.DataObject) -> None:
     case, original, by_key = _BLOBS[data.draw(st.integers(0, len(_BLOBS) - 1))]
     damaged = bytearray(original)
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(32, len(damaged) - 1))
+        position = data.draw(st.integers(32, len(damaged) - 1))
         changes = st.sampled_from([0, 1, 2, 3, 7, 127, 128, 254, 255]) | st.integers(0, 255)
-        damaged[place] = data.draw(changes)
+        damaged[position] = data.draw(changes)
     assert outcome(bytes(damaged), by_key, case.inputs) in ("", "DC407", "DC408")
 
 

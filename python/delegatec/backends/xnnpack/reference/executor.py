@@ -166,8 +166,8 @@ class XnnpackReferenceExecutor(ReferenceExecutor):
             return self._constant(table.constantId, DTYPES[table.dataType], shape)
         width = -(-shape[-1] // 2)
         pairs = self._constant(table.constantId, torch.uint8, [*shape[:-1], width])
-        levels = torch.stack([pairs & 15, pairs >> 4], -1).reshape(*shape[:-1], 2 * width)
-        return levels[..., : shape[-1]].to(torch.int8) - 8
+        quantized_values = torch.stack([pairs & 15, pairs >> 4], -1).reshape(*shape[:-1], 2 * width)
+        return quantized_values[..., : shape[-1]].to(torch.int8) - 8
 
     def _constant(self, index: int, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
         """Returns a constant, as a view of the blob or named data."""

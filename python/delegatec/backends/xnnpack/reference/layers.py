@@ -16,7 +16,7 @@ from delegatec_schemas.xnnpack_graph import DataType, NodeT
 from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, clamp, requantize
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, Tensor, reject
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, Tensor, reject
 
 _INTEGERS: Final = frozenset({DataType.CHANNEL_INT8, DataType.CHANNEL_INT4, DataType.INT8, DataType.UINT8})
 
@@ -50,9 +50,9 @@ def write_sums(
         rows = rows_of(source)
         total = sums(run.elements(source.id).double() - rows[1], filter.double())
         run.write(result.id, clamp(total.float() * rows[0] * scales + added, node))
-    elif source.data_type in LEVELS:
-        levels = run.elements(source.id).double() - source.one_zero_point
-        total = sums(levels, filter.double()) + added
+    elif source.data_type in QUANTIZED:
+        quantized_values = run.elements(source.id).double() - source.one_zero_point
+        total = sums(quantized_values, filter.double()) + added
         ratio = torch.tensor(source.one_scale) * scales / result.one_scale
         run.write(result.id, requantize(total, ratio, result, node))
     elif kind in _INTEGERS:
@@ -77,7 +77,7 @@ def rows_of(source: Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def centered(tensor: Tensor) -> torch.Tensor:
     """Returns the quantized values of a filter minus their zero point, or its floats."""
     assert tensor.value is not None
-    if tensor.data_type in LEVELS:
+    if tensor.data_type in QUANTIZED:
         return tensor.value.to(torch.int32) - tensor.one_zero_point
     return tensor.value
 
@@ -125,10 +125,10 @@ def _grouped(run: Run, operation: Any, node: NodeT, filter: Tensor, weights: tor
     """Sums each group exactly, and the groups, scaled, in float32."""
     source = run.operand(int(operation.inputId))
     scale, zero = rows_of(source)
-    levels = run.elements(source.id).double() - zero
+    quantized_values = run.elements(source.id).double() - zero
     size = filter.group_size
     assert filter.scale is not None
-    groups = levels.reshape(*levels.shape[:-1], -1, size)
+    groups = quantized_values.reshape(*quantized_values.shape[:-1], -1, size)
     sums = torch.einsum("...gs,ogs->...og", groups, weights.double().reshape(len(weights), -1, size))
     total = (sums.float() * filter.scale).sum(-1) * scale
     bias = bias_of(run, operation)

@@ -14,8 +14,8 @@ import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 
 from delegatec.backends.xnnpack.operands import CONCATENATIONS, operand_ids
-from delegatec.backends.xnnpack.reference.run import Run, Semantics, level_of
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
+from delegatec.backends.xnnpack.reference.run import Run, Semantics, quantized_value
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, reject
 
 
 def _copy(run: Run, operation: Any, node: NodeT) -> None:
@@ -50,28 +50,28 @@ def _slice(run: Run, operation: Any, node: NodeT) -> None:
     for dim, (offset, size) in enumerate(
         zip(offsets, _per_dim(operation.sizes, value, "sizes"), strict=True)
     ):
-        whole = offset == size == 0
+        to_end = offset == size == 0
         start = min(offset, value.shape[dim])
-        length = value.shape[dim] if whole else max(0, min(size, value.shape[dim] - start))
+        length = value.shape[dim] if to_end else max(0, min(size, value.shape[dim] - start))
         value = value.narrow(dim, start, length)
     run.write(int(operation.outputId), value)
 
 
-def _per_dim(numbers: Sequence[int], value: torch.Tensor, what: str) -> list[int]:
+def _per_dim(amounts: Sequence[int], value: torch.Tensor, what: str) -> list[int]:
     """Returns integers, one for each dimension of a value."""
-    if len(numbers) != value.dim():
-        reject(f"{len(numbers)} {what} for a value of {value.dim()} dimensions")
-    return [int(number) for number in numbers]
+    if len(amounts) != value.dim():
+        reject(f"{len(amounts)} {what} for a value of {value.dim()} dimensions")
+    return [int(padding) for padding in amounts]
 
 
 def _pad(run: Run, operation: Any, node: NodeT) -> None:
     value, result = run.elements(int(operation.inputId)), run.result(int(operation.outputId))
-    before = _per_dim(operation.padsBefore, value, "numbers of pads")
-    after = _per_dim(operation.padsAfter, value, "numbers of pads")
+    before = _per_dim(operation.padsBefore, value, "padding amounts")
+    after = _per_dim(operation.padsAfter, value, "padding amounts")
     shape = [sum(sizes) for sizes in zip(value.shape, before, after, strict=True)]
     run.check_size(shape, f"value {result.id}")
-    number = float(operation.value)
-    filler = level_of(number, result) if result.data_type in LEVELS else number
+    padding = float(operation.value)
+    filler = quantized_value(padding, result) if result.data_type in QUANTIZED else padding
     padded = torch.full(shape, filler, dtype=result.dtype)
     inner = padded
     for dim, (start, size) in enumerate(zip(before, value.shape, strict=True)):

@@ -20,10 +20,10 @@ from delegatec.backends.xnnpack.reference.run import (
     Semantics,
     check_rank,
     clamp,
-    level_limits,
     limits_of,
+    quantized_limits,
 )
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, reject
 
 _LEAST_RANK: Final = 3
 
@@ -49,8 +49,10 @@ def _windows(
     )
     y = rows[:, None] + torch.arange(kernel[0]) * dilation[0]
     x = columns[:, None] + torch.arange(kernel[1]) * dilation[1]
-    places = (y[:, None, :, None], x[None, :, None, :])
-    found = [each[:, :, places[0], places[1]].flatten(-2).permute(0, 2, 3, 1, 4) for each in (padded, inside)]
+    windows = (y[:, None, :, None], x[None, :, None, :])
+    found = [
+        each[:, :, windows[0], windows[1]].flatten(-2).permute(0, 2, 3, 1, 4) for each in (padded, inside)
+    ]
     return found[0], found[1]
 
 
@@ -61,7 +63,7 @@ def _max(run: Run, operation: Any, node: NodeT) -> None:
     stride = (int(operation.strideHeight), int(operation.strideWidth))
     found, inside = _windows(run, operation, run.elements(source.id).float(), dilation, stride)
     most = found.masked_fill(~inside, -math.inf).amax(-1)
-    bounds = level_limits(node, result) if result.data_type in LEVELS else limits_of(node)
+    bounds = quantized_limits(node, result) if result.data_type in QUANTIZED else limits_of(node)
     run.write(result.id, most.clamp(*bounds))
 
 
@@ -92,12 +94,15 @@ def _global_average(run: Run, operation: Any, node: NodeT) -> None:
         reject(f"a global mean of value {source.id}, which has {value.dim()} dimensions")
     dims, keeps = (-3, -2), bool(int(operation.flags) & KEEPS_DIMENSIONS)
     count = value.shape[-3] * value.shape[-2]
-    if result.data_type in LEVELS:
+    if result.data_type in QUANTIZED:
         scale = torch.tensor(source.one_scale) / result.one_scale * (1 / torch.tensor(float(count)))
         # float32, as in the runtime
         zero = result.one_zero_point - count * source.one_zero_point * scale
-        levels = (value.double().sum(dims, keepdim=keeps).float() * scale + zero).round()
-        run.write(result.id, levels.clamp(result.least, result.most).clamp(*level_limits(node, result)))
+        quantized_values = (value.double().sum(dims, keepdim=keeps).float() * scale + zero).round()
+        run.write(
+            result.id,
+            quantized_values.clamp(result.least, result.most).clamp(*quantized_limits(node, result)),
+        )
     else:
         run.write(result.id, clamp(source.real().mean(dims, keepdim=keeps), node))
 

@@ -14,7 +14,7 @@ from delegatec_schemas.xnnpack_graph import DataType, NodeT
 from delegatec.backends.xnnpack.flags import FIRST_TRANSPOSED, TRANSPOSED
 from delegatec.backends.xnnpack.reference.layers import centered, rows_of
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, requantize
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, reject
 
 
 def _multiply(run: Run, operation: Any, node: NodeT) -> None:
@@ -37,7 +37,7 @@ def _multiply(run: Run, operation: Any, node: NodeT) -> None:
     def product(x: torch.Tensor) -> torch.Tensor:
         return (x.mT if transposes else x) @ other.to(x.dtype)
 
-    if first.data_type in LEVELS:
+    if first.data_type in QUANTIZED:
         ratio = torch.tensor(first.one_scale) * second.one_scale / result.one_scale
         sums = product(one.double() - first.one_zero_point)
         run.write(result.id, requantize(sums, ratio, result, node))

@@ -14,7 +14,7 @@ from delegatec_schemas.xnnpack_graph import NodeT
 
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS, OLD_POSITIONS
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, check_rank
-from delegatec.backends.xnnpack.reference.tensors import LEVELS
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED
 
 _WEIGHT_BITS: Final = 11
 
@@ -25,11 +25,11 @@ def _positions(size: int, new: int, flags: int) -> tuple[torch.Tensor, torch.Ten
         scale = torch.tensor(size - 1, dtype=torch.float32) / (new - 1)
     else:
         scale = torch.tensor(size, dtype=torch.float32) / new
-    place = torch.arange(new, dtype=torch.float32) * scale
+    position = torch.arange(new, dtype=torch.float32) * scale
     if not flags & (ALIGNS_CORNERS | OLD_POSITIONS):
-        place = (place + (0.5 * scale - 0.5)).clamp(0, size - 1)
-    first = place.to(torch.int64).clamp(max=size - 1)
-    return first, (first + 1).clamp(max=size - 1), place - first
+        position = (position + (0.5 * scale - 0.5)).clamp(0, size - 1)
+    first = position.to(torch.int64).clamp(max=size - 1)
+    return first, (first + 1).clamp(max=size - 1), position - first
 
 
 def _resize(run: Run, operation: Any, node: NodeT) -> None:
@@ -41,12 +41,12 @@ def _resize(run: Run, operation: Any, node: NodeT) -> None:
     top, bottom, down = _positions(image.shape[1], new[0], flags)
     left, right, along = _positions(image.shape[2], new[1], flags)
     down, along = down[:, None, None], along[:, None]
-    if result.data_type in LEVELS:
+    if result.data_type in QUANTIZED:
         unit = 1 << _WEIGHT_BITS
         down, along = (down * unit).round().to(torch.int64), (along * unit).round().to(torch.int64)
-        levels = image.to(torch.int64)
-        lines = levels * unit
-        rows = lines[:, :, left] + (levels[:, :, right] - levels[:, :, left]) * along
+        quantized_values = image.to(torch.int64)
+        lines = quantized_values * unit
+        rows = lines[:, :, left] + (quantized_values[:, :, right] - quantized_values[:, :, left]) * along
         total = rows[:, top] * unit + (rows[:, bottom] - rows[:, top]) * down
         run.write(result.id, (total + (1 << (2 * _WEIGHT_BITS - 1))) >> (2 * _WEIGHT_BITS))
     else:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, MOST_DIMS, Tensor, reject
+from delegatec.backends.xnnpack.reference.tensors import MOST_DIMS, QUANTIZED, Tensor, reject
 
 MAX_ELEMENTS: Final = 2**28
 """The maximum size of a value; a damaged blob can ask for more memory than there is."""
@@ -96,7 +96,7 @@ def clamp(value: torch.Tensor, node: NodeT) -> torch.Tensor:
 def write_real(run: Run, id: int, value: torch.Tensor) -> None:
     """Writes float32 values: rounded to the result's float type, or quantized with its scale."""
     tensor = run.result(id)
-    run.write(id, quantize(value, tensor) if tensor.data_type in LEVELS else value)
+    run.write(id, quantize(value, tensor) if tensor.data_type in QUANTIZED else value)
 
 
 def quantize(value: torch.Tensor, tensor: Tensor) -> torch.Tensor:
@@ -105,16 +105,16 @@ def quantize(value: torch.Tensor, tensor: Tensor) -> torch.Tensor:
     return scaled.nan_to_num(nan=0.0).round().clamp(tensor.least, tensor.most)
 
 
-def level_of(value: float, tensor: Tensor) -> int:
+def quantized_value(value: float, tensor: Tensor) -> int:
     """Quantizes a scalar of the blob, such as a limit: divides by the scale, rounds to even."""
     scaled = torch.tensor(value, dtype=torch.float32) / tensor.one_scale + tensor.one_zero_point
     return int(scaled.clamp(tensor.least, tensor.most).round())
 
 
-def level_limits(node: NodeT, tensor: Tensor) -> tuple[int, int]:
+def quantized_limits(node: NodeT, tensor: Tensor) -> tuple[int, int]:
     """Returns the limits of a node as quantized values of its result."""
     least, most = limits_of(node)
-    return level_of(least, tensor), level_of(most, tensor)
+    return quantized_value(least, tensor), quantized_value(most, tensor)
 
 
 def requantize(sums: torch.Tensor, scale: torch.Tensor, tensor: Tensor, node: NodeT) -> torch.Tensor:
@@ -126,7 +126,7 @@ def requantize(sums: torch.Tensor, scale: torch.Tensor, tensor: Tensor, node: No
         tensor: the result.
         node: its node, whose limits apply.
     """
-    least, most = level_limits(node, tensor)
+    least, most = quantized_limits(node, tensor)
     zero = tensor.one_zero_point
     # float32 as in the runtime: integers are rounded to 24 bits before they are scaled
     scaled = (sums.float() * scale).clamp(tensor.least - zero, most - zero)

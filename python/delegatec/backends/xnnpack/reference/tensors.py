@@ -14,7 +14,7 @@ from delegatec.diagnostics.exceptions import shortened
 
 MOST_DIMS: Final = 6
 FLOATS: Final = frozenset({DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16})
-LEVELS: Final = frozenset({DataType.INT8, DataType.UINT8})
+QUANTIZED: Final = frozenset({DataType.INT8, DataType.UINT8})
 """Types with one scale and zero point for all elements."""
 DTYPES: Final = {
     DataType.FLOAT32: torch.float32,
@@ -107,6 +107,6 @@ class Tensor:
     def real(self) -> torch.Tensor:
         """Returns the elements as float32; quantized values of one scale are dequantized."""
         assert self.value is not None
-        if self.data_type in LEVELS:
+        if self.data_type in QUANTIZED:
             return (self.value.float() - self.one_zero_point) * self.one_scale
         return self.value.float()

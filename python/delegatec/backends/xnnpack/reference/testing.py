@@ -24,11 +24,11 @@ FLOATS: Final = {
     torch.bfloat16: DataType.BFLOAT16,
     torch.int32: DataType.INT32,
 }
-LEVELS: Final = {torch.int8: DataType.INT8, torch.uint8: DataType.UINT8}
+QUANTIZED: Final = {torch.int8: DataType.INT8, torch.uint8: DataType.UINT8}
 
 
 @dataclass(frozen=True)
-class Levels:
+class Quantized:
     """Quantized values with one scale and zero point: an input, a constant, or an expected result.
 
     Attributes:
@@ -85,13 +85,13 @@ _TABLES: Final[dict[str, Any]] = {
     **dict.fromkeys(("AveragePooling", "MaxPooling"), schema.PoolingT),
     **dict.fromkeys(CONCATENATIONS, schema.ConcatenateT),
 }
-Content = torch.Tensor | Levels | Channels | Groups
+Content = torch.Tensor | Quantized | Channels | Groups
 _CHANNEL_TYPES: Final = {8: DataType.CHANNEL_INT8, 4: DataType.CHANNEL_INT4, 32: DataType.CHANNEL_INT32}
 
 
-def pack_nibbles(levels: torch.Tensor) -> bytes:
+def pack_nibbles(quantized: torch.Tensor) -> bytes:
     """Packs values of [-8, 8) plus 8: two adjacent ones of a row in a byte, the first in its low nibble."""
-    unsigned = (levels.to(torch.int16) + 8).to(torch.uint8)
+    unsigned = (quantized.to(torch.int16) + 8).to(torch.uint8)
     if unsigned.shape[-1] % 2:
         unsigned = torch.nn.functional.pad(unsigned, (0, 1))
     return (unsigned[..., ::2] | unsigned[..., 1::2] << 4).contiguous().numpy().tobytes()
@@ -154,17 +154,17 @@ class Blob:
         """Adds a value with the dtype, shape and quantization of a tensor."""
         if isinstance(content, torch.Tensor):
             return self.value(FLOATS[content.dtype], content.shape, flags=flags)
-        assert isinstance(content, Levels)
-        return self.levels(
+        assert isinstance(content, Quantized)
+        return self.quantized(
             content.tensor.dtype, content.tensor.shape, content.scale, content.zero_point, flags
         )
 
-    def levels(
+    def quantized(
         self, dtype: torch.dtype, shape: Sequence[int], scale: float, zero_point: int, flags: int = 0
     ) -> int:
         """Adds a quantized value with one scale and zero point."""
         table = schema.ScaleOfTensorT(scale, zero_point)
-        return self.value(LEVELS[dtype], shape, (Quantization.ScaleOfTensor, table), flags=flags)
+        return self.value(QUANTIZED[dtype], shape, (Quantization.ScaleOfTensor, table), flags=flags)
 
     def rows(self, shape: Sequence[int], dims: int = 1) -> int:
         """Adds a value whose rows are quantized dynamically."""
@@ -187,8 +187,8 @@ class Blob:
         if isinstance(content, torch.Tensor):
             index = self.stored(_raw(content), inline=inline)
             return self.value(FLOATS[content.dtype], content.shape, constant=index)
-        if isinstance(content, Levels):
-            types = {**LEVELS, torch.int32: DataType.BIAS_INT32}
+        if isinstance(content, Quantized):
+            types = {**QUANTIZED, torch.int32: DataType.BIAS_INT32}
             scale = (Quantization.ScaleOfTensor, schema.ScaleOfTensorT(content.scale, content.zero_point))
             index = self.stored(_raw(content.tensor), inline=inline)
             return self.value(types[content.tensor.dtype], content.tensor.shape, scale, constant=index)
@@ -239,15 +239,15 @@ class Blob:
 def network() -> Blob:
     """A blob with every kind of value: an int8 convolution, a dynamic and a plain layer, and moves."""
     blob = Blob()
-    image = blob.like(Levels(torch.zeros(1, 6, 6, 2, dtype=torch.int8), 0.1, 1), INPUT)  # 10
+    image = blob.like(Quantized(torch.zeros(1, 6, 6, 2, dtype=torch.int8), 0.1, 1), INPUT)  # 10
     rows = blob.like(torch.zeros(3, 64), INPUT)  # 11
     filter = blob.constant(Channels(torch.ones(4, 3, 3, 2, dtype=torch.int8), torch.ones(4)), inline=True)
-    sums = blob.levels(torch.int8, (1, 4, 4, 4), 0.4, 0)  # 13
+    sums = blob.quantized(torch.int8, (1, 4, 4, 4), 0.4, 0)  # 13
     sizes = (0, 0, 0, 0, 3, 3, 1, 1, 1, 1, 2, 4, 1, 0, 0)
     blob.node("Convolution", *sizes, image, filter, NO_VALUE, sums, 0, limits=(0.0, 6.0))
-    moved = blob.levels(torch.int8, (4, 1, 4, 4), 0.4, 0)  # 14
+    moved = blob.quantized(torch.int8, (4, 1, 4, 4), 0.4, 0)  # 14
     blob.node("Transpose", 4, [3, 0, 1, 2], sums, moved, 0)
-    image_output = blob.levels(torch.int8, (1, 4, 4, 4), 0.8, 0, OUTPUT)  # 15
+    image_output = blob.quantized(torch.int8, (1, 4, 4, 4), 0.8, 0, OUTPUT)  # 15
     blob.node("Add", moved, moved, image_output, 0)
     dynamic = blob.rows((3, 64))  # 16
     blob.node("Convert", rows, dynamic, 0)

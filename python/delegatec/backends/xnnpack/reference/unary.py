@@ -12,8 +12,8 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 
-from delegatec.backends.xnnpack.reference.run import Run, Semantics, level_limits, limits_of, write_real
-from delegatec.backends.xnnpack.reference.tensors import LEVELS, Tensor
+from delegatec.backends.xnnpack.reference.run import Run, Semantics, limits_of, quantized_limits, write_real
+from delegatec.backends.xnnpack.reference.tensors import QUANTIZED, Tensor
 
 _Function = Callable[[torch.Tensor], torch.Tensor]
 # Quantized values are scaled by a multiplier with this many fractional bits.
@@ -36,9 +36,9 @@ def _clamp(run: Run, operation: Any, node: NodeT) -> None:
     source, result = run.operand(int(operation.inputId)), run.result(int(operation.outputId))
     least, most = limits_of(node)
     same = (source.zero_point, source.scale) == (result.zero_point, result.scale)
-    if result.data_type in LEVELS and same:
-        levels = run.elements(source.id).to(torch.int32).clamp(*level_limits(node, result))
-        run.write(result.id, levels)
+    if result.data_type in QUANTIZED and same:
+        quantized_values = run.elements(source.id).to(torch.int32).clamp(*quantized_limits(node, result))
+        run.write(result.id, quantized_values)
     else:
         write_real(run, result.id, source.real().clamp(least, most))
 
@@ -46,27 +46,32 @@ def _clamp(run: Run, operation: Any, node: NodeT) -> None:
 def _leaky_relu(run: Run, operation: Any, node: NodeT) -> None:
     slope = float(operation.negativeSlope)
     source, result = run.operand(int(operation.inputId)), run.result(int(operation.outputId))
-    if result.data_type not in LEVELS:
+    if result.data_type not in QUANTIZED:
         run_function(run, operation, lambda x: torch.where(x < 0, x * slope, x))
         return
     positive = torch.tensor(source.one_scale) / result.one_scale
     negative = positive * slope
-    levels = run.elements(source.id).to(torch.int32) - source.one_zero_point
+    quantized_values = run.elements(source.id).to(torch.int32) - source.one_zero_point
     run.write(
-        result.id, torch.where(levels < 0, scaled(levels, negative, result), scaled(levels, positive, result))
+        result.id,
+        torch.where(
+            quantized_values < 0,
+            scaled(quantized_values, negative, result),
+            scaled(quantized_values, positive, result),
+        ),
     )
 
 
-def scaled(levels: torch.Tensor, ratio: torch.Tensor, result: Tensor) -> torch.Tensor:
+def scaled(quantized_values: torch.Tensor, ratio: torch.Tensor, result: Tensor) -> torch.Tensor:
     """Rescales quantized values minus their zero point; the ratio is rounded to 1 / 256.
 
     Args:
-        levels: int32.
+        quantized_values: int32.
         ratio: of the two scales, float32.
         result: its zero point is added.
     """
     multiplier = int((ratio * _FRACTION).round())
-    sums = (levels * multiplier + _FRACTION // 2) >> 8
+    sums = (quantized_values * multiplier + _FRACTION // 2) >> 8
     return (sums + result.one_zero_point).clamp(result.least, result.most)
 
 

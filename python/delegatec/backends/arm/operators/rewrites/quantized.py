@@ -25,8 +25,8 @@ def _quantize(builder: Builder, node: Node) -> Node | None:
         return None
     x = value_of(builder, node.all_input_nodes[0], torch.float32)
     # TOSA has no rounding to integers; halves are rounded up here
-    levels = (x * _scales(x, to, inverse=True) + (to.zero_point + 0.5)).floor()
-    found = levels.clamp(float(to.low), float(to.high)).to(to.dtype)
+    quantized_values = (x * _scales(x, to, inverse=True) + (to.zero_point + 0.5)).floor()
+    found = quantized_values.clamp(float(to.low), float(to.high)).to(to.dtype)
     if dtype_of(node) != torch.uint8:
         return found.node
     shape = builder.empty(found.shape, torch.uint8)
@@ -43,19 +43,19 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
         signed = builder.empty(x.shape, torch.int8)
         args = (*_UNIT, 128, 0, -1, False, "single", torch.int8, True)
         x = Value(builder, builder.call(TOSA.rescale.default, x.node, *args, val=signed))
-    levels = x.to(torch.float32)
+    quantized_values = x.to(torch.float32)
     if to.zero_point:
-        levels = levels - float(to.zero_point)
-    return (levels * _scales(levels, to, inverse=False)).to(dtype_of(node)).node
+        quantized_values = quantized_values - float(to.zero_point)
+    return (quantized_values * _scales(quantized_values, to, inverse=False)).to(dtype_of(node)).node
 
 
 def _scales(x: Value, to: Quantization, inverse: bool) -> Value | float:
-    numbers = torch.tensor(to.scales, dtype=torch.float32)
+    scales = torch.tensor(to.scales, dtype=torch.float32)
     if inverse:
-        numbers = numbers.reciprocal()
+        scales = scales.reciprocal()
     if to.axis is None:
-        return float(numbers[0])
-    return table(x.builder, numbers.view([-1 if dim == to.axis else 1 for dim in range(x.rank)]))
+        return float(scales[0])
+    return table(x.builder, scales.view([-1 if dim == to.axis else 1 for dim in range(x.rank)]))
 
 
 _NOTE: Final = "in floating point; between quantized values, it becomes integer arithmetic"

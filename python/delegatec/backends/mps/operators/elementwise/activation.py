@@ -36,7 +36,7 @@ def _gelu(b: GraphBuilder, node: Node) -> None:
 
 def _leaky_relu(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    slope = b.number(bound["negative_slope"], dtype_of(node))
+    slope = b.representable(bound["negative_slope"], dtype_of(node))
     table = LeakyReluT(input1Id=b.of(bound["self"]), outputId=b.result(node), negativeSlope=slope)
     b.emit(Operation.LeakyRelu, table)
 

@@ -19,7 +19,7 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import exact_number
+from delegatec.backends.mps.operators.rules import exact_scalar
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
 
@@ -72,7 +72,7 @@ def _scaled_pair(b: GraphBuilder, node: Node, operation: int, first: Operand, se
         input1Id=b.operand(first, dtype),
         input2Id=b.operand(second, dtype),
         outputId=b.result(node),
-        alpha=b.number(alpha, dtype),
+        alpha=b.representable(alpha, dtype),
     )
     b.emit(operation, table)
 
@@ -84,7 +84,7 @@ def _scaled_bools(node: Node, _: object) -> str | None:
 
 
 _SCALED: Final = (
-    exact_number("alpha"),
+    exact_scalar("alpha"),
     Constraint("argument", "The alpha of bools is 1.", _scaled_bools),
 )
 _INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum may drop NaN, and does not support bools.")

@@ -18,7 +18,7 @@ from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32, exact_number
+from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32, exact_scalar
 from delegatec.edge.analysis.facts import STATED, Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize import constraint
@@ -27,11 +27,11 @@ from delegatec.edge.legalize.rules.creation import is_narrower
 
 def _full(b: GraphBuilder, node: Node) -> None:
     """Emits a scalar broadcast to a shape; of rank 0 it is a constant."""
-    number, *_ = (value for name, value in bind(node).items() if name in ("fill_value", "s"))
+    scalar, *_ = (value for name, value in bind(node).items() if name in ("fill_value", "s"))
     if shape_of(node):
-        b.alias(node, full(b, shape_of(node), number, dtype_of(node)))
+        b.alias(node, full(b, shape_of(node), scalar, dtype_of(node)))
     else:
-        b.alias(node, b.scalar(number, dtype_of(node)))
+        b.alias(node, b.scalar(scalar, dtype_of(node)))
 
 
 def _arange(b: GraphBuilder, node: Node) -> None:
@@ -58,9 +58,9 @@ def _no_bool(node: Node, _: object) -> str | None:
     return "bool" if shape_of(node) and dtype_of(node) == torch.bool else None
 
 
-def float32(number: Number) -> float:
+def float32(scalar: Number) -> float:
     """Rounds a scalar to float32."""
-    return torch.tensor(number, dtype=torch.float64).to(torch.float32).item()
+    return torch.tensor(scalar, dtype=torch.float64).to(torch.float32).item()
 
 
 def _count(start: float, end: float, step: float) -> int:
@@ -76,13 +76,15 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
         return f"the runtime would return {count} elements instead of {shape_of(node)[0]}"
     half = settings.precision is Precision.FP16 and dtype_of(node) == torch.float32
     limit = 2**11 if half or dtype_of(node) == torch.float16 else EXACT_FLOAT32
-    return f"its largest number is {last}" if last > limit else None
+    return f"its largest element is {last}" if last > limit else None
 
 
 _HELD: Final = (
     # MPSGraph makes a bool of a scalar that is not 0 or 1: github.com/pytorch/pytorch/pull/78319
-    Constraint("dtype", "The result is a number, as the format holds it.", _no_bool),
-    exact_number("fill_value"),
+    Constraint(
+        "dtype", "The result is not bool: MPSGraph fills it with the scalar, not with 0 or 1.", _no_bool
+    ),
+    exact_scalar("fill_value"),
 )
 
 ROWS: Final = (
@@ -93,8 +95,8 @@ ROWS: Final = (
         _arange,
         Constraint(
             "argument",
-            "Its numbers are at most 2^24, 2^11 in float16: beyond that the runtime's steps are not exact. "
-            "Its size equals the runtime's, which follows from start, end and step in float32.",
+            "Elements are at most 2^24, in float16 2^11: larger ones are not exact in the runtime. "
+            "The size equals the runtime's, which computes it from start, end and step in float32.",
             _inexact_range,
         ),
     ),

@@ -41,7 +41,7 @@ def test_node(name: str, precision: str) -> None:
 
 
 DTYPES = (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
-NUMBERS = torch.tensor([0.0, 1.0, -1.0, 2.75, -2.75, 100.0, -128.0, 127.0])
+FLOATS = torch.tensor([0.0, 1.0, -1.0, 2.75, -2.75, 100.0, -128.0, 127.0])
 
 
 def test_full_of_a_large_integer() -> None:
@@ -59,7 +59,7 @@ def test_conversion(source: torch.dtype, precision: str) -> None:
         chosen = torch.where(x == x, x, x[:1])
         return [chosen.to(target) for target in DTYPES if target != source]
 
-    run_case(convert, (NUMBERS.to(source),), "", precision)
+    run_case(convert, (FLOATS.to(source),), "", precision)
 
 
 def test_conversion_of_bools() -> None:

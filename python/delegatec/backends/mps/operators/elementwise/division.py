@@ -16,7 +16,7 @@ from torch.fx import Node
 from delegatec.backends.common.row import variants
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import binary
-from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, NUMBERS
+from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, NUMERIC
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.edge.arguments import bind, dtype_of
@@ -64,16 +64,18 @@ def _inexact(node: Node, _: object) -> str | None:
 
 _EXACT: Final = Constraint(
     "argument",
-    "The remainder by a power of two, by which a division in float32 is exact; or the quotient is truncated.",
+    "The divisor is a power of two, so that the float32 quotient is exact, or rounding_mode is trunc.",
     _inexact,
 )
-_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not have arithmetic on bools.", "convert to int32")
+_NUMERIC_RESULT: Final = result_dtypes(
+    NUMERIC, "MPSGraph does not have arithmetic on bools.", "convert to int32"
+)
 _ROUNDED: Final = {
     **variants({"div": "Div"}, "Tensor_mode", "Scalar_mode"),
     **variants({"remainder": "Remainder", "fmod": "Fmod"}, "Scalar"),
 }
 
 ROWS: Final = (
-    *family(variants({"div": "Div"}, "Tensor", "Scalar"), lambda _: _true, _NUMBERS),
-    *family(_ROUNDED, _rounded, _NUMBERS, _EXACT),
+    *family(variants({"div": "Div"}, "Tensor", "Scalar"), lambda _: _true, _NUMERIC_RESULT),
+    *family(_ROUNDED, _rounded, _NUMERIC_RESULT, _EXACT),
 )

@@ -39,11 +39,11 @@ _LOGICAL: Final = {f"logical_{name}": f"Bitwise{name.capitalize()}" for name in 
 ROWS: Final = (
     *family(variants(_COMPARISONS, "Tensor", "Scalar"), partial(arithmetic, dtype=_compared)),
     *family(variants(_BITWISE, "Tensor", "Scalar"), arithmetic, _BITS_RESULT),
-    *family(_LOGICAL, partial(arithmetic, dtype=_bool), note="numbers become bool by comparison with zero"),
+    *family(_LOGICAL, partial(arithmetic, dtype=_bool), note="operands become bool by comparison with zero"),
     *family({"bitwise_not": "BitwiseNot"}, unary, _BITS),
     OperatorRow(
         overload("logical_not"),
         unary(Operation.LogicalNot, _bool),
-        note="a number becomes bool by comparison with zero",
+        note="a scalar becomes bool by comparison with zero",
     ),
 )

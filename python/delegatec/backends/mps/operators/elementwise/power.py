@@ -32,7 +32,7 @@ def _simple_exponent(node: Node, _: object) -> str | None:
 _FLOAT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph computes powers in floating point only.")
 _MAGNITUDE: Final = Constraint(
     "argument",
-    "The base is an absolute value, or a positive number other than 2: Metal's fast `pow` of a negative base "
+    "The base is an absolute value, or a positive scalar other than 2: Metal's fast `pow` of a negative base "
     "is NaN, and it is not documented which `pow` MPSGraph uses.",
     _signed_base,
 )

@@ -17,9 +17,9 @@ from torch.fx import Node
 from delegatec.backends.common.constants import FLOAT16_MAX, nonzero_in_float16
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.dtypes import NUMBERS
+from delegatec.backends.mps.dtypes import NUMERIC
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, exact_number
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, exact_scalar
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
 
@@ -72,7 +72,7 @@ def _nan_bounds(node: Node, _: object) -> str | None:
     return "a bound is NaN" if any(bound is not None and math.isnan(bound) for bound in (low, high)) else None
 
 
-_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not order bools.", "convert to int32")
+_NUMERIC_RESULT: Final = result_dtypes(NUMERIC, "MPSGraph does not order bools.", "convert to int32")
 _NO_NAN: Final = Constraint(
     "argument", "Bounds are not NaN: HardTanh does not document its result.", _nan_bounds
 )
@@ -81,7 +81,7 @@ ROWS: Final = (
     OperatorRow(
         overload("clamp"),
         _clamp,
-        (_NUMBERS, exact_number("min"), exact_number("max"), _NO_NAN),
+        (_NUMERIC_RESULT, exact_scalar("min"), exact_scalar("max"), _NO_NAN),
         note="HardTanh for floats, which keeps NaN",
     ),
     OperatorRow(overload("relu"), _relu, (FLOAT_OPERANDS,), note="HardTanh, which keeps NaN"),

@@ -14,7 +14,7 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import binary, where
 from delegatec.backends.mps.building.operations import unary as apply
-from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
+from delegatec.backends.mps.dtypes import FLOATS, NUMERIC
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
@@ -54,13 +54,13 @@ _FLOAT_FUNCTIONS: Final = (
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
 )
-_NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph does not compute bools.", "convert to int32")
+_NUMERIC_RESULT: Final = result_dtypes(NUMERIC, "MPSGraph does not compute bools.", "convert to int32")
 # pytorch/pytorch pull request 86615
 _EXACT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph's is inexact for integers, or lacks int64.")
 
 ROWS: Final = (
     *family({name: name.capitalize() for name in _FLOAT_FUNCTIONS}, unary, _FLOAT_RESULT),
-    *family({"neg": "Neg"}, unary, _NUMBER_RESULT),
+    *family({"neg": "Neg"}, unary, _NUMERIC_RESULT),
     *family({"abs": "Abs", "ceil": "Ceil", "floor": "Floor"}, unary, _EXACT_RESULT),
     *family({"sign": "Sign"}, unary, _EXACT_RESULT, note="zero for NaN in ATen and in Metal"),
     OperatorRow(

@@ -17,7 +17,7 @@ from delegatec.backends.mps.testing import compile_module
 aten = torch.ops.aten
 
 MAXIMA = "MaxPool2DWithIndices Isnan Where MaxPool2DWithIndices Gt Where"
-MAXIMA_AND_PLACES = f"{MAXIMA} Sub Cast Where Cast"
+MAXIMA_AND_INDICES = f"{MAXIMA} Sub Cast Where Cast"
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "mm": (torch.mm, (floats(3, 4), floats(4, 5)), "MatMul"),
@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "max_pool2d indices": (
         lambda x: F.max_pool2d(x, 3, 2, padding=1, return_indices=True),
         (IMAGE,),
-        MAXIMA_AND_PLACES,
+        MAXIMA_AND_INDICES,
     ),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 3, 2, padding=1), (IMAGE,), "AvgPool2D"),
     "avg_pool2d excludes padding": (

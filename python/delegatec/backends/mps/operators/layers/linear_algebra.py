@@ -34,7 +34,7 @@ def _matmul(b: GraphBuilder, node: Node) -> None:
 def _addmm(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     first, second, bias = (b.of(bound[name]) for name in ("mat1", "mat2", "self"))
-    alpha, beta = (b.number(bound[name], dtype_of(node)) for name in ("alpha", "beta"))
+    alpha, beta = (b.representable(bound[name], dtype_of(node)) for name in ("alpha", "beta"))
     b.emit(Operation.Addmm, AddmmT(bias, first, second, b.result(node), beta=beta, alpha=alpha))
 
 

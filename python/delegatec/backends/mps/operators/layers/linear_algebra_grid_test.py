@@ -15,7 +15,7 @@ from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 
-WHOLE = MPS.preserved_operators()
+INTEGERS = MPS.preserved_operators()
 A, B, SQUARE = floats(3, 4), floats(4, 5, seed=1), floats(4, 4, seed=2)
 STACK, OTHER = floats(2, 3, 4), floats(2, 4, 5, seed=1)
 NAN = torch.full((3, 4), math.nan)
@@ -31,7 +31,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "stack by matrix": (torch.matmul, (STACK, B), "View MatMul View"),
     "stacks that broadcast": (torch.matmul, (floats(5, 1, 3, 4), OTHER), ""),
     "stack of higher rank": (torch.matmul, (floats(5, 2, 3, 4), OTHER), ""),
-    "addmm, bias of one number": (torch.addmm, (floats(1), A, B), "Addmm"),
+    "addmm, bias of one scalar": (torch.addmm, (floats(1), A, B), "Addmm"),
     "addmm, bias of a column": (torch.addmm, (floats(3, 1), A, B), "Addmm"),
     "addmm, bias of rank 0": (torch.addmm, (torch.tensor(0.3), A, B), "Addmm"),
     "addmm, whole bias": (torch.addmm, (floats(3, 5), A, B), "Addmm"),
@@ -87,7 +87,7 @@ def test_product(name: str, precision: str) -> None:
         args,
         expected if precision == "fp32" else "",
         precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
         # Eager mode has no distances in float16, and reads NaN in float16 where it does not in float32.
         reference=(lambda *a: function(*(t.float() for t in a)))
         if "dist" in name or ", no" in name
@@ -99,7 +99,7 @@ def test_product(name: str, precision: str) -> None:
 def test_weights_are_stored_as_in_the_model() -> None:
     """No product needs a derived weight: the blob contains the model's bytes once."""
     module = nn.Sequential(nn.Linear(16, 24), nn.Conv1d(5, 5, 1), nn.Linear(24, 8))
-    compiled = run_case(lambda x: module(x), (floats(2, 5, 16),), preserve=WHOLE)
+    compiled = run_case(lambda x: module(x), (floats(2, 5, 16),), preserve=INTEGERS)
     graph = read_blob(memoryview(compiled.blobs()[0])).graph
     sizes = [graph.mpsValues[id].constantBufferSize for id in graph.constantIds]
     assert sum(sizes) == sum(p.numel() * 4 for p in module.parameters())
@@ -113,7 +113,7 @@ def test_distances_of_special_values(p: float) -> None:
 
 def test_distances_do_not_overflow_in_float16() -> None:
     x, y = floats(3, 4) * 1000, floats(5, 4, seed=1) * 1000
-    run_case(lambda a, b: torch.cdist(a, b), (x, y), precision="fp16", preserve=WHOLE, rtol=1e-2,
+    run_case(lambda a, b: torch.cdist(a, b), (x, y), precision="fp16", preserve=INTEGERS, rtol=1e-2,
              reference=lambda a, b: torch.cdist(a.float(), b.float()))  # fmt: skip
 
 

@@ -26,13 +26,13 @@ from delegatec.edge.legalize.constraints import only_first_result, rank_of
 _WHY: Final = "MPSGraph normalizes four dimensions at most."
 
 
-def _number(b: GraphBuilder, number: float, shape: Sequence[int], dtype: torch.dtype) -> int:
+def _full(b: GraphBuilder, value: float, shape: Sequence[int], dtype: torch.dtype) -> int:
     """Returns a constant for an absent parameter."""
 
     def make() -> int:
-        return b.constant(torch.full(tuple(shape), number, dtype=dtype), lambda: f"the number {number}")
+        return b.constant(torch.full(tuple(shape), value, dtype=dtype), lambda: f"the scalar {value}")
 
-    return b.shared(("number", number, tuple(shape), dtype), make)
+    return b.shared(("full", value, tuple(shape), dtype), make)
 
 
 def _batch_norm(b: GraphBuilder, node: Node) -> None:
@@ -40,9 +40,9 @@ def _batch_norm(b: GraphBuilder, node: Node) -> None:
     shape = shape_of(bound["input"])
     channels = shape[1]
 
-    def parameter(name: str, number: float) -> int:
+    def parameter(name: str, value: float) -> int:
         given = bound[name]
-        return _number(b, number, [channels], dtype) if given is None else b.of(given)
+        return _full(b, value, [channels], dtype) if given is None else b.of(given)
 
     table = BatchNormT(
         inputId=b.of(bound["input"]),
@@ -51,7 +51,7 @@ def _batch_norm(b: GraphBuilder, node: Node) -> None:
         weightId=parameter("weight", 1.0),
         biasId=parameter("bias", 0.0),
         momentum=bound["momentum"],
-        epsilon=b.number(bound["eps"], dtype),
+        epsilon=b.representable(bound["eps"], dtype),
         output1Id=b.temporary(shape, dtype),
         output2Id=b.temporary([channels], dtype),
         output3Id=b.temporary([channels], dtype),
@@ -66,10 +66,10 @@ def _layer_norm(b: GraphBuilder, node: Node) -> None:
     shape = shape_of(bound["input"])
     ones = [1] * len(shape)
 
-    def parameter(name: str, number: float) -> int:
+    def parameter(name: str, value: float) -> int:
         given = bound[name]
         if given is None:
-            return _number(b, number, ones, torch.float32)
+            return _full(b, value, ones, torch.float32)
         return b.in_float32(given)
 
     statistics = (*shape[: -len(normalized)], *ones[-len(normalized) :])

@@ -14,7 +14,7 @@ from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
 from delegatec.backends.mps.testing import operations
 
-WHOLE = MPS.preserved_operators()
+INTEGERS = MPS.preserved_operators()
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -34,25 +34,25 @@ def test_windows(seed: int) -> None:
         lambda x: F.unfold(x, kernel, dilation, padding, stride) * 2,
         (x,),
         precision=precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
     )
     run_case(
         lambda w: F.fold(w, size, kernel, dilation, padding, stride),
         (windows,),
         precision=precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
     )
 
 
 def test_patches_that_do_not_overlap_are_only_moved() -> None:
     windows = floats(1, 32, 64)
-    compiled = run_case(lambda w: F.fold(w * 2, (16, 16), 2, stride=2), (windows,), preserve=WHOLE)
+    compiled = run_case(lambda w: F.fold(w * 2, (16, 16), 2, stride=2), (windows,), preserve=INTEGERS)
     assert set(operations(compiled.blobs()[0])) == {"Mul", "View", "Permute"}
 
 
 def test_patches_that_overlap() -> None:
     """One addition per row and column of a window, except the first ones, and no table of indices."""
     windows = floats(1, 8 * 9, 256)
-    compiled = run_case(lambda w: F.fold(w, (16, 16), 3, padding=1), (windows,), preserve=WHOLE)
+    compiled = run_case(lambda w: F.fold(w, (16, 16), 3, padding=1), (windows,), preserve=INTEGERS)
     assert operations(compiled.blobs()[0]).count("Add") == 4
     assert len(read_blob(memoryview(compiled.blobs()[0])).constants) == 0

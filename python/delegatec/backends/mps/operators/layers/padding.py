@@ -10,9 +10,9 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.dtypes import NUMBERS
+from delegatec.backends.mps.dtypes import NUMERIC
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import exact_number
+from delegatec.backends.mps.operators.rules import exact_scalar
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rules.padding import INNERMOST
@@ -20,7 +20,7 @@ from delegatec.edge.legalize.rules.padding import INNERMOST
 
 def _constant(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    value = b.number(bound["value"] or 0, dtype_of(node))
+    value = b.representable(bound["value"] or 0, dtype_of(node))
     table = ConstantPadT(b.of(bound["self"]), b.result(node), pad=list(bound["pad"]), value=value)
     b.emit(Operation.ConstantPadND, table)
 
@@ -36,8 +36,8 @@ ROWS: Final = (
         overload("constant_pad_nd"),
         _constant,
         (
-            operand_dtypes(NUMBERS, "MPSGraph does not pad bool."),
-            exact_number("value"),
+            operand_dtypes(NUMERIC, "MPSGraph does not pad bool."),
+            exact_scalar("value"),
             Constraint("argument", "Amounts are positive, of the last three dimensions at most.", _amounts),
         ),
         computes=False,

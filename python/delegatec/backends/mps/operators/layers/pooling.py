@@ -52,21 +52,21 @@ def _max_pool(b: GraphBuilder, node: Node) -> None:
     dtype, shape = b.type_of(x)
     has_index = 1 in read_results(node)
     largest, index = _maxima(b, node, x)
-    mark = _places(b, shape) if has_index else b.scalar(1.0, dtype)
+    mark = _positions(b, shape) if has_index else b.scalar(1.0, dtype)
     marks = where(b, unary(b, Operation.Isnan, x), mark, b.scalar(0.0, b.type_of(mark)[0]))
     last, _ = _maxima(b, node, marks)
     found = binary(b, Operation.Gt, last, 0.0)
     b.alias(node, where(b, found, b.scalar(math.nan, dtype), largest), 0)
     if has_index:
-        place = b.converted(binary(b, Operation.Sub, last, 1.0), torch.int32)
-        b.alias(node, b.converted(where(b, found, place, index), torch.int64), 1)
+        position = b.converted(binary(b, Operation.Sub, last, 1.0), torch.int32)
+        b.alias(node, b.converted(where(b, found, position, index), torch.int64), 1)
 
 
-def _places(b: GraphBuilder, shape: Sequence[int]) -> int:
+def _positions(b: GraphBuilder, shape: Sequence[int]) -> int:
     """Adds the indices into an image, counted from 1, which float32 represents exactly up to 2^24."""
     height, width = shape[-2:]
-    places = torch.arange(1.0, 1 + height * width).view(1, 1, height, width)
-    return b.shared(("places", height, width), lambda: b.constant(places, lambda: "positions"))
+    positions = torch.arange(1.0, 1 + height * width).view(1, 1, height, width)
+    return b.shared(("positions", height, width), lambda: b.constant(positions, lambda: "positions"))
 
 
 def _maxima(b: GraphBuilder, node: Node, source: int) -> tuple[int, int]:
@@ -115,8 +115,8 @@ ROWS: Final = (
             *_IMAGES,
             Constraint(
                 "argument",
-                "MPSGraph divides by the elements of a window, with or without all padding, and by another "
-                "number in float32 only: the runtime multiplies by a float32.",
+                "All windows count all padding or none, or divisor_override is given in float32: "
+                "MPSGraph has no other divisors.",
                 _divides_otherwise,
             ),
         ),

@@ -15,7 +15,7 @@ from delegatec.backends.common.testing import IMAGE, Function, floats, ints
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 
-WHOLE = MPS.preserved_operators()
+INTEGERS = MPS.preserved_operators()
 AVERAGES: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 MAXIMA: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
@@ -43,7 +43,7 @@ def test_average(rank: int, seed: int) -> None:
         lambda x: AVERAGES[rank](x, kernel, stride, padding, *rest),
         (x,),
         precision=PRECISIONS[seed % 2],
-        preserve=WHOLE,
+        preserve=INTEGERS,
         special=1,
         # eager mode does not support three dimensions in float16
         reference=lambda x: AVERAGES[rank](x.float(), kernel, stride, padding, *rest),
@@ -61,7 +61,7 @@ def test_maximum(rank: int, seed: int) -> None:
         lambda x: MAXIMA[rank](x - 2, *geometry, ceil, indices),
         (x,),
         precision=precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
         special=not indices,
         # eager mode does not support three dimensions in float16
         reference=lambda x: MAXIMA[rank]((x - 2).float(), *geometry, ceil, indices),
@@ -77,13 +77,13 @@ def test_adaptive(seed: int) -> None:
         x = x[0]
     precision = PRECISIONS[seed % 2]
     run_case(
-        lambda x: F.adaptive_avg_pool2d(x, outputs), (x,), precision=precision, preserve=WHOLE, special=1
+        lambda x: F.adaptive_avg_pool2d(x, outputs), (x,), precision=precision, preserve=INTEGERS, special=1
     )
     run_case(
         lambda x: F.adaptive_max_pool2d(x, outputs, return_indices=True),
         (x,),
         precision=precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
     )
 
 
@@ -118,13 +118,13 @@ CASES: dict[str, tuple[Function, torch.Tensor, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, precision: str) -> None:
     function, x, expected = CASES[name]
-    run_case(function, (x,), expected if precision == "fp32" else "", precision, preserve=WHOLE, special=1)
+    run_case(function, (x,), expected if precision == "fp32" else "", precision, preserve=INTEGERS, special=1)
 
 
 def test_infinity_stays_in_its_windows() -> None:
     x = floats(1, 1, 5, 5)
     x[0, 0, 4, 4] = math.inf
-    run_case(lambda x: F.adaptive_avg_pool2d(x, (3, 3)), (x,), preserve=WHOLE)
+    run_case(lambda x: F.adaptive_avg_pool2d(x, (3, 3)), (x,), preserve=INTEGERS)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -135,7 +135,7 @@ def test_the_last_nan_of_a_window_is_its_maximum(precision: str) -> None:
         lambda x: F.max_pool2d(x, 3, 2, padding=1, dilation=1, return_indices=True),
         (x,),
         precision=precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
     )
 
 

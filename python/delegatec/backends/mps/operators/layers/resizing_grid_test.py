@@ -14,7 +14,7 @@ from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
 
-WHOLE = MPS.preserved_operators()
+INTEGERS = MPS.preserved_operators()
 SIZES: dict[int, tuple[Any, ...]] = {
     1: (9, 5, 18, 1.7, 0.6),
     2: ((5, 11), (14, 24), (1, 1), 2.0, (1.7, 0.6)),
@@ -40,7 +40,7 @@ def check(x: torch.Tensor, precision: str, expected: str = "", **options: Any) -
         (x,),
         expected,
         precision,
-        preserve=WHOLE,
+        preserve=INTEGERS,
         # eager mode does not round weights to float16
         rtol=1e-5 if precision == "fp32" else 8e-3,
         # it has no antialiasing in float16
@@ -96,4 +96,4 @@ def test_special_values(mode: str, antialias: bool) -> None:
         def function(x: torch.Tensor, size: Any = size) -> torch.Tensor:
             return F.interpolate(x, size, mode=mode, antialias=antialias)
 
-        run_case(function, (INPUTS[2],), preserve=WHOLE, special=1)
+        run_case(function, (INPUTS[2],), preserve=INTEGERS, special=1)

@@ -117,8 +117,10 @@ def test_masked_scatter(rows: bool, dtype: torch.dtype, precision: str) -> None:
         x, source = x % 2 == 1, source % 3 == 1
 
     def function(x: torch.Tensor, source: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        place = mask.unsqueeze(-1).expand_as(x) if rows else mask.repeat_interleave(2, 1)[:, :4].unsqueeze(1)
-        return x.masked_scatter(place, source)
+        selected = (
+            mask.unsqueeze(-1).expand_as(x) if rows else mask.repeat_interleave(2, 1)[:, :4].unsqueeze(1)
+        )
+        return x.masked_scatter(selected, source)
 
     check_specified(run_case(function, (x, source, mask), "", precision), (x, source, mask))
 

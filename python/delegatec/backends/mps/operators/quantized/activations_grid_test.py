@@ -18,8 +18,8 @@ from delegatec.backends.mps.operators.grid import PRECISIONS
 from delegatec.backends.mps.operators.quantized.testing import (
     INT8,
     Weight,
-    levels,
     one_delegate,
+    quantized_values,
     scales,
 )
 from delegatec.backends.mps.testing import operations
@@ -49,7 +49,7 @@ class Int8(nn.Module):
     def __init__(self, activation: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.activation = activation
-        self.register_buffer("weight", levels(48, 64, -128, 127))
+        self.register_buffer("weight", quantized_values(48, 64, -128, 127))
         self.register_buffer("scale", scales(48))
         self.register_buffer("zeros", torch.arange(48) - 24)
 
@@ -113,7 +113,7 @@ def test_eight_bits_of_tokens_and_four_of_weights() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(_tokens(x, quantized.choose_qparams_per_token_asymmetric))
 
-    module = Linear(levels(32, 64), scales(32, 1), torch.zeros(32, 1, dtype=torch.int32), 64)
+    module = Linear(quantized_values(32, 64), scales(32, 1), torch.zeros(32, 1, dtype=torch.int32), 64)
     x = floats(1, 3, 64)
     one_delegate(module, x, 1e-4)
     compiled = one_delegate(module, x, 3e-3, int4="packed")
@@ -132,8 +132,8 @@ class Pictures(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("wide", levels(12, 27, -128, 127).view(12, 3, 3, 3))
-        self.register_buffer("deep", levels(4, 27, -128, 127).view(4, 3, 3, 3))
+        self.register_buffer("wide", quantized_values(12, 27, -128, 127).view(12, 3, 3, 3))
+        self.register_buffer("deep", quantized_values(4, 27, -128, 127).view(4, 3, 3, 3))
         self.register_buffer("scales", scales(12) / 16)
         self.register_buffer("zeros", torch.zeros(12, dtype=torch.int64))
 

@@ -14,12 +14,12 @@ from delegatec.backends.mps import BACKEND
 from delegatec.backends.mps.testing import compile_module
 from delegatec.edge.quantization.operators import quantized
 
-WHOLE: Final = sorted(BACKEND.preserved_operators(), key=str)
+PRESERVED: Final = sorted(BACKEND.preserved_operators(), key=str)
 INT4: Final = (-8, 7, torch.int8)
 INT8: Final = (-128, 127, torch.int8)
 
 
-def levels(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
+def quantized_values(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
     """Returns random int8 values in a range."""
     generator = torch.Generator().manual_seed(rows * columns)
     return torch.randint(low, high + 1, (rows, columns), generator=generator).to(torch.int8)
@@ -73,7 +73,7 @@ def one_delegate(module: nn.Module, x: Tensor, tolerance: float, **options: str)
         tolerance: relative to the largest result.
         **options: of the backend.
     """
-    compiled = compile_module(module, (x,), preserve=WHOLE, **options)
+    compiled = compile_module(module, (x,), preserve=PRESERVED, **options)
     left = [(r.operator, r.rule, r.message) for r in compiled.report.rejections]
     assert (len(compiled.delegates), left) == (1, []), left
     for result, wanted in zip(compiled(x), eager(module, (x,)), strict=True):

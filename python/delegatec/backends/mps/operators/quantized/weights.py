@@ -63,7 +63,7 @@ def _unpackable(node: Node, facts: Facts) -> str | None:
     """Returns why the runtime's operation does not support a weight."""
     found = quantized_constant(node, facts.constant)
     if found is None or found.dtype != torch.int8:
-        return "no constant int8 weight"
+        return "a weight that is not a constant of int8"
     if found.values.dim() != 2 or found.block[0] != 1:
         return f"blocks of {list(found.block)}"
     rows, columns = found.values.shape[0], found.block[1]
@@ -76,7 +76,7 @@ def _unpackable(node: Node, facts: Facts) -> str | None:
         return f"weights in [{least}, {most}]"
     scales = found.scales
     fits = has_all_digits(scales) and scales.abs().max().item() * max(-least, most, 1) <= FLOAT16_MAX
-    return None if fits else "scales that float16 does not hold"
+    return None if fits else "scales beyond the range or precision of float16"
 
 
 def _not_packed(_: Node, settings: Settings) -> str | None:
@@ -90,14 +90,14 @@ ROWS: Final = (
         (
             QUANTIZED,
             Constraint(
-                "option", "The option int4=packed is given: it needs macOS 15 or iOS 18.", _not_packed
+                "option", "The option int4=packed is set: such graphs need macOS 15 or iOS 18.", _not_packed
             ),
         ),
         known=(
             constraint.Constraint(
                 "packed",
-                "Constant weights in [-8, 7] without zero points, of rows in eights and groups in "
-                "thirty-twos, with scales that float16 holds.",
+                "The weight is a constant in [-8, 7] without zero points, with a multiple of 8 rows, groups "
+                "of a multiple of 32, and scales that fit float16.",
                 _unpackable,
             ),
         ),

@@ -25,9 +25,9 @@ SPECIAL = torch.tensor(
         [NAN, INF, NAN, 1.0, 2.0],
     ]
 )
-WHOLE = ints(3, 5, 7, high=9) - 4
+INTEGERS = ints(3, 5, 7, high=9) - 4
 EXTREME = torch.tensor([[-(2**63), 2**63 - 1, 0], [-(2**63), -(2**63), -5], [2**63 - 1, 3, 3]])
-TRUTH = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
+FLAGS = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
 DEEP = floats(2, 3, 2, 2, 3, 2)
 ROOM = floats(5, 4, 6)
 
@@ -35,36 +35,36 @@ Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
 
 CASES: dict[str, Case] = {
     "sum": (lambda x: (x.sum(), x.sum(1), x.sum((0, -1), keepdim=True), x.sum(-2, True)), (ROOM,)),
-    "sum of ints": (lambda x: (x.sum(), x.sum(1), x.sum((0, -1), True)), (WHOLE,)),
-    "sum of ints that are apart": (lambda x: x.sum((0, 2)), (WHOLE.to(torch.int32),)),
+    "sum of ints": (lambda x: (x.sum(), x.sum(1), x.sum((0, -1), True)), (INTEGERS,)),
+    "sum of ints that are apart": (lambda x: x.sum((0, 2)), (INTEGERS.to(torch.int32),)),
     "sum overflows as ATen": (lambda x: x.sum(1), (EXTREME,)),
-    "sum in int32": (lambda x: x.sum(1, dtype=torch.int32), (WHOLE.to(torch.int8),)),
-    "count": (lambda x: (x.sum(), x.sum(1)), (TRUTH,)),
-    "count of what became floating point": (lambda x: (x.float().sum(1), (x > 0).float().sum()), (WHOLE,)),
+    "sum in int32": (lambda x: x.sum(1, dtype=torch.int32), (INTEGERS.to(torch.int8),)),
+    "count": (lambda x: (x.sum(), x.sum(1)), (FLAGS,)),
+    "count of what became floating point": (lambda x: (x.float().sum(1), (x > 0).float().sum()), (INTEGERS,)),
     "sum of rank 6": (lambda x: (x.sum((1, 3)), x.sum(0, True), x.mean((0, 2, 5)), x.mean()), (DEEP,)),
     "sum of infinities": (lambda x: x.sum(1), (SPECIAL,)),
     "mean": (lambda x: (x.mean((1, -1)), x.mean(1, keepdim=True), x.mean(), x.mean(())), (X,)),
-    "mean of ints": (lambda x: x.mean(1, dtype=torch.float32), (WHOLE * 16001,)),
+    "mean of ints": (lambda x: x.mean(1, dtype=torch.float32), (INTEGERS * 16001,)),
     "prod": (lambda x: (x.prod(), x.prod(1), x.prod(-1, keepdim=True)), (floats(3, 5, 2) * 2,)),
-    "prod of ints": (lambda x: (x.prod(1), x.prod(2, keepdim=True)), (WHOLE,)),
+    "prod of ints": (lambda x: (x.prod(1), x.prod(2, keepdim=True)), (INTEGERS,)),
     "sum and product in bool": (
         lambda x: (x.sum(1, dtype=torch.bool), x.prod(1, dtype=torch.bool), x.prod(dtype=torch.bool)),
-        (WHOLE,),
+        (INTEGERS,),
     ),
     "amax": (lambda x: (x.amax(1), x.amax((0, 1)), x.amax((0, 2), True), x.amax(), x.max()), (ROOM,)),
     "amin": (lambda x: (x.amin(-1), x.amin((1, 2)), x.amin((0, 2), True), x.amin(), x.min()), (ROOM,)),
     "amax of NaN and infinities": (lambda x: (x.amax(1), x.amax(0), x.max()), (SPECIAL,)),
     "amin of NaN and infinities": (lambda x: (x.amin(1), x.amin(0), x.min()), (SPECIAL,)),
-    "extrema of ints": (lambda x: (x.amax(1), x.amin((0, 2)), x.max(), x.min()), (WHOLE,)),
+    "extrema of ints": (lambda x: (x.amax(1), x.amin((0, 2)), x.max(), x.min()), (INTEGERS,)),
     "extrema of the largest ints": (lambda x: (x.amax(1), x.amin(1), x.amax(0)), (EXTREME,)),
-    "extrema of int8": (lambda x: (x.amax(0), x.amin(1)), (WHOLE[0].to(torch.int8),)),
-    "extrema of bools": (lambda x: (x.amax(1), x.amin(1), x.amin()), (TRUTH,)),
+    "extrema of int8": (lambda x: (x.amax(0), x.amin(1)), (INTEGERS[0].to(torch.int8),)),
+    "extrema of bools": (lambda x: (x.amax(1), x.amin(1), x.amin()), (FLAGS,)),
     "extrema of rank 6": (lambda x: (x.amax((1, 4)), x.amin(0)), (DEEP,)),
-    "any": (lambda x: (x.any(), x.any(1), x.any(0, keepdim=True), torch.any(x, (0, 1))), (TRUTH,)),
-    "any along no dimension": (lambda x: torch.any(x, ()) & x, (TRUTH,)),
-    "any of numbers": (lambda x: (x.any(1), torch.any(x, (0, 2), True)), (WHOLE,)),
+    "any": (lambda x: (x.any(), x.any(1), x.any(0, keepdim=True), torch.any(x, (0, 1))), (FLAGS,)),
+    "any along no dimension": (lambda x: torch.any(x, ()) & x, (FLAGS,)),
+    "any of floats": (lambda x: (x.any(1), torch.any(x, (0, 2), True)), (INTEGERS,)),
     "any of NaN": (lambda x: x.any(1), (SPECIAL,)),
-    "all": (lambda x: (x.all(), x.all(1), x.all(0, keepdim=True)), (TRUTH,)),
+    "all": (lambda x: (x.all(), x.all(1), x.all(0, keepdim=True)), (FLAGS,)),
     "rank 0": (
         lambda x: [f(x + 1) for f in (torch.sum, torch.mean, torch.amax, torch.prod, torch.any, torch.max)],
         (torch.tensor(0.5),),
@@ -74,13 +74,13 @@ CASES: dict[str, Case] = {
     "argmax": (lambda x: (x.argmax(), x.argmax(1), x.argmax(-1, keepdim=True)), (ROOM,)),
     "argmin": (lambda x: (x.argmin(), x.argmin(0), x.argmin(2, keepdim=True)), (ROOM,)),
     "argmax of all, with its dimensions": (lambda x: x.argmax(keepdim=True), (X,)),
-    "positions of ties": (lambda x: (x.argmax(1), x.argmin(1), x.argmax(2), x.argmin()), (WHOLE % 2,)),
+    "positions of ties": (lambda x: (x.argmax(1), x.argmin(1), x.argmax(2), x.argmin()), (INTEGERS % 2,)),
     "positions of NaN and infinities": (lambda x: (x.argmax(1), x.argmin(1), x.argmax()), (SPECIAL,)),
     "positions in the largest ints": (lambda x: (x.argmax(1), x.argmin(1)), (EXTREME,)),
     "max along a dimension": (lambda x: (x.max(1), x.max(-1, keepdim=True), x.max(0)[1]), (ROOM,)),
     "min along a dimension": (lambda x: (x.min(1), x.min(-1, keepdim=True), x.min(0)[0]), (ROOM,)),
     "max and min of NaN and infinities": (lambda x: (x.max(1), x.min(1)), (SPECIAL,)),
-    "max and min of bools": (lambda x: (x.max(1), x.min(1)), (TRUTH,)),
+    "max and min of bools": (lambda x: (x.max(1), x.min(1)), (FLAGS,)),
     "deviation": (lambda x: (x.var(1), x.std((0, 2)), x.var(correction=0), torch.var_mean(x, 1)), (ROOM,)),
     "norm": (lambda x: (torch.linalg.vector_norm(x, dim=1), x.norm()), (ROOM,)),
     "logsumexp": (lambda x: (x.logsumexp(1), x.logsumexp((0, 2), True)), (ROOM,)),

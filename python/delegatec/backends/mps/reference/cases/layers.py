@@ -25,7 +25,7 @@ from delegatec.backends.mps.reference.cases.synthetic import Case
 Tensor = torch.Tensor
 
 
-def numbers(*shape: int, seed: int = 0) -> Tensor:
+def floats(*shape: int, seed: int = 0) -> Tensor:
     """Multiples of 1/16 in [-1, 1], so that sums of products of halves are exact."""
     return torch.randint(-16, 17, shape, generator=torch.Generator().manual_seed(seed)) / 16.0
 
@@ -84,33 +84,33 @@ def _batch_norm(
     return torch.stack(parts, 1), mean
 
 
-IMAGE: Final = numbers(2, 3, 5, 7).cumsum(-1) / 2
-_PARAMETERS: Final = {id: numbers(3, seed=id).abs() + 0.5 for id in (5, 6, 7, 8)}
+IMAGE: Final = floats(2, 3, 5, 7).cumsum(-1) / 2
+_PARAMETERS: Final = {id: floats(3, seed=id).abs() + 0.5 for id in (5, 6, 7, 8)}
 _PLAIN: Final = {"strideX": 1, "strideY": 1, "dilationX": 1, "dilationY": 1, "groups": 1}
 
 CASES: Final[dict[str, list[Case]]] = {
     "MatMul": [
-        Case(BinaryT(0, 1, 10), (numbers(3, 4), numbers(4, 2)), lambda x, y: torch.einsum("ij,jk->ik", x, y)),
+        Case(BinaryT(0, 1, 10), (floats(3, 4), floats(4, 2)), lambda x, y: torch.einsum("ij,jk->ik", x, y)),
         Case(
             BinaryT(0, 1, 10),
-            (numbers(2, 1, 3, 4), numbers(5, 4, 2)),
+            (floats(2, 1, 3, 4), floats(5, 4, 2)),
             lambda x, y: torch.einsum("baij,cjk->bcik", x, y),
         ),
     ],
     "Addmm": [
         Case(
             AddmmT(0, 1, 2, 10, beta, alpha),
-            (bias, numbers(3, 4), numbers(4, 2)),
+            (bias, floats(3, 4), floats(4, 2)),
             lambda b, x, y, beta=beta, alpha=alpha: beta * b + alpha * torch.einsum("ij,jk->ik", x, y),
         )
         for beta, alpha, bias in (
-            (1.0, 1.0, numbers(2)),
-            (2.0, -0.5, numbers(3, 2)),
-            (0.0, 1.0, numbers(1)),
+            (1.0, 1.0, floats(2)),
+            (2.0, -0.5, floats(3, 2)),
+            (0.0, 1.0, floats(1)),
         )
     ],
     "Conv2D": [
-        _convolution(ConvolutionT(0, 5, -1, 10, **_PLAIN), IMAGE, numbers(4, 3, 2, 3)),
+        _convolution(ConvolutionT(0, 5, -1, 10, **_PLAIN), IMAGE, floats(4, 3, 2, 3)),
         _convolution(
             ConvolutionT(
                 0,
@@ -128,16 +128,16 @@ CASES: Final[dict[str, list[Case]]] = {
                 paddingBottom=0,
             ),
             IMAGE,
-            numbers(6, 1, 3, 2),
-            numbers(6),
+            floats(6, 1, 3, 2),
+            floats(6),
         ),
         _convolution(
             ConvolutionT(
                 0, 5, 6, 10, strideX=2, strideY=1, dilationX=1, dilationY=1, groups=1, paddingLeft=1
             ),
-            numbers(2, 3, 9),
-            numbers(4, 3, 4),
-            numbers(4),
+            floats(2, 3, 9),
+            floats(4, 3, 4),
+            floats(4),
         ),
     ],
     "DepthwiseConv2D": [
@@ -158,8 +158,8 @@ CASES: Final[dict[str, list[Case]]] = {
                 paddingBottom=1,
             ),
             IMAGE,
-            numbers(3, 1, 2, 3),
-            numbers(3),
+            floats(3, 1, 2, 3),
+            floats(3),
             groups=3,
         ),
     ],
@@ -170,15 +170,15 @@ CASES: Final[dict[str, list[Case]]] = {
             _batch_norm,
             constants=_PARAMETERS,
         )
-        for x in (IMAGE, numbers(4, 3), numbers(2, 3, 5))
+        for x in (IMAGE, floats(4, 3), floats(2, 3, 5))
     ],
     "LayerNorm": [
         Case(
             # The sizes of the normalized shape are not read.
             LayerNormT(0, [9] * len(shape), 5, 6, 0.5, output1Id=10, output2Id=11, output3Id=12),
-            (numbers(2, 3, 4),),
+            (floats(2, 3, 4),),
             _layer_norm,
-            constants={5: numbers(*shape), 6: numbers(*shape, seed=1)},
+            constants={5: floats(*shape), 6: floats(*shape, seed=1)},
         )
         for shape in ((4,), (3, 4))
     ],

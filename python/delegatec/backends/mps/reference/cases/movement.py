@@ -36,7 +36,7 @@ Tensor = torch.Tensor
 CUBE: Final = torch.arange(24.0).reshape(2, 3, 4)
 ROW: Final = torch.tensor([[1.5, -2.5, 3.0, 0.0, 0.75]])
 PICKS: Final = torch.tensor([[2, 0], [1, 1]], dtype=torch.int32)
-PLACES: Final = torch.tensor([2, 0], dtype=torch.int32)
+INDICES: Final = torch.tensor([2, 0], dtype=torch.int32)
 ALONG: Final = torch.tensor([[[2, 0, 1, 0]], [[1, 1, 0, 2]]])
 UPDATES: Final = -torch.arange(8.0).reshape(2, 1, 4) - 1
 NIBBLES: Final = torch.tensor([[-8, 7, 1, -1], [0, 5, -5, 2]], dtype=torch.int8)
@@ -47,8 +47,8 @@ def _shuffled(x: Tensor) -> Tensor:
     """Moves element by element: channel c * 4 + 2 * i + j goes to row 2 * r + i, column 2 * k + j."""
     count, channels, height, width = x.shape
     result = torch.zeros(count, channels // 4, 2 * height, 2 * width, dtype=x.dtype)
-    for place in range(4):
-        result[:, :, place // 2 :: 2, place % 2 :: 2] = x[:, place::4]
+    for position in range(4):
+        result[:, :, position // 2 :: 2, position % 2 :: 2] = x[:, position::4]
     return result
 
 
@@ -66,8 +66,8 @@ def _scattered(data: Tensor, index: Tensor, source: Tensor) -> Tensor:
 
 def _put(data: Tensor, index: Tensor, values: Tensor) -> Tensor:
     result = data.clone()
-    for place, target in enumerate(index.tolist()):
-        result[:, target] = values.expand(2, 2, 4)[:, place]
+    for position, target in enumerate(index.tolist()):
+        result[:, target] = values.expand(2, 2, 4)[:, position]
     return result
 
 
@@ -202,7 +202,7 @@ CASES: Final[dict[str, list[Case]]] = {
     "IndexSelect": [
         Case(
             IndexSelectT(0, 10, 1, 1),
-            (CUBE, PLACES.long()),
+            (CUBE, INDICES.long()),
             lambda x, i: torch.stack([x[:, 2], x[:, 0]], 1),
         ),
         Case(
@@ -216,12 +216,12 @@ CASES: Final[dict[str, list[Case]]] = {
         Case(EmbeddingT(0, 1, 10, 1), (CUBE[0], PICKS), lambda w, i: _rows(w, i) * (i != 1)[..., None]),
     ],
     "IndexTensor": [
-        Case(IndexTensorT(0, [-1, 1], 10), (CUBE, PLACES), lambda x, i: torch.stack([x[:, 2], x[:, 0]], 1)),
-        Case(IndexTensorT(0, [1], 10), (CUBE, PLACES.clamp(max=1)), lambda x, i: torch.stack([x[1], x[0]])),
+        Case(IndexTensorT(0, [-1, 1], 10), (CUBE, INDICES), lambda x, i: torch.stack([x[:, 2], x[:, 0]], 1)),
+        Case(IndexTensorT(0, [1], 10), (CUBE, INDICES.clamp(max=1)), lambda x, i: torch.stack([x[1], x[0]])),
     ],
     "IndexPut": [
-        Case(IndexPutT(0, [-1, 1], [2, 2, 4], 2, 10), (CUBE, PLACES, UPDATES), _put),
-        Case(IndexPutT(0, [-1, 1], [], 2, 10), (CUBE, PLACES, UPDATES.expand(2, 2, 4).clone()), _put),
+        Case(IndexPutT(0, [-1, 1], [2, 2, 4], 2, 10), (CUBE, INDICES, UPDATES), _put),
+        Case(IndexPutT(0, [-1, 1], [], 2, 10), (CUBE, INDICES, UPDATES.expand(2, 2, 4).clone()), _put),
     ],
     "Scatter": [
         Case(ScatterT(0, 10, 1, 1, 2), (CUBE, ALONG, UPDATES), _scattered),

@@ -55,8 +55,8 @@ def _windows(table: Pool2dT, x: Tensor, up: bool) -> Iterator[tuple[int, int, li
             table.strideWidth,
         ),
     ):
-        steps = (size + before + after - (kernel - 1) * dilation - 1) / stride
-        sizes.append((math.ceil(steps) if up else math.floor(steps)) + 1)
+        fit = (size + before + after - (kernel - 1) * dilation - 1) / stride
+        sizes.append((math.ceil(fit) if up else math.floor(fit)) + 1)
     for row, column in itertools.product(*map(range, sizes)):
         top = row * table.strideHeight - table.paddingTop
         left = column * table.strideWidth - table.paddingLeft
@@ -71,16 +71,18 @@ def _windows(table: Pool2dT, x: Tensor, up: bool) -> Iterator[tuple[int, int, li
         )
 
 
-def _within(place: tuple[int, int], x: Tensor) -> bool:
-    return 0 <= place[0] < x.shape[2] and 0 <= place[1] < x.shape[3]
+def _within(position: tuple[int, int], x: Tensor) -> bool:
+    return 0 <= position[0] < x.shape[2] and 0 <= position[1] < x.shape[3]
 
 
 def _largest(table: Pool2dT) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     def compute(x: Tensor) -> tuple[Tensor, Tensor]:
         found: dict[tuple[int, ...], tuple[float, int]] = {}
         for n, c in itertools.product(*map(range, x.shape[:2])):
-            for row, column, places in _windows(table, x, bool(table.ceilMode)):
-                inside = [(x[n, c, r, k].item(), r * x.shape[3] + k) for r, k in places if _within((r, k), x)]
+            for row, column, positions in _windows(table, x, bool(table.ceilMode)):
+                inside = [
+                    (x[n, c, r, k].item(), r * x.shape[3] + k) for r, k in positions if _within((r, k), x)
+                ]
                 found[n, c, row, column] = max(inside, key=lambda pair: (pair[0], -pair[1]))
         shape = [last + 1 for last in max(found)]
         values, indices = (torch.tensor([pair[i] for _, pair in sorted(found.items())]) for i in (0, 1))
@@ -93,9 +95,9 @@ def _average(table: Pool2dT) -> Callable[[Tensor], Tensor]:
     def compute(x: Tensor) -> Tensor:
         found: dict[tuple[int, ...], float] = {}
         for n, c in itertools.product(*map(range, x.shape[:2])):
-            for row, column, places in _windows(table, x, False):
-                inside = [x[n, c, r, k].item() for r, k in places if _within((r, k), x)]
-                count = table.divisorOverride or (len(places) if table.countIncludePad else len(inside))
+            for row, column, positions in _windows(table, x, False):
+                inside = [x[n, c, r, k].item() for r, k in positions if _within((r, k), x)]
+                count = table.divisorOverride or (len(positions) if table.countIncludePad else len(inside))
                 found[n, c, row, column] = sum(inside) / count
         return torch.tensor([value for _, value in sorted(found.items())]).reshape(
             [last + 1 for last in max(found)]

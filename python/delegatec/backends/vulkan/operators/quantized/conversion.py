@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
-from delegatec.backends.vulkan.dtypes import LEVELS
+from delegatec.backends.vulkan.dtypes import QUANTIZED
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import ANY, INT8
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row
@@ -47,9 +47,9 @@ def _range(node: Node, _: object) -> str | None:
     if source.target is QUANTIZE and is_shifted(source):
         return None
     if bound["dtype"] != torch.int8:
-        return f"levels of dtype {short_name(bound['dtype'])}"
+        return f"quantized values of dtype {short_name(bound['dtype'])}"
     limits = bound["quant_min"], bound["quant_max"]
-    return None if limits == RANGE or node.target is DEQUANTIZE else f"levels in {list(limits)}"
+    return None if limits == RANGE or node.target is DEQUANTIZE else f"quantized values in {list(limits)}"
 
 
 def _float32(node: Node, _: object) -> str | None:
@@ -80,10 +80,12 @@ def _lower(name: str) -> Lower:
 _CONSTRAINTS: Final = (
     rank_at_most(4, "blocks are of four dimensions."),
     Constraint(
-        "levels", "Quantized values are int8 or uint8 of the full range; uint8 is only dequantized.", _range
+        "quantization",
+        "Quantized values are int8 of the full range, or uint8, which is only dequantized.",
+        _range,
     ),
     Constraint("dtype", "The values are float32.", _float32),
-    Constraint("argument", "The scale has an inverse in float32.", _scale),
+    Constraint("argument", "The scale has an inverse in float32: the runtime divides by it.", _scale),
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -98,7 +100,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         DEQUANTIZE,
         _dequantize_memory,
-        LEVELS,
+        QUANTIZED,
         *_CONSTRAINTS,
         lower=_lower("dequantize_per_tensor"),
         preserved=True,

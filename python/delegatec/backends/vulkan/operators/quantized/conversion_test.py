@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from delegatec.backends.common.testing import Call
 from delegatec.backends.vulkan.operators.grid import floats
-from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, dq, levels, q
+from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, dq, q, quantized_values
 from delegatec.backends.vulkan.testing import compile_module, run_case
 from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.quantization.operators import quantized
@@ -73,7 +73,7 @@ def test_values_of_32_bits_are_floats() -> None:
     run_case(Layer(function, bias=bias), (X,), "prepack add.Tensor")
 
 
-INTEGERS: Final = levels(3, 4)
+INTEGERS: Final = quantized_values(3, 4)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_weight_is_dequantized_next_to_its_product() -> None:
         weight = quantized.dequantize_per_channel(layer.weight, layer.scale, None, 0, *INT8)
         return functional.linear(torch.special.bessel_j0(x + 1), weight)
 
-    layer = Layer(function, weight=levels(8, 8), scale=torch.ones(8) / 64)
+    layer = Layer(function, weight=quantized_values(8, 8), scale=torch.ones(8) / 64)
     compiled = compile_module(layer, (X,))
     sizes = [len([*module.original.program.user_inputs()]) for module in compiled.delegates]
     assert sizes == [1, 1]

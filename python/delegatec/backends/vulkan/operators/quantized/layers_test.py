@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from delegatec.backends.vulkan.operators.grid import floats
-from delegatec.backends.vulkan.operators.quantized.testing import Layer, dq, levels, q, steps
+from delegatec.backends.vulkan.operators.quantized.testing import Layer, dq, q, quantized_values, scales
 from delegatec.backends.vulkan.testing import compile_module, run_case
 from delegatec.edge.quantization.operators import quantized
 
@@ -44,8 +44,8 @@ def _layer(
     outputs = shape[axis]
     return Layer(
         forward,
-        weight=levels(*shape, low=-127),
-        scale=steps(outputs),
+        weight=quantized_values(*shape, low=-127),
+        scale=scales(outputs),
         bias=floats(outputs, seed=4) if bias else None,
     )
 
@@ -115,7 +115,7 @@ def test_a_chain_has_no_floats_inside() -> None:
     run_case(chain, (IMAGE,), _pair(f"q8ta_conv2d {between} q8ta_conv2d_dw {between} q8ta_conv2d_pw"))
 
 
-def test_unsigned_levels() -> None:
+def test_unsigned_quantized_values() -> None:
     def pair(x: Tensor, scale: float, zero: int) -> Tensor:
         found = quantized.quantize_per_tensor(x, scale, zero, 0, 255, torch.uint8)
         result: Tensor = quantized.dequantize_per_tensor(found, scale, zero, 0, 255, torch.uint8)
@@ -124,7 +124,7 @@ def test_unsigned_levels() -> None:
     def function(layer: Any, x: Tensor) -> Tensor:
         return pair(functional.conv2d(pair(x, 0.0625, 120), _weight(layer)).relu(), 0.25, 0)
 
-    layer = Layer(function, weight=levels(12, 8, 3, 3, low=-127), scale=steps(12))
+    layer = Layer(function, weight=quantized_values(12, 8, 3, 3, low=-127), scale=scales(12))
     run_case(layer, (IMAGE,), _pair("q8ta_conv2d"))
 
 
@@ -145,7 +145,7 @@ def _dilated(layer: Any, x: Tensor) -> Tensor:
     ],
 )
 def test_other_convolutions_are_not_delegated(function: Any, reason: str) -> None:
-    layer = Layer(function, weight=levels(8, 8, 3, 3), scale=steps(8))
+    layer = Layer(function, weight=quantized_values(8, 8, 3, 3), scale=scales(8))
     compiled = compile_module(layer, (IMAGE,))
     (rejection,) = (each for each in compiled.report.rejections if "convolution" in each.operator)
     assert rejection.rule == "quantized" and reason in rejection.message

@@ -33,13 +33,13 @@ class Layer(nn.Module):
         return self.function(self, *inputs)
 
 
-def levels(*shape: int, low: int = -128, high: int = 127) -> Tensor:
+def quantized_values(*shape: int, low: int = -128, high: int = 127) -> Tensor:
     """Returns random int8 in a range."""
     generator = torch.Generator().manual_seed(sum(shape))
     return torch.randint(low, high + 1, shape, generator=generator).to(torch.int8)
 
 
-def steps(*shape: int) -> Tensor:
+def scales(*shape: int) -> Tensor:
     """Returns scales."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(7)) / 64 + 2.0**-9
 

@@ -26,7 +26,7 @@ def _linear_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     return (product_group(ROW_PACKED, node, source, (source,)),)
 
 
-def _levels_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+def _quantized_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     """With float16 in buffers, sums of quantized values are float16, too, and overflow."""
     allowed = ROW_PACKED if dtype_of(node) == torch.float32 else WIDTH
     return (Group(allowed, (bind(node)["x"],), (0,)),)
@@ -41,7 +41,7 @@ def _row(target: Any, demands: Any, name: str) -> OperatorRow:
 
 
 ROWS: Final = (
-    _row(RUNTIME.linear_q8csw.default, _levels_memory, "linear_q8csw"),
+    _row(RUNTIME.linear_q8csw.default, _quantized_memory, "linear_q8csw"),
     _row(RUNTIME.linear_q4gsw.default, _linear_memory, "linear_q4gsw"),
     _row(RUNTIME.embedding_q4gsw.default, _embedding_memory, "embedding_q4gsw"),
 )

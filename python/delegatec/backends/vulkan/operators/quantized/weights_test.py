@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from delegatec.backends.vulkan.operators.grid import floats
-from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, levels, steps
+from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, quantized_values, scales
 from delegatec.backends.vulkan.testing import graph_of, run_case
 from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.quantization.operators import quantized
@@ -42,7 +42,7 @@ def _per_channel(weight: Tensor, zeros: Tensor | None = None, bias: Tensor | Non
     return Layer(
         lambda layer, x: functional.linear(x, _channels(layer), layer.bias),
         weight=weight,
-        scale=steps(weight.shape[0]),
+        scale=scales(weight.shape[0]),
         zeros=zeros,
         bias=bias,
     )
@@ -52,12 +52,12 @@ def _per_group(weight: Tensor, dequantized: Any = _groups, zeros: Tensor | None 
     return Layer(
         lambda layer, x: functional.linear(x, dequantized(layer)),
         weight=weight,
-        scale=steps(weight.shape[0], weight.shape[1] // 16),
+        scale=scales(weight.shape[0], weight.shape[1] // 16),
         zeros=zeros,
     )
 
 
-EIGHT, FOUR = levels(12, 64), levels(12, 64, low=-8, high=7)
+EIGHT, FOUR = quantized_values(12, 64), quantized_values(12, 64, low=-8, high=7)
 ZEROS: Final = torch.arange(12)
 GROUP_ZEROS: Final = torch.arange(48).reshape(12, 4) % 5
 
@@ -66,7 +66,11 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
     "one row": (_per_channel(EIGHT), ROWS[:1], Q8),
     "a vector": (_per_channel(EIGHT), ROWS[0], f"view_copy {Q8} view_copy"),
     "batches": (_per_channel(EIGHT), ROWS.view(1, 5, 1, 64), f"view_copy {Q8} view_copy"),
-    "padded": (_per_channel(levels(11, 62)), floats(5, 62), f"constant_pad_nd {Q8} slice_copy.Tensor"),
+    "padded": (
+        _per_channel(quantized_values(11, 62)),
+        floats(5, 62),
+        f"constant_pad_nd {Q8} slice_copy.Tensor",
+    ),
     "8 bits with zero points": (_per_channel(EIGHT, ZEROS), ROWS, ""),
     "4 bits per channel": (_per_channel(FOUR, bias=BIAS), ROWS, Q4),
     "4 bits in groups": (_per_group(FOUR), ROWS, Q4),
@@ -80,21 +84,21 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         Layer(
             lambda layer, x: functional.linear(x, _groups(layer, 2)),
             weight=FOUR,
-            scale=steps(12, 32),
+            scale=scales(12, 32),
             zeros=None,
         ),
         ROWS,
         "",
     ),
     "levels": (
-        Layer(lambda layer, x: x @ layer.weight.to(torch.float32), weight=levels(64, 12)),
+        Layer(lambda layer, x: x @ layer.weight.to(torch.float32), weight=quantized_values(64, 12)),
         ROWS,
         Q8,
     ),
     "a product in parts": (
         Layer(
             lambda layer, x: x[:, 32:] @ layer.weight.float()[32:],
-            weight=levels(64, 12),
+            weight=quantized_values(64, 12),
         ),
         ROWS,
         "",
@@ -102,8 +106,8 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
     "channels": (
         Layer(
             lambda layer, x: functional.conv2d(x.view(1, 64, 5, 1), _channels(layer), layer.bias),
-            weight=levels(12, 64, 1, 1),
-            scale=steps(12),
+            weight=quantized_values(12, 64, 1, 1),
+            scale=scales(12),
             zeros=None,
             bias=BIAS,
         ),
@@ -111,19 +115,24 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         "",
     ),
     "a transposed weight": (
-        Layer(lambda layer, x: x @ _channels(layer).T, weight=EIGHT, scale=steps(12), zeros=None),
+        Layer(lambda layer, x: x @ _channels(layer).T, weight=EIGHT, scale=scales(12), zeros=None),
         ROWS,
         Q8,
     ),
     "a scale per row of the product": (
-        Layer(lambda layer, x: x @ _channels(layer), weight=levels(64, 12), scale=steps(64), zeros=None),
+        Layer(
+            lambda layer, x: x @ _channels(layer),
+            weight=quantized_values(64, 12),
+            scale=scales(64),
+            zeros=None,
+        ),
         ROWS,
         "",
     ),
     "a bias": (
         Layer(
             lambda layer, x: torch.addmm(layer.bias, x, layer.weight.float()),
-            weight=levels(64, 12),
+            weight=quantized_values(64, 12),
             bias=BIAS,
         ),
         ROWS,
@@ -140,7 +149,7 @@ def test_products(name: str, options: dict[str, str]) -> None:
 
 
 TOKENS: Final = torch.tensor([[3, 6, 0, 3]])
-LOOK_UPS: Final[dict[str, tuple[Any, str]]] = {
+EMBEDDINGS: Final[dict[str, tuple[Any, str]]] = {
     "4 bits in groups": (_groups, "view_copy embedding_q4gsw view_copy"),
     "4 bits per row": (_channels, "view_copy embedding_q4gsw view_copy"),
     "blocks": (_blocks, ""),
@@ -148,12 +157,12 @@ LOOK_UPS: Final[dict[str, tuple[Any, str]]] = {
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "fp16"}], ids=str)
-@pytest.mark.parametrize("name", LOOK_UPS)
+@pytest.mark.parametrize("name", EMBEDDINGS)
 @pytest.mark.parametrize("bits", [4, 8])
-def test_look_ups(name: str, bits: int, options: dict[str, str]) -> None:
-    table, expected = LOOK_UPS[name]
-    weight = levels(7, 64, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
-    scale = steps(7) if name == "4 bits per row" else steps(7, 4)
+def test_embeddings(name: str, bits: int, options: dict[str, str]) -> None:
+    table, expected = EMBEDDINGS[name]
+    weight = quantized_values(7, 64, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
+    scale = scales(7) if name == "4 bits per row" else scales(7, 4)
     layer = Layer(
         lambda layer, tokens: functional.embedding(tokens, table(layer)),
         weight=weight,
@@ -164,18 +173,18 @@ def test_look_ups(name: str, bits: int, options: dict[str, str]) -> None:
     assert _bytes(compiled) < weight.numel() * bits // 8 + 512
 
 
-def test_more_look_ups_than_rows() -> None:
+def test_more_indices_than_rows() -> None:
     layer = Layer(
         lambda layer, tokens: functional.embedding(tokens, _channels(layer)),
-        weight=levels(3, 8),
-        scale=steps(3),
+        weight=quantized_values(3, 8),
+        scale=scales(3),
         zeros=None,
     )
     run_case(layer, (torch.tensor([0, 2, 1, 1, 2, 0]),))
 
 
-def test_constants_have_as_many_bits_as_levels() -> None:
-    compiled = run_case(_per_group(levels(64, 64, low=-8, high=7)), (ROWS,))
+def test_constants_have_as_many_bits_as_quantized_values() -> None:
+    compiled = run_case(_per_group(quantized_values(64, 64, low=-8, high=7)), (ROWS,))
     (weight,) = (each for each in graph_of(compiled).constants if each.length == 64 * 64 // 2)
     assert weight.offset != 0
 

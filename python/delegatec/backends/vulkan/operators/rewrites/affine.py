@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
+from delegatec.backends.vulkan.operators.rewrites.quantized import quantized_node, value_of_quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
@@ -19,24 +19,24 @@ aten = torch.ops.aten
 
 
 def _float32(builder: Builder, node: Node) -> Value:
-    is_levels = dtype_of(node) == torch.int8
-    return levels_of(builder, node) if is_levels else value_of(builder, node, torch.float32)
+    is_quantized = dtype_of(node) == torch.int8
+    return value_of_quantized(builder, node) if is_quantized else value_of(builder, node, torch.float32)
 
 
 def _result(value: Value, like: torch.Tensor) -> Node:
     value = value.view(*like.shape)
-    return quantized_levels(value) if like.dtype == torch.int8 else value.to(like.dtype).node
+    return quantized_node(value) if like.dtype == torch.int8 else value.to(like.dtype).node
 
 
 def _quantize(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
     shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
     x, scale = (_float32(builder, bound[name]) for name in ("input", "scale"))
-    levels = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
+    quantized_values = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
     if bound["zero_point"] is not None:
-        levels = levels + _float32(builder, bound["zero_point"]).view(*per_block)
+        quantized_values = quantized_values + _float32(builder, bound["zero_point"]).view(*per_block)
     low, high = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
-    return _result(levels.clamp(low, high), node.meta["val"])
+    return _result(quantized_values.clamp(low, high), node.meta["val"])
 
 
 def _dequantize(builder: Builder, node: Node) -> Node | None:
@@ -45,10 +45,10 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
     if builder.facts.constant(bound["input"]) is not None:
         return None
     shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
-    levels = _float32(builder, bound["input"]).view(*shape)
+    quantized_values = _float32(builder, bound["input"]).view(*shape)
     if bound["zero_point"] is not None:
-        levels = levels - _float32(builder, bound["zero_point"]).view(*per_block)
-    return _result(levels * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
+        quantized_values = quantized_values - _float32(builder, bound["zero_point"]).view(*per_block)
+    return _result(quantized_values * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
 
 
 def _choose(builder: Builder, node: Node) -> list[Node] | None:

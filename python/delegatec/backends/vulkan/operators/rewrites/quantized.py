@@ -25,34 +25,36 @@ aten = torch.ops.aten
 
 _BLOCK: Final = 32
 _HALF: Final = 8
-_LEVELS: Final = Interval(*RANGE, True)
+_QUANTIZED: Final = Interval(*RANGE, True)
 
 
-def levels_of(builder: Builder, node: Node) -> Value:
+def value_of_quantized(builder: Builder, node: Node) -> Value:
     """Returns int8 as float32."""
     value = builder.empty(shape_of(node), torch.float32)
     call = builder.call(DEQUANTIZE, node, 1.0, 0, *RANGE, torch.int8, val=value)
-    call.meta[STATED] = _LEVELS
+    call.meta[STATED] = _QUANTIZED
     return Value(builder, call)
 
 
-def quantized_levels(levels: Value) -> Node:
+def quantized_node(quantized_values: Value) -> Node:
     """Returns integers in float32 as int8."""
-    value = levels.builder.empty(levels.shape, torch.int8)
-    return levels.builder.call(QUANTIZE, levels.node, 1.0, 0, *RANGE, torch.int8, val=value)
+    value = quantized_values.builder.empty(quantized_values.shape, torch.int8)
+    return quantized_values.builder.call(
+        QUANTIZE, quantized_values.node, 1.0, 0, *RANGE, torch.int8, val=value
+    )
 
 
 def _cast(builder: Builder, node: Node) -> Node | None:
     """Converts to and from int8 through float32."""
     source = bind(node)["self"]
     if dtype_of(source) == torch.int8:
-        return levels_of(builder, source).to(dtype_of(node)).node
+        return value_of_quantized(builder, source).to(dtype_of(node)).node
     if dtype_of(node) != torch.int8:
         return None
     found = builder.facts.of(source)
     if not found.is_integral or found.low < RANGE[0] or found.high > RANGE[1]:
         return None
-    return quantized_levels(value_of(builder, source, torch.float32))
+    return quantized_node(value_of(builder, source, torch.float32))
 
 
 def _moved(builder: Builder, node: Node) -> Node | None:
@@ -60,7 +62,7 @@ def _moved(builder: Builder, node: Node) -> Node | None:
     if dtype_of(node) != torch.int8:
         return None
     floats = {
-        each: levels_of(builder, each).node
+        each: value_of_quantized(builder, each).node
         for each in node.all_input_nodes
         if isinstance(each.meta["val"], torch.Tensor) and dtype_of(each) == torch.int8
     }
@@ -71,8 +73,8 @@ def _moved(builder: Builder, node: Node) -> Node | None:
         val=builder.empty(shape_of(node), torch.float32),
         **args[1],
     )
-    moved.meta[STATED] = _LEVELS
-    return quantized_levels(Value(builder, moved))
+    moved.meta[STATED] = _QUANTIZED
+    return quantized_node(Value(builder, moved))
 
 
 def _gathered(builder: Builder, node: Node) -> Node | None:
@@ -88,37 +90,37 @@ def _gathered(builder: Builder, node: Node) -> Node | None:
     parts = []
     low, high = map(int, table.aminmax())
     is_short = low >= -_HALF and high < _HALF
-    for levels, factor in [(padded, 1)] if is_short else halves(padded):
-        packed = builder.derived(bound["self"], pack(levels, high_first=True), torch.uint8)
-        steps = builder.derived(bound["self"], scales * factor, torch.float32)
+    for quantized_values, factor in [(padded, 1)] if is_short else halves(padded):
+        packed = builder.derived(bound["self"], pack(quantized_values, high_first=True), torch.uint8)
+        scaled = builder.derived(bound["self"], scales * factor, torch.float32)
         found = builder.call(
             RUNTIME.embedding_q4gsw.default,
-            *(packed, steps, _BLOCK, indices, False),
+            *(packed, scaled, _BLOCK, indices, False),
             val=builder.empty(shape, torch.float32),
         )
         parts.append(Value(builder, found))
     rows = parts[0] if is_short else parts[0] + parts[1] + _HALF
     rows = rows if columns == shape[1] else rows.slice(1, 0, columns)
-    rows.node.meta[STATED] = _LEVELS
-    return quantized_levels(rows)
+    rows.node.meta[STATED] = _QUANTIZED
+    return quantized_node(rows)
 
 
-def halves(levels: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
+def halves(quantized_values: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
     """Returns int8 less eight as a sum of 4-bit integers, each with its factor."""
-    shifted = levels.to(torch.int16) - _HALF
+    shifted = quantized_values.to(torch.int16) - _HALF
     low = ((shifted + _HALF) & 15) - _HALF
     return [((shifted - low) // 16, 16), (low, 1)]
 
 
-def pack(levels: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
+def pack(quantized_values: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
     """Packs pairs of integers in [-8, 8) into bytes, with an offset of eight.
 
     Args:
-        levels: of any integer dtype; an even column count.
+        quantized_values: of any integer dtype; an even column count.
         high_first: whether the first of a pair is in the high half.
     """
-    numbers = (levels + _HALF).to(torch.uint8)
-    even, odd = numbers[..., ::2], numbers[..., 1::2]
+    unsigned = (quantized_values + _HALF).to(torch.uint8)
+    even, odd = unsigned[..., ::2], unsigned[..., 1::2]
     return even << 4 | odd if high_first else odd << 4 | even
 
 
@@ -152,8 +154,8 @@ def _quantize(builder: Builder, node: Node) -> Node | None:
     if bound["dtype"] != torch.int8:
         return None
     x = value_of(builder, bound["input"], torch.float32)
-    levels = (x * (1.0 / bound["scale"])).round() + bound["zero_point"]
-    return quantized_levels(levels.clamp(bound["quant_min"], bound["quant_max"]))
+    quantized_values = (x * (1.0 / bound["scale"])).round() + bound["zero_point"]
+    return quantized_node(quantized_values.clamp(bound["quant_min"], bound["quant_max"]))
 
 
 _MOVES: Final = tuple(

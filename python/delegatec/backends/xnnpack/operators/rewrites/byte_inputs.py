@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dtypes import FLOATS
-from delegatec.backends.xnnpack.quantized.scales import WHOLE, int8, scale_of
+from delegatec.backends.xnnpack.quantized.scales import FULL_RANGE, int8, scale_of
 from delegatec.backends.xnnpack.quantized.value_sets import MOVES
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
@@ -28,7 +28,7 @@ def is_of_bytes(node: Node) -> bool:
     if node.target is not aten._to_copy.default or dtype_of(node) not in FLOATS:
         return False
     x = bind(node)["self"]
-    return x.op == "placeholder" and dtype_of(x) in WHOLE
+    return x.op == "placeholder" and dtype_of(x) in FULL_RANGE
 
 
 def reads_one_scale(node: Node) -> bool:
@@ -51,10 +51,12 @@ def _levels(builder: Builder, node: Node) -> Node | None:
     if not is_of_bytes(node) or builder.facts.constant(x) is not None:
         return None
     value = node.meta["val"].to(torch.float32)
-    numbers = builder.call(DEQUANTIZE, x, 1.0, 0, *WHOLE[dtype_of(x)], dtype_of(x), val=value)
+    numbers = builder.call(DEQUANTIZE, x, 1.0, 0, *FULL_RANGE[dtype_of(x)], dtype_of(x), val=value)
     return value_of(builder, numbers, dtype).node
 
 
 REWRITES: Final = (
-    Rewrite(aten._to_copy.default, _levels, note="inputs of int8 and uint8 are levels with a scale of 1"),
+    Rewrite(
+        aten._to_copy.default, _levels, note="inputs of int8 and uint8 are quantized values with a scale of 1"
+    ),
 )

@@ -52,6 +52,5 @@ def _numbers(builder: Builder, node: Node) -> Node | None:
 
 
 REWRITES: Final = tuple(
-    Rewrite(target, _numbers, note="constant integers as numbers of the other operand's dtype")
-    for target in _CALLS
+    Rewrite(target, _numbers, note="constant integers in the other operand's dtype") for target in _CALLS
 )

@@ -79,7 +79,7 @@ def _mean(builder: Builder, node: Node) -> Node | None:
     return channels_last(x).mean([1, 2]).node
 
 
-_FIRST: Final = only_first_result("the runtime has positions only of windows side by side.")
+_FIRST: Final = only_first_result("the runtime has indices only of windows that do not overlap.")
 
 REWRITES: Final = (
     *Pools(maxima, averages, _FIRST).rewrites(),
@@ -90,5 +90,5 @@ REWRITES: Final = (
         note="channels last; planes, and then the depth",
         preserved=True,
     ),
-    Rewrite(aten.mean.dim, _mean, note="channels last, if rows or columns vary"),
+    Rewrite(aten.mean.dim, _mean, note="channels last, if rows or columns are dynamic"),
 )

@@ -26,7 +26,7 @@ aten = torch.ops.aten
 # A sample position that is off by this fraction of an element changes the result by no more than rounding
 # does.
 _TOLERANCE: Final = 1e-5
-_VARY: Final = Refusal("shape", "the runtime resizes images to sizes that do not vary")
+_VARY: Final = Refusal("shape", "the runtime resizes images to static sizes only")
 
 
 def _dims(node: Node, *, to_static: bool = False) -> list[Dim] | None:
@@ -148,7 +148,7 @@ REWRITES: Final = (
         Rewrite(
             target,
             partial(_nearest, in_one_dimension),
-            note="channels last; copies or groups for whole numbers, otherwise a choice of elements",
+            note="channels last; copies or groups for integer factors, otherwise a gather",
             preserved=True,
         )
         for in_one_dimension, packets in _NEAREST

@@ -29,8 +29,8 @@ from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.symbols import is_dynamic
 
 _TRANSPOSED: Final = Refusal("argument", "transposed convolutions in three dimensions have no form in two")
-_VARY: Final = Refusal("shape", "planes, rows and columns vary; only the batch may")
-_COMPUTED: Final = Refusal("argument", "a weight that is computed")
+_VARY: Final = Refusal("shape", "planes, rows or columns are dynamic: only the batch may be")
+_COMPUTED: Final = Refusal("argument", "a weight that is not constant")
 
 _DEPTH_AND_PIXELS: Final = slice(0, 3, 2)
 _ROWS_AND_COLUMNS: Final = slice(1, 3)

@@ -70,11 +70,11 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
     value, updates = b.of(bound["self"]), b.of(bound["values"])
     before, after = value.shape[:dim], value.shape[dim + 1 :]
     batch, count, size = math.prod(before), math.prod(shape_of(index)), math.prod(after)
-    whole = (*before, *shape_of(index), *after)
-    updates = tiled(b, b.ranked(updates, len(whole)), whole)
-    places = _repeated(b, index, batch, count)
+    full_shape = (*before, *shape_of(index), *after)
+    updates = tiled(b, b.ranked(updates, len(full_shape)), full_shape)
+    positions = _repeated(b, index, batch, count)
     moved = b.reshaped(value, (batch, value.shape[dim], size))
-    result = _scattered(b, moved, places, b.reshaped(updates, (batch, count, size)))
+    result = _scattered(b, moved, positions, b.reshaped(updates, (batch, count, size)))
     b.alias(node, b.reshaped(result, value.shape))
 
 
@@ -119,7 +119,7 @@ class _Lines:
         self._order = [*others, self.dim, *free]
         self._batch, self._width = (math.prod(wanted[each] for each in dims) for dims in (others, free))
 
-    def places(self, b: GraphBuilder) -> Value:
+    def positions(self, b: GraphBuilder) -> Value:
         """Returns the index as [N, W]."""
         shape, own, order = (self._batch, self._count), self._own, self._order
         if b.is_constant(self._index):
@@ -149,7 +149,7 @@ def _gather(b: GraphBuilder, node: Node) -> None:
     lines, value = _Lines(node), b.of(bind(node)["self"])
     if value.shape:
         value = sliced(b, value, [0] * len(value.shape), lines.sizes)
-    found = _gathered(b, lines.matrices(b, value), lines.places(b))
+    found = _gathered(b, lines.matrices(b, value), lines.positions(b))
     b.alias(node, lines.back(b, found, shape_of(node)))
 
 
@@ -158,7 +158,7 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
     value, updates = b.of(bound["self"]), b.of(bound["src"])
     if updates.shape:
         updates = sliced(b, updates, [0] * len(updates.shape), shape_of(bound["index"]))
-    result = _scattered(b, lines.matrices(b, value), lines.places(b), lines.matrices(b, updates))
+    result = _scattered(b, lines.matrices(b, value), lines.positions(b), lines.matrices(b, updates))
     b.alias(node, lines.back(b, result, value.shape))
 
 
@@ -172,30 +172,30 @@ def _moved_index(b: GraphBuilder, index: Value, move: Callable[[Value], Value]) 
     return b.cast(move(b.cast(index, DType.FP32)), DType.INT32)
 
 
-def _numbers(b: GraphBuilder, value: Value) -> Value:
+def _as_int32(b: GraphBuilder, value: Value) -> Value:
     """Returns bools, which TOSA does not gather, as integers."""
     if value.dtype != DType.BOOL:
         return value
     return converted(b, value, DType.INT8 if b.settings.specification.integer else DType.FP32)
 
 
-def _gathered(b: GraphBuilder, values: Value, places: Value) -> Value:
-    moved, shape = _numbers(b, values), (*places.shape, values.shape[2])
-    return converted(b, b.emit("GATHER", moved, places, shape=shape), values.dtype)
+def _gathered(b: GraphBuilder, values: Value, positions: Value) -> Value:
+    moved, shape = _as_int32(b, values), (*positions.shape, values.shape[2])
+    return converted(b, b.emit("GATHER", moved, positions, shape=shape), values.dtype)
 
 
-def _scattered(b: GraphBuilder, values: Value, places: Value, updates: Value) -> Value:
-    moved = _numbers(b, values)
+def _scattered(b: GraphBuilder, values: Value, positions: Value, updates: Value) -> Value:
+    moved = _as_int32(b, values)
     updates = converted(b, updates, moved.dtype)
     result = None
-    if places.is_constant:
-        result = _scattered_once(b, moved, places, updates)
+    if positions.is_constant:
+        result = _scattered_once(b, moved, positions, updates)
     if result is None:
-        result = b.emit("SCATTER", moved, places, updates, shape=values.shape)
+        result = b.emit("SCATTER", moved, positions, updates, shape=values.shape)
     return converted(b, result, values.dtype)
 
 
-def _scattered_once(b: GraphBuilder, values: Value, places: Value, updates: Value) -> Value | None:
+def _scattered_once(b: GraphBuilder, values: Value, positions: Value, updates: Value) -> Value | None:
     """Scatters to constant positions that are repeated; None if they are not.
 
     SCATTER would be invalid. The last update of each position is gathered.
@@ -203,19 +203,21 @@ def _scattered_once(b: GraphBuilder, values: Value, places: Value, updates: Valu
     rows, count = values.shape[:2]
     last = torch.zeros(rows, count, dtype=torch.int32)
     hits = torch.zeros(rows, count, 1, dtype=torch.bool)
-    if places.part is not None:
-        index = torch.frombuffer(bytearray(join([places.part])), dtype=torch.int32).reshape(places.shape)
+    if positions.part is not None:
+        index = torch.frombuffer(bytearray(join([positions.part])), dtype=torch.int32).reshape(
+            positions.shape
+        )
         if bool((index.sort(1).values.diff(dim=1) != 0).all()):
             return None
         index = index.to(torch.int64)
         last.scatter_reduce_(
-            1, index, torch.arange(places.shape[1], dtype=torch.int32).expand(index.shape), "amax"
+            1, index, torch.arange(positions.shape[1], dtype=torch.int32).expand(index.shape), "amax"
         )
         hits[:, :, 0].scatter_(1, index, True)
     found = b.emit("GATHER", updates, b.tensor(last), shape=values.shape)
     result = b.emit("SELECT", b.tensor(hits), found, values, dtype=values.dtype, shape=values.shape)
     # a call that is tried has positions without values
-    return None if places.part is None else result
+    return None if positions.part is None else result
 
 
 # ---- constraints ---------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def _repeats(node: Node, facts: Facts) -> str | None:
     index = _single(node)[1]
     if facts.constant(index) is not None or not puts_one_value(node):
         return None
-    return f"{index.name} may repeat positions for one value"
+    return f"{index.name} is not constant, and may repeat positions"
 
 
 def _repeats_in_lines(node: Node, facts: Facts) -> str | None:
@@ -252,7 +254,7 @@ def _repeats_in_lines(node: Node, facts: Facts) -> str | None:
         return None
     if sizes[positive(bound["dim"], len(sizes))] == 1:
         return None
-    return f"{index.name} may repeat positions for one value"
+    return f"{index.name} is not constant, and may repeat positions"
 
 
 def _is_one(node: Node) -> bool:
@@ -271,21 +273,25 @@ def _partial(node: Node, _: object) -> str | None:
     return f"an index of shape {list(wanted)} for an operand of shape {list(shape)}"
 
 
-_SINGLE: Final = argument("indices", _is_single, "There is one index, of integers.")
+_SINGLE: Final = argument(
+    "indices", _is_single, "Exactly one index is given, of integers: GATHER and SCATTER index one dimension."
+)
 _IN_RANGE: Final = constraint.Constraint(
-    "index", "Indices are not negative: GATHER and SCATTER have no others.", _may_be_negative
+    "index", "Indices are not negative: GATHER and SCATTER do not count from the end.", _may_be_negative
 )
 _UNIQUE: Final = constraint.Constraint(
     "index",
-    "Several values have constant indices: others may repeat, which SCATTER does not define.",
+    "Indices of several values are constant: SCATTER does not define repeated indices.",
     _repeats,
 )
-_WHOLE: Final[Constraint] = constraint.Constraint(
-    "argument", "The index covers all other dimensions.", _partial
+_COVERED: Final[Constraint] = constraint.Constraint(
+    "argument",
+    "The index has the sizes of the operand in all other dimensions: SCATTER writes complete slices.",
+    _partial,
 )
 _UNIQUE_IN_LINES: Final = constraint.Constraint("index", _UNIQUE.doc, _repeats_in_lines)
 _REPLACES: Final = argument(
-    "accumulate", lambda value: not value, "Values replace elements: SCATTER does not add."
+    "accumulate", lambda value: not value, "accumulate is false: SCATTER does not add."
 )
 
 ROWS: Final = (
@@ -294,5 +300,5 @@ ROWS: Final = (
     operator_row("embedding", _embedding, ALL),
     operator_row("gather", _gather, ALL),
     operator_row("index_put", _index_put, ALL, _SINGLE, _REPLACES, known=(_IN_RANGE, _UNIQUE)),
-    operator_row("scatter.src", _scatter, ALL, _WHOLE, known=(_UNIQUE_IN_LINES,)),
+    operator_row("scatter.src", _scatter, ALL, _COVERED, known=(_UNIQUE_IN_LINES,)),
 )

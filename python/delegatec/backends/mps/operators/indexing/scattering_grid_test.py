@@ -18,8 +18,8 @@ from delegatec.delegation import PartitionRules, RuledPartitioner, to_backend
 from delegatec.edge import to_edge
 
 aten = torch.ops.aten
-PLACES = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
-PLACES = PLACES.view(2, 3, 4)
+INDICES = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
+INDICES = INDICES.view(2, 3, 4)
 REPEATED = ints(2, 3, 4, high=4)
 NEGATIVE = torch.tensor([-1, 0])
 LARGE = torch.tensor([[16777217, -2147483647, 33554433, 5], [-7, 2147483647, 0, 16777219]])
@@ -125,25 +125,25 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "index_fill": (lambda x, i: x.index_fill(2, i, 0.25), (X, NEGATIVE), ""),
     "diagonal_scatter": (lambda x, y: x.diagonal_scatter(y, 1, 1, 2), (X, floats(2, 3)), ""),
     "put": (lambda x, y, i: x.put(i - 3, y), (X, floats(3), torch.tensor([0, 4, 9])), ""),
-    "scatter": (lambda x, y, i: x.scatter(2, i, y), (X, Y, PLACES), "Cast Scatter"),
+    "scatter": (lambda x, y, i: x.scatter(2, i, y), (X, Y, INDICES), "Cast Scatter"),
     "scatter of one value": (
         lambda x, i: x.scatter(2, i, 0.5),
-        (X, PLACES[..., :2]),
+        (X, INDICES[..., :2]),
         "View Expand Cast Scatter",
     ),
-    "scatter of a large number": (
+    "scatter of a large scalar": (
         lambda x, i: x.clamp(0, 9).scatter(1, i, 2**40 + 1),
-        (HUGE, PLACES[0, :2, :2]),
+        (HUGE, INDICES[0, :2, :2]),
         "",
     ),
     "scatter of lines of one": (
         lambda x, y, i: x.scatter(1, i, y),
-        (floats(2, 4, 1), floats(2, 2, 1), PLACES[:, 0, :2].unsqueeze(-1)),
+        (floats(2, 4, 1), floats(2, 2, 1), INDICES[:, 0, :2].unsqueeze(-1)),
         "Cast View View View Scatter View",
     ),
     "scatter of fewer lines": (
         lambda x, y, i: x.scatter(2, i[:, :2, :3], y),
-        (X, Y, PLACES),
+        (X, Y, INDICES),
         "",
     ),
     "scatter of rows": (
@@ -156,8 +156,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
         (X, torch.tensor([0.5]), torch.tensor([0])),
         "",
     ),
-    "scatter of int64": (lambda x, i: x.scatter(1, i, x * 3), (HUGE // 3, PLACES[0, :2]), ""),
-    "scatter of bool": (lambda x, i: x.scatter(1, i, ~x), (FLAGS, PLACES[0, :2]), ""),
+    "scatter of int64": (lambda x, i: x.scatter(1, i, x * 3), (HUGE // 3, INDICES[0, :2]), ""),
+    "scatter of bool": (lambda x, i: x.scatter(1, i, ~x), (FLAGS, INDICES[0, :2]), ""),
     "scatter_add": (lambda x, y, i: x.scatter_add(2, i, y), (X, Y, REPEATED), ""),
     "scatter_add in the middle": (
         lambda x, y, i: x.scatter_add(1, i[:, :2, :3].clamp(max=2), y),
@@ -246,7 +246,7 @@ def test_an_expansion_outside_of_the_delegate_is_an_index_like_others() -> None:
         def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
             return x.gather(1, i.unsqueeze(-1).expand(2, 3, 4)) * 2
 
-    args = (X, PLACES[..., 0] % 3)
+    args = (X, INDICES[..., 0] % 3)
     registry = builtin_backends()
     backend = registry.resolve("mps")
     rules = PartitionRules(block_operators=("aten.expand", "aten.unsqueeze"))

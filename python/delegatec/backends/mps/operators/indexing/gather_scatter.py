@@ -46,7 +46,7 @@ def _select(b: GraphBuilder, node: Node, dim: int, index: int) -> None:
 
 def _index(b: GraphBuilder, node: Node) -> None:
     """Emits IndexSelect for int32 indices, which rewrites compute."""
-    dim, index = _place(node)
+    dim, index = _dim_and_index(node)
     if index.meta["val"].dtype == torch.int32:
         _select(b, node, dim, b.of(index))
         return
@@ -55,7 +55,7 @@ def _index(b: GraphBuilder, node: Node) -> None:
 
 
 def _index_put(b: GraphBuilder, node: Node) -> None:
-    bound, (dim, index) = bind(node), _place(node)
+    bound, (dim, index) = bind(node), _dim_and_index(node)
     shape = list(shape_of(node))
     table = IndexPutT(
         input1Id=b.of(bound["self"]),
@@ -74,7 +74,7 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Scatter, ScatterT(b.of(bound["self"]), b.result(node), dim, index, source))
 
 
-def _place(node: Node) -> tuple[int, Node]:
+def _dim_and_index(node: Node) -> tuple[int, Node]:
     """Returns the indexed dimension and the index."""
     (found,) = ((dim, each) for dim, each in enumerate(bind(node)["indices"]) if each is not None)
     return found
@@ -92,13 +92,13 @@ def _single(indices: Any) -> bool:
 
 
 def _rank_0(node: Node, _: object) -> str | None:
-    return None if _place(node)[1].meta["val"].dim() else "index of rank 0"
+    return None if _dim_and_index(node)[1].meta["val"].dim() else "index of rank 0"
 
 
 def _indexed_slices(node: Node, _: object) -> str | None:
     """Returns why a call of index_put is not one write of slices."""
     bound = bind(node)
-    ranks = [len(shape_of(each)) for each in (_place(node)[1], bound["self"], bound["values"])]
+    ranks = [len(shape_of(each)) for each in (_dim_and_index(node)[1], bound["self"], bound["values"])]
     if ranks[0] != 1 or ranks[1] != ranks[2]:
         return f"index, operand and values of rank {ranks}"
     return "accumulate is true" if bound["accumulate"] else None
@@ -107,28 +107,35 @@ def _indexed_slices(node: Node, _: object) -> str | None:
 def _scattered_lines(node: Node, _: object) -> str | None:
     """Returns why a call of scatter is not one Scatter."""
     bound, index = bind(node), bind(node)["index"]
-    shape, places, values = (shape_of(bound[name]) for name in ("self", "index", "src"))
+    shape, index_shape, values = (shape_of(bound[name]) for name in ("self", "index", "src"))
     dim = positive(bound["dim"], len(shape))
-    has_lines = all(1 < size == places[d] for d, size in enumerate(shape) if d != dim)
-    if shape and has_lines and places == values and unexpand(index) is index:
+    has_lines = all(1 < size == index_shape[d] for d, size in enumerate(shape) if d != dim)
+    if shape and has_lines and index_shape == values and unexpand(index) is index:
         return None
-    return f"operand, index and source of shapes {shape}, {places} and {values}"
+    return f"operand, index and source of shapes {shape}, {index_shape} and {values}"
 
 
 def _inexact(node: Node, facts: Facts) -> str | None:
     target: Any = node.target
     bound = bind(node)
-    return next((f"{name} may have one" for name in MOVED[target] if not is_exact(facts, bound[name])), None)
+    return next(
+        (f"{name} may have such an element" for name in MOVED[target] if not is_exact(facts, bound[name])),
+        None,
+    )
 
 
 def _negative(node: Node, facts: Facts) -> str | None:
-    low = facts.of(_place(node)[1]).low
+    low = facts.of(_dim_and_index(node)[1]).low
     return f"an index may be {int(low)}" if low < 0 else None
 
 
-_ONE: Final = argument("indices", _single, "One index: the format does not support several.")
-_EXACT: Final = ByFacts("exact", "Elements are not bools, or integers beyond 2^24.", _inexact)
-_IN_RANGE: Final = ByFacts("index", "Indices are not negative.", _negative)
+_ONE: Final = argument("indices", _single, "Exactly one index is given: the format has no several.")
+_EXACT: Final = ByFacts(
+    "exact", "Elements are not bool, nor integers beyond 2^24: MPSGraph moves integers as float32.", _inexact
+)
+_IN_RANGE: Final = ByFacts(
+    "index", "Indices are not negative: MPSGraph does not count from the end.", _negative
+)
 _ANY_RANK: Final = range(1, 17)
 _RANK: Final = "MPSGraph removes a dimension for an index of rank 0."
 
@@ -155,7 +162,7 @@ ROWS: Final = (
     ),
 )
 
-REPLACEMENTS: Final = (
+SCATTERS: Final = (
     OperatorRow(
         overload("index_put"),
         _index_put,
@@ -178,8 +185,8 @@ REPLACEMENTS: Final = (
             # github.com/pytorch/pytorch/issues/121557: MPSGraph miscounts dimensions of size 1.
             Constraint(
                 "argument",
-                "Index and source have the shape of the operand, without sizes of 1, except along the "
-                "dimension. The index is not an expansion: rows are written by index_put.",
+                "Index and source have the sizes of the operand, none of them 1, except along dim; "
+                "an expanded index is an index_put of rows.",
                 _scattered_lines,
             ),
         ),

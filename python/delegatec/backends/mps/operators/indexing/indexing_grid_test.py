@@ -17,7 +17,7 @@ from delegatec.backends.mps.testing import operations
 ROWS = torch.tensor([1, 0, 1])
 COLUMNS = torch.tensor([[2], [0]])
 NEGATIVE = torch.tensor([-1, 0, -2])
-PLACES = ints(2, 3, 4, high=4)
+INDICES = ints(2, 3, 4, high=4)
 LARGE = torch.tensor([[16777217, -2147483647, 33554433, 5], [-7, 2147483647, 0, 16777219]])
 HUGE = LARGE * 4294967297 + 3
 FLAGS = torch.tensor([[True, False, True, True], [False, False, True, False]])
@@ -58,25 +58,25 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "index of bool": (lambda x, i: x[:, i], (FLAGS, NEGATIVE), ""),
     "index of int32": (lambda x, i: x[:, i], (LARGE.int(), NEGATIVE), ""),
     "index of int64": (lambda x, i, j: x[i, j], (HUGE, ROWS, COLUMNS), ""),
-    "gather": (lambda x, i: x.gather(2, i), (X, PLACES), ""),
-    "gather in the middle": (lambda x, i: x.gather(1, i[:, :2, :3].clamp(max=2)), (X, PLACES), ""),
+    "gather": (lambda x, i: x.gather(2, i), (X, INDICES), ""),
+    "gather in the middle": (lambda x, i: x.gather(1, i[:, :2, :3].clamp(max=2)), (X, INDICES), ""),
     "gather of rows": (
         lambda x, i: x.gather(1, i.clamp(max=2).unsqueeze(-1).expand(2, 4, 4)),
-        (X, PLACES[:, 0]),
+        (X, INDICES[:, 0]),
         "Clamp Unsqueeze Cast View Add View IndexSelect",
     ),
-    "gather of columns": (lambda x, i: x.gather(2, i.expand(2, 3, 5)), (X, PLACES[0, 0, :1]), ""),
+    "gather of columns": (lambda x, i: x.gather(2, i.expand(2, 3, 5)), (X, INDICES[0, 0, :1]), ""),
     "gather on all sides": (
         lambda x, i: x.gather(1, i.view(1, -1, 1).expand(2, -1, 4)),
         (X, torch.tensor([2, 0])),
         "",
     ),
     "gather of rank 0": (lambda x, i: x.mean().gather(0, i * 1), (X, torch.tensor(0)), ""),
-    "gather of int64": (lambda x, i: x.gather(1, i), (HUGE, PLACES[0, :2]), ""),
-    "gather of bool": (lambda x, i: x.gather(1, i), (FLAGS, PLACES[0, :2]), ""),
-    "gather of half": (lambda x, i: x.gather(1, i), (X[0].half(), PLACES[0]), ""),
-    "take_along_dim": (lambda x, i: torch.take_along_dim(x, i[:1], 2), (X, PLACES), ""),
-    "take": (lambda x, i: torch.take(x, i - 3), (X, PLACES), ""),
+    "gather of int64": (lambda x, i: x.gather(1, i), (HUGE, INDICES[0, :2]), ""),
+    "gather of bool": (lambda x, i: x.gather(1, i), (FLAGS, INDICES[0, :2]), ""),
+    "gather of half": (lambda x, i: x.gather(1, i), (X[0].half(), INDICES[0]), ""),
+    "take_along_dim": (lambda x, i: torch.take_along_dim(x, i[:1], 2), (X, INDICES), ""),
+    "take": (lambda x, i: torch.take(x, i - 3), (X, INDICES), ""),
     "flip": (lambda x: (x * 2).flip(0, -1), (X,), "Mul IndexSelect IndexSelect"),
     "flip of int64": (lambda x: x.flip(1).clamp(min=-9), (HUGE,), ""),
     "rot90": (lambda x: torch.rot90(x, 1, (1, 2)) * 2, (X,), ""),
@@ -125,7 +125,7 @@ def test_an_index_is_wrapped_once_for_all() -> None:
 
 
 def test_positions_are_computed_once() -> None:
-    compiled = run_case(lambda x, i: (x.gather(2, i), (x * 2).gather(2, i)), (X, PLACES))
+    compiled = run_case(lambda x, i: (x.gather(2, i), (x * 2).gather(2, i)), (X, INDICES))
     assert operations(compiled.blobs()[0]).count("Add") == 2
     compiled = run_case(lambda x, i, j: (x[i, j], (x * 2)[i, j]), (X, ROWS, COLUMNS))
     assert operations(compiled.blobs()[0]).count("Mul") == 2

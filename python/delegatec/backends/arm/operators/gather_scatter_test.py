@@ -15,7 +15,7 @@ from delegatec.backends.common.testing import Call, floats, ints
 
 DATA = floats(3, 6, 4)
 SPECIFICATIONS = ("TOSA-1.0+FP", "TOSA-1.0+FP+INT")
-WHOLE = torch.tensor([2, 0, 2, 1], dtype=torch.int32)
+INDEX = torch.tensor([2, 0, 2, 1], dtype=torch.int32)
 
 
 def _order(*shape: int, dim: int) -> torch.Tensor:
@@ -35,14 +35,14 @@ def test_embedding(specification: str, shape: tuple[int, ...], dtype: torch.dtyp
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bool])
 def test_index_select(dim: int, dtype: torch.dtype) -> None:
     data = (DATA * 9).to(dtype)
-    run_case(lambda x, i: x.index_select(dim, i), (data, WHOLE), specification="TOSA-1.0+FP+INT")
+    run_case(lambda x, i: x.index_select(dim, i), (data, INDEX), specification="TOSA-1.0+FP+INT")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
 def test_without_the_profile_of_integers(dtype: torch.dtype) -> None:
     """Its integers are moved in floating point."""
     compiled = run_case(
-        lambda x, i: x.index_select(1, i), ((DATA * 9).to(dtype), WHOLE), specification="TOSA-1.0+FP"
+        lambda x, i: x.index_select(1, i), ((DATA * 9).to(dtype), INDEX), specification="TOSA-1.0+FP"
     )
     assert operators(compiled)[:2] == ["CAST", "RESHAPE"] or dtype == torch.bool
 
@@ -92,7 +92,7 @@ def test_index(specification: str, name: str) -> None:
 
 PUT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "rows": (lambda x, i, j, v: x.index_put((i,), v), (3, 6, 4)),
-    "a number": (lambda x, i, j, v: x.index_put((i,), v), ()),
+    "a scalar": (lambda x, i, j, v: x.index_put((i,), v), ()),
     "columns": (lambda x, i, j, v: torch.ops.aten.index_put(x, (None, i), v), (3, 4)),
     "elements": (lambda x, i, j, v: x.index_put((i, j), v), (3, 4)),
     "added": (lambda x, i, j, v: x.index_put((i,), v, accumulate=True), (3, 6, 4)),
