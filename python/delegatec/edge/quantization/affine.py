@@ -50,6 +50,24 @@ def limits(dtype: torch.dtype, low: float | None, high: float | None) -> tuple[f
     )
 
 
+def rounded(x: Any, block: Sequence[Any], scale: Any, zero_point: Any, low: float, high: float) -> Any:
+    """Returns quantized values in the dtype of the operands, which are tensors, or `Value`s."""
+    shape, per_block, _ = in_blocks(x.shape, block)
+    found = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
+    if zero_point is not None:
+        found = found + zero_point.view(*per_block)
+    return found.clamp(low, high).view(*x.shape)
+
+
+def scaled(x: Any, block: Sequence[Any], scale: Any, zero_point: Any) -> Any:
+    """Returns dequantized values from quantized ones in floating point: tensors, or `Value`s."""
+    shape, per_block, _ = in_blocks(x.shape, block)
+    found = x.view(*shape)
+    if zero_point is not None:
+        found = found - zero_point.view(*per_block)
+    return (found * scale.view(*per_block)).view(*x.shape)
+
+
 def choose_qparams(
     x: Tensor,
     mapping: str,
@@ -96,12 +114,7 @@ def quantize(
     high: float | None = None,
 ) -> Tensor:
     """Returns the quantized values of a tensor."""
-    low, high = limits(dtype, low, high)
-    shape, per_block, _ = in_blocks(x.shape, block)
-    levels = torch.round(x.view(shape) * scale.view(per_block).reciprocal())
-    if zero_point is not None:
-        levels = levels + zero_point.view(per_block)
-    return torch.clamp(levels, low, high).view(x.shape).to(dtype)
+    return rounded(x, block, scale, zero_point, *limits(dtype, low, high)).to(dtype)
 
 
 def dequantize(
@@ -115,11 +128,8 @@ def dequantize(
     output_dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Returns the dequantized values."""
-    shape, per_block, _ = in_blocks(x.shape, block)
-    levels = x.view(shape).to(output_dtype)
-    if zero_point is not None:
-        levels = levels - zero_point.view(per_block).to(output_dtype)
-    return (levels * scale.view(per_block)).view(x.shape).to(output_dtype)
+    zeros = None if zero_point is None else zero_point.to(output_dtype)
+    return scaled(x.to(output_dtype), block, scale, zeros).to(output_dtype)
 
 
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]

@@ -57,17 +57,13 @@ def _single(parameter: float | Tensor) -> float | Tensor:
     return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
 
 
-def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Reshapes values per channel to broadcast along the axis."""
-    shape = [1] * x.dim()
-    shape[axis] = -1
-    return values.reshape(shape)
-
-
 def _quantize_per_channel(
     x: Tensor, scales: Tensor, zero_points: Tensor, axis: int, low: int, high: int, dtype: torch.dtype
 ) -> Tensor:
-    return _quantize(x, _along(scales, x, axis), _along(zero_points, x, axis), low, high, dtype)
+    block = [1 if dim == axis % x.dim() else size for dim, size in enumerate(x.shape)]
+    return affine.quantize(
+        x.to(torch.float32), block, _single(scales), _single(zero_points), dtype, low, high
+    )
 
 
 def _of_groups(values: Tensor, x: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -13,7 +14,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, full, value_of
-from delegatec.edge.quantization.affine import AFFINE, in_blocks, limits
+from delegatec.edge.quantization.affine import AFFINE, in_blocks, limits, rounded, scaled
 
 aten = torch.ops.aten
 
@@ -28,15 +29,19 @@ def _result(value: Value, like: torch.Tensor) -> Node:
     return quantized_levels(value) if like.dtype == torch.int8 else value.to(like.dtype).node
 
 
+def _operands(builder: Builder, bound: Mapping[str, Any]) -> tuple[Value, Any, Value, Value | None]:
+    x, scale, zeros = (
+        None if bound[name] is None else _float32(builder, bound[name])
+        for name in ("input", "scale", "zero_point")
+    )
+    assert x is not None and scale is not None
+    return x, bound["block_size"], scale, zeros
+
+
 def _quantize(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
-    shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
-    x, scale = (_float32(builder, bound[name]) for name in ("input", "scale"))
-    levels = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
-    if bound["zero_point"] is not None:
-        levels = levels + _float32(builder, bound["zero_point"]).view(*per_block)
-    low, high = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
-    return _result(levels.clamp(low, high), node.meta["val"])
+    bounds = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
+    return _result(rounded(*_operands(builder, bound), *bounds), node.meta["val"])
 
 
 def _dequantize(builder: Builder, node: Node) -> Node | None:
@@ -44,11 +49,7 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
     if builder.facts.constant(bound["input"]) is not None:
         return None
-    shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
-    levels = _float32(builder, bound["input"]).view(*shape)
-    if bound["zero_point"] is not None:
-        levels = levels - _float32(builder, bound["zero_point"]).view(*per_block)
-    return _result(levels * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
+    return _result(scaled(*_operands(builder, bound)), node.meta["val"])
 
 
 def _choose(builder: Builder, node: Node) -> list[Node] | None:
