@@ -114,7 +114,8 @@ def quantize(
     high: float | None = None,
 ) -> Tensor:
     """Returns the quantized values of a tensor."""
-    return rounded(x, block, scale, zero_point, *limits(dtype, low, high)).to(dtype)
+    result: Tensor = rounded(x, block, scale, zero_point, *limits(dtype, low, high)).to(dtype)
+    return result
 
 
 def dequantize(
@@ -129,7 +130,8 @@ def dequantize(
 ) -> Tensor:
     """Returns the dequantized values."""
     zeros = None if zero_point is None else zero_point.to(output_dtype)
-    return scaled(x.to(output_dtype), block, scale, zeros).to(output_dtype)
+    result: Tensor = scaled(x.to(output_dtype), block, scale, zeros).to(output_dtype)
+    return result
 
 
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]
