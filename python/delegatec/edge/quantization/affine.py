@@ -51,21 +51,21 @@ def limits(dtype: torch.dtype, low: float | None, high: float | None) -> tuple[f
 
 
 def rounded(x: Any, block: Sequence[Any], scale: Any, zero_point: Any, low: float, high: float) -> Any:
-    """Returns quantized values in the dtype of the operands, which are tensors, or `Value`s."""
+    """Returns quantized values in blocks, in the dtype of the operands: tensors, or `Value`s."""
     shape, per_block, _ = in_blocks(x.shape, block)
     found = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
     if zero_point is not None:
         found = found + zero_point.view(*per_block)
-    return found.clamp(low, high).view(*x.shape)
+    return found.clamp(low, high)
 
 
 def scaled(x: Any, block: Sequence[Any], scale: Any, zero_point: Any) -> Any:
-    """Returns dequantized values from quantized ones in floating point: tensors, or `Value`s."""
+    """Returns dequantized values in blocks, from quantized ones in floating point: tensors, or `Value`s."""
     shape, per_block, _ = in_blocks(x.shape, block)
     found = x.view(*shape)
     if zero_point is not None:
         found = found - zero_point.view(*per_block)
-    return (found * scale.view(*per_block)).view(*x.shape)
+    return found * scale.view(*per_block)
 
 
 def choose_qparams(
@@ -114,8 +114,8 @@ def quantize(
     high: float | None = None,
 ) -> Tensor:
     """Returns the quantized values of a tensor."""
-    result: Tensor = rounded(x, block, scale, zero_point, *limits(dtype, low, high)).to(dtype)
-    return result
+    result: Tensor = rounded(x, block, scale, zero_point, *limits(dtype, low, high))
+    return result.view(x.shape).to(dtype)
 
 
 def dequantize(
@@ -130,8 +130,8 @@ def dequantize(
 ) -> Tensor:
     """Returns the dequantized values."""
     zeros = None if zero_point is None else zero_point.to(output_dtype)
-    result: Tensor = scaled(x.to(output_dtype), block, scale, zeros).to(output_dtype)
-    return result
+    result: Tensor = scaled(x.to(output_dtype), block, scale, zeros)
+    return result.view(x.shape).to(output_dtype)
 
 
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]
