@@ -50,24 +50,6 @@ def limits(dtype: torch.dtype, low: float | None, high: float | None) -> tuple[f
     )
 
 
-def rounded(x: Any, block: Sequence[Any], scale: Any, zero_point: Any, low: float, high: float) -> Any:
-    """Returns quantized values in blocks, in the dtype of the operands: tensors, or `Value`s."""
-    shape, per_block, _ = in_blocks(x.shape, block)
-    found = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
-    if zero_point is not None:
-        found = found + zero_point.view(*per_block)
-    return found.clamp(low, high)
-
-
-def scaled(x: Any, block: Sequence[Any], scale: Any, zero_point: Any) -> Any:
-    """Returns dequantized values in blocks, from quantized ones in floating point: tensors, or `Value`s."""
-    shape, per_block, _ = in_blocks(x.shape, block)
-    found = x.view(*shape)
-    if zero_point is not None:
-        found = found - zero_point.view(*per_block)
-    return found * scale.view(*per_block)
-
-
 def choose_qparams(
     x: Tensor,
     mapping: str,
@@ -114,8 +96,12 @@ def quantize(
     high: float | None = None,
 ) -> Tensor:
     """Returns the quantized values of a tensor."""
-    result: Tensor = rounded(x, block, scale, zero_point, *limits(dtype, low, high))
-    return result.view(x.shape).to(dtype)
+    low, high = limits(dtype, low, high)
+    shape, per_block, _ = in_blocks(x.shape, block)
+    levels = torch.round(x.view(shape) * scale.view(per_block).reciprocal())
+    if zero_point is not None:
+        levels = levels + zero_point.view(per_block)
+    return torch.clamp(levels, low, high).view(x.shape).to(dtype)
 
 
 def dequantize(
@@ -129,9 +115,11 @@ def dequantize(
     output_dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Returns the dequantized values."""
-    zeros = None if zero_point is None else zero_point.to(output_dtype)
-    result: Tensor = scaled(x.to(output_dtype), block, scale, zeros)
-    return result.view(x.shape).to(output_dtype)
+    shape, per_block, _ = in_blocks(x.shape, block)
+    levels = x.view(shape).to(output_dtype)
+    if zero_point is not None:
+        levels = levels - zero_point.view(per_block).to(output_dtype)
+    return (levels * scale.view(per_block)).view(x.shape).to(output_dtype)
 
 
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]

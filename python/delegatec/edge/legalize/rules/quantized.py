@@ -18,7 +18,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import FunctionTable, Rewrite
 from delegatec.edge.legalize.rules.pointwise import INTEGERS
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.value import value_of
 from delegatec.edge.quantization import affine
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of, quantized
 
@@ -155,6 +155,7 @@ def _choose_symmetric(
 def _dequantize_weight(builder: Builder, node: Node) -> Node:
     """Returns (weight - zero point) * scale."""
     found = operands_of(node)
+    shape, per_block, _ = affine.in_blocks(shape_of(node), found.block)
     scales, zeros = found.scale, found.zero_point
     assert isinstance(scales, Node)
     value = builder.program.constants.get(scales.name)
@@ -162,13 +163,11 @@ def _dequantize_weight(builder: Builder, node: Node) -> Node:
     if value is not None and dtype_of(scales) == torch.float16 != value.dtype and not has_all_digits(value):
         scales = builder.derived(scales, value, value.dtype)
     dtype = torch.promote_types(dtype_of(scales), dtype_of(node))
-    has_zeros = isinstance(zeros, Node) and not is_zero(builder.program.constants.get(zeros.name))
-    x, scale, zero = (
-        None if each is None else value_of(builder, each, dtype)
-        for each in (found.x, scales, zeros if has_zeros else None)
-    )
-    result: Value = affine.scaled(x, found.block, scale, zero)
-    return result.to(dtype_of(node)).view(*shape_of(node)).node
+    levels = value_of(builder, found.x, dtype).view(*shape)
+    if isinstance(zeros, Node) and not is_zero(builder.program.constants.get(zeros.name)):
+        levels = levels - value_of(builder, zeros, dtype).view(*per_block)
+    scaled = levels * value_of(builder, scales, dtype).view(*per_block)
+    return scaled.to(dtype_of(node)).view(*shape_of(node)).node
 
 
 def has_all_digits(scales: torch.Tensor) -> bool:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Node
@@ -14,7 +13,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, full, value_of
-from delegatec.edge.quantization.affine import AFFINE, in_blocks, limits, rounded, scaled
+from delegatec.edge.quantization.affine import AFFINE, in_blocks, limits
 
 aten = torch.ops.aten
 
@@ -29,19 +28,15 @@ def _result(value: Value, like: torch.Tensor) -> Node:
     return quantized_levels(value) if like.dtype == torch.int8 else value.to(like.dtype).node
 
 
-def _operands(builder: Builder, bound: Mapping[str, Any]) -> tuple[Value, Any, Value, Value | None]:
-    x, scale, zeros = (
-        None if bound[name] is None else _float32(builder, bound[name])
-        for name in ("input", "scale", "zero_point")
-    )
-    assert x is not None and scale is not None
-    return x, bound["block_size"], scale, zeros
-
-
 def _quantize(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
-    bounds = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
-    return _result(rounded(*_operands(builder, bound), *bounds), node.meta["val"])
+    shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
+    x, scale = (_float32(builder, bound[name]) for name in ("input", "scale"))
+    levels = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
+    if bound["zero_point"] is not None:
+        levels = levels + _float32(builder, bound["zero_point"]).view(*per_block)
+    low, high = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
+    return _result(levels.clamp(low, high), node.meta["val"])
 
 
 def _dequantize(builder: Builder, node: Node) -> Node | None:
@@ -49,7 +44,11 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
     if builder.facts.constant(bound["input"]) is not None:
         return None
-    return _result(scaled(*_operands(builder, bound)), node.meta["val"])
+    shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
+    levels = _float32(builder, bound["input"]).view(*shape)
+    if bound["zero_point"] is not None:
+        levels = levels - _float32(builder, bound["zero_point"]).view(*per_block)
+    return _result(levels * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
 
 
 def _choose(builder: Builder, node: Node) -> list[Node] | None:
