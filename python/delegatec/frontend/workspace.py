@@ -23,7 +23,10 @@ _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) +
 # A delegate inside the user's model: frames of the compiler below the user's.
 _TRANSPARENT: Final = (
     os.path.join(_COMPILER, "delegation", "delegates", ""),
-    os.path.join(_COMPILER, "edge", "legalize", "rules", "grouped.py"),
+    *(
+        os.path.join(_COMPILER, "edge", "legalize", "rules", f"{name}.py")
+        for name in ("grouped", "recurrent")
+    ),
     *(
         os.path.join(_COMPILER, "frontend", f"{name}.py")
         for name in ("composite_functions", "expert_operators", "recurrent_functions")

@@ -74,13 +74,13 @@ def convolution(node: Node) -> Operation | None:
         return (_pixels(node) if order == "OHWI" else None) or _dense(order)(node)
     if shape_of(node)[3] == shape_of(bound["x"])[3] == bound["groups"]:
         return _depthwise(order)(node)
-    return _IN_GROUPS(node)
+    return _in_groups(order)(node)
 
 
 def transposed_convolution(node: Node) -> Operation | None:
     """A channels-last transposed convolution."""
     bound = bind(node)
-    return _dense(bound["weight_order"])(node) if bound["groups"] == 1 else _IN_GROUPS(node)
+    return (_dense if bound["groups"] == 1 else _in_groups)(bound["weight_order"])(node)
 
 
 def _pixels(node: Node) -> Operation | None:
@@ -119,5 +119,11 @@ def _depthwise(order: str) -> OperationRule:
     return einsum(f"nhwc,{weight},c->npqc", "c", _NAMES)
 
 
-_IN_GROUPS: Final = einsum("nhwc->npqo", "", ("x",))
+@cache
+def _in_groups(order: str) -> OperationRule:
+    # channels in groups are not those of the weight: no dimension has elements in any order
+    weight = order.translate(_LETTERS).replace("c", "i").replace("o", "u")
+    return einsum(f"nhwc,{weight},o->npqo", "", _NAMES)
+
+
 POOL: Final = einsum("nhwc->npqc", "c", ("x",))

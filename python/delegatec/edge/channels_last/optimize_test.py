@@ -43,6 +43,20 @@ def _strided(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.conv2d(x, torch.full((2, 4, 1, 1), 0.5), stride=2)
 
 
+def test_a_computed_weight_in_groups_is_not_permuted() -> None:
+    """Three groups with two output channels each: only dimensions of size 1 move."""
+
+    def model(weight: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv1d(images, weight, groups=3)
+
+    images, weight = torch.randn(3, 3, 2), torch.randn(6, 1, 2)
+    program = channels_last(model, weight)
+    assert optimize_layout(program)
+    verify(program)
+    assert_computes(program, model(weight), weight)
+    assert permutations(program) == 0
+
+
 def test_calls_that_are_illegal_in_another_order_stay() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         x = torch.nn.functional.conv2d(x, torch.ones(4, 3, 1, 1)).relu()

@@ -6,18 +6,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace as replaced
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import tensors
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.bundles import bundled
 from delegatec.edge.legalize.guards import NEEDS_VALUE, no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
-from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.rule_names import rule_name
 from delegatec.edge.signature import call_signature
@@ -25,6 +25,28 @@ from delegatec.edge.symbols import is_dynamic, is_number
 
 # Target, arguments and keyword arguments.
 _Call = tuple[Any, Sequence[Any], dict[str, Any]]
+
+
+class Target(Protocol):
+    """Decides which calls are legal. It does not edit nodes."""
+
+    @property
+    def full(self) -> bool:
+        """Whether a rule is undone if a call that it emits cannot be legalized."""
+        ...
+
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
+        """Returns why a call is illegal; None if it is legal.
+
+        Args:
+            node: the call.
+            facts: analysis results for its program.
+        """
+        ...
+
+    def rules(self, node: Node) -> Sequence[Rule]:
+        """Returns the rules for an illegal call, in order of preference."""
+        ...
 
 
 class Legalizer:

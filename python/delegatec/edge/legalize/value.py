@@ -209,6 +209,11 @@ class Value:
             for index, value in enumerate(values)
         ]
 
+    def chunk(self, count: int, dim: int) -> list[Value]:
+        """Returns slices of equal size of a dimension, which it is a multiple of."""
+        size = self.shape[dim] // count
+        return [self.slice(dim, index * size, (index + 1) * size) for index in range(count)]
+
     def pad(self, pads: Sequence[int], value: Number = 0) -> Value:
         """Pads with a scalar: before and after the last dimension, then the one before it, etc."""
         shape = list(self.shape)

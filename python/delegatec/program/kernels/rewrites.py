@@ -37,16 +37,11 @@ def _is_integral(of: torch.dtype) -> bool:
 # --- dtypes
 
 
-def _operand_itself(_b: Builder, node: Node) -> Any:
-    """The kernel rounds integers in float64, which loses digits; `_conj_physical` supports complex only."""
+def _conjugate(_: Builder, node: Node) -> Node | None:
+    """The kernel supports complex dtypes only."""
     x = node.args[0]
     assert isinstance(x, Node)
-    applies = (
-        not dtype_of(x).is_complex
-        if node.target is aten._conj_physical.default
-        else _is_integral(dtype_of(x))
-    )
-    return x if applies and dtype_of(x) == dtype_of(node) else None
+    return None if dtype_of(x).is_complex else x
 
 
 def _promoted_first(b: Builder, node: Node) -> Node | None:
@@ -272,19 +267,10 @@ REWRITES: RuleTable = merge(
     products.RULES,
     special_values.RULES,
     empty.RULES,
-    dict.fromkeys(
-        (
-            aten._conj_physical.default,
-            aten.ceil.default,
-            aten.floor.default,
-            aten.round.default,
-            aten.trunc.default,
-        ),
-        _operand_itself,
-    ),
     dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
     dict.fromkeys((aten._upsample_bilinear2d_aa.default, aten.upsample_bilinear2d.vec), _resized_bytes),
     {
+        aten._conj_physical.default: _conjugate,
         aten.add.Scalar: _promoted_first,
         aten.add.Tensor: _scaled_sum,
         aten.cat.default: _cat,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all operators."""
+"""The table of all operators, and the limits of TOSA that hold for each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 import torch
 
+from delegatec.backends.arm.conformance.limits import MOST_DIMENSIONS
+from delegatec.backends.arm.dtypes import ALL
 from delegatec.backends.arm.operators import (
     block_scaled,
     casts,
@@ -23,9 +25,10 @@ from delegatec.backends.arm.operators import (
     reductions,
     shifts,
 )
-from delegatec.backends.arm.operators.row import OperatorRow
-from delegatec.backends.arm.operators.rules import UNIVERSAL
+from delegatec.backends.arm.operators.row import Constraint, OperatorRow
+from delegatec.backends.arm.static_sizes import STATIC
 from delegatec.backends.common.table import OperatorTable
+from delegatec.edge.legalize.constraints import known_dtypes, no_empty_tensors, rank_at_most
 
 aten = torch.ops.aten
 
@@ -43,5 +46,17 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Moves": moves.ROWS,
     "Control flow": control_flow.ROWS,
 }
+
+UNIVERSAL: Final[tuple[Constraint, ...]] = (
+    STATIC,
+    known_dtypes(
+        ALL,
+        "Tensors are bool, int8, int16, int32, int64 in the range of int32, float16, bfloat16 or float32: "
+        "TOSA has no other types.",
+        "convert to float32 or int32",
+    ),
+    no_empty_tensors("TOSA has none."),
+    rank_at_most(MOST_DIMENSIONS, "the limit of TOSA's level 8K."),
+)
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL, private=(aten.split_with_sizes.default,))

@@ -13,7 +13,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, fitted, rows
+from delegatec.edge.channels_last.rewrites.images import emit, fitted, in_images
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, cat, value_of
@@ -93,16 +93,14 @@ def convolve(
     is_depthwise = call.groups > 1 and x.shape[1] == call.groups
     if call.transposed and (spatial == 3 or set(call.dilation) != {1} or is_depthwise):
         return None
-    images = channels_last(x)
-    if spatial == 1:
-        images, call = rows(images), call.along_rows()
-    if call.groups == 1 or (is_depthwise and spatial < 3):
-        result = _convolve(images, _arranged(weight, call), bias, call, finish, 0)
-    else:
-        result = _in_groups(images, weight, bias, call, finish)
-    if spatial == 1:
-        result = result.view(result.shape[0], *result.shape[2:])
-    return channels_first(result)
+    of_images = call.along_rows() if spatial == 1 else call
+
+    def convolved(images: Value) -> Value:
+        if call.groups > 1 and (not is_depthwise or spatial == 3):
+            return _in_groups(images, weight, bias, of_images, finish)
+        return _convolve(images, _arranged(weight, of_images), bias, of_images, finish, 0)
+
+    return in_images(x, convolved)
 
 
 def _arranged(weight: Value, call: Convolution, group: int | None = None) -> Value:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,14 @@ def rows(x: Value) -> Value:
 def row(x: Value) -> Value:
     """[N, 1, L, C] as [N, L, C]."""
     return _squeezed(x, 1)
+
+
+def in_images(x: Value, compute: Callable[[Value], Value]) -> Value:
+    """Applies a function of images [N, H, W, C] to [N, C, ...]; one spatial dimension becomes one row."""
+    images = channels_last(x)
+    if x.rank == 3:
+        return channels_first(row(compute(rows(images))))
+    return channels_first(compute(images))
 
 
 def batch(x: Value) -> Value:

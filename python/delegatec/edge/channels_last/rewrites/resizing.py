@@ -16,7 +16,7 @@ from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import FLOATS
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, rows
+from delegatec.edge.channels_last.rewrites.images import emit, in_images
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.resize import Dim, dims_of, nearest_elements, operand_of
@@ -118,12 +118,10 @@ def _axes(node: Node, axis_of: Callable[[Node, Dim], Axis | None]) -> list[Axis]
 def _resized(
     x: Value, node: Node, axes: Sequence[Axis], mode: str, finish: Callable[[Value], Value]
 ) -> Value:
-    outputs = [dim.outputs for dim in dims_of(node)]
-    images, sizes = channels_last(x), outputs
-    if len(outputs) == 1:
-        images, sizes, axes = rows(images), [1, *outputs], [Axis(1, 1, 0, 0), *axes]
-    result = finish(resize(images, sizes, axes, mode))
-    return channels_first(result.view(images.shape[0], *outputs, images.shape[-1]))
+    sizes = [dim.outputs for dim in dims_of(node)]
+    if len(sizes) == 1:
+        sizes, axes = [1, *sizes], [Axis(1, 1, 0, 0), *axes]
+    return in_images(x, lambda images: finish(resize(images, sizes, axes, mode)))
 
 
 def _nearest(target: OpOverload, shift: Fraction) -> Rule:

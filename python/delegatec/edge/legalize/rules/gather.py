@@ -110,6 +110,27 @@ def _index_by_selection(builder: Builder, node: Node) -> Node:
     return place.of(x).index_select(place.axis, positions).view(*shape_of(node)).node
 
 
+def _selection_by_gather(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    x, index = value_of(builder, bound["self"]), value_of(builder, bound["index"])
+    if not x.shape:
+        return None
+    dim = positive(bound["dim"], x.rank)
+    ones = [1] * x.rank
+    ones[dim] = index.numel
+    spread = index.view(*ones).expand(*shape_of(node))
+    return builder.call(aten.gather.default, x.node, dim, spread.node, val=node.meta["val"])
+
+
+def _embedding_by_selection(builder: Builder, node: Node) -> Node | None:
+    """Selects rows of a table that is computed."""
+    bound = bind(node)
+    if builder.facts.constant(bound["weight"]) is not None:
+        return None
+    rows, indices = value_of(builder, bound["weight"]), value_of(builder, bound["indices"])
+    return rows.index_select(0, indices.view(indices.numel)).view(*shape_of(node)).node
+
+
 _COMPUTED: Final = Refusal("constant", "an index is not a constant: there are no lookups")
 _VARYING: Final = Refusal("dynamic-shape", "the size of an indexed dimension varies")
 _APART: Final = Refusal("argument", "the indexed dimensions are not adjacent")
@@ -206,6 +227,8 @@ REWRITES: Final = (
 INDEX_BY_SELECTION: Final = Rewrite(
     aten.index.Tensor, _index_by_selection, (HAS_AXIS, INDICES), note="`index_select`"
 )
+SELECTION_BY_GATHER: Final = Rewrite(aten.index_select.default, _selection_by_gather, computes=False)
+EMBEDDING_BY_SELECTION: Final = Rewrite(aten.embedding.default, _embedding_by_selection)
 CONSTANT_INDEX: Final = Rewrite(
     aten.index.Tensor,
     _constant_index,

@@ -23,10 +23,10 @@ from delegatec.edge.legalize.rules import (
     overlap,
     padding,
     pooling,
+    quantized,
     ranks,
     resize,
     sampling,
-    scaled,
     slicing,
     transposed_convolution,
 )
@@ -53,7 +53,7 @@ REWRITES = rewrites(
     resize.REWRITES,
     interpolation.REWRITES,
     sampling.REWRITES,
-    scaled.REWRITES,
+    quantized.REWRITES,
 )
 
 

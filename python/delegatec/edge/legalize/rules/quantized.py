@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantization operators of PT2E in plain arithmetic.
+"""The quantization operators of PT2E and torchao in plain arithmetic.
 
 The runtime's kernels for these operators are in a separate library, which may be missing. So a quantized
 model runs everywhere, with the same results; it is fast in a delegate that recognizes the pattern.
@@ -11,10 +11,22 @@ from typing import Final, overload
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
-from delegatec.edge.legalize.rule import FunctionTable
+from delegatec.edge.arguments import dtype_of, shape_of, short_name
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite
+from delegatec.edge.legalize.rules.pointwise import INTEGERS
+from delegatec.edge.legalize.value import value_of
 from delegatec.edge.quantization import affine
-from delegatec.edge.quantization.operators import quantized
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of, quantized
+
+# The smallest value with all digits of float16.
+_LEAST_NORMAL: Final = 2.0**-14
+
+
+# ---- normal form -----------------------------------------------------------------------------------------
 
 
 def _quantize(
@@ -57,17 +69,13 @@ def _single(parameter: float | Tensor) -> float | Tensor:
     return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
 
 
-def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Reshapes values per channel to broadcast along the axis."""
-    shape = [1] * x.dim()
-    shape[axis] = -1
-    return values.reshape(shape)
-
-
 def _quantize_per_channel(
     x: Tensor, scales: Tensor, zero_points: Tensor, axis: int, low: int, high: int, dtype: torch.dtype
 ) -> Tensor:
-    return _quantize(x, _along(scales, x, axis), _along(zero_points, x, axis), low, high, dtype)
+    block = [1 if dim == axis % x.dim() else size for dim, size in enumerate(x.shape)]
+    return affine.quantize(
+        x.to(torch.float32), block, _single(scales), _single(zero_points), dtype, low, high
+    )
 
 
 def _of_groups(values: Tensor, x: Tensor) -> Tensor:
@@ -141,6 +149,49 @@ def _choose_symmetric(
     return scale.to(torch.float32).reshape(1).to(torch.float64), zero_point
 
 
+# ---- weights, for targets that lack their scales -----------------------------------------------------------
+
+
+def _dequantize_weight(builder: Builder, node: Node) -> Node:
+    """Returns (weight - zero point) * scale."""
+    found = operands_of(node)
+    shape, per_block, _ = affine.in_blocks(shape_of(node), found.block)
+    scales, zeros = found.scale, found.zero_point
+    assert isinstance(scales, Node)
+    value = builder.program.constants.get(scales.name)
+    # The product of a weight and a small scale can have all digits again.
+    if value is not None and dtype_of(scales) == torch.float16 != value.dtype and not has_all_digits(value):
+        scales = builder.derived(scales, value, value.dtype)
+    dtype = torch.promote_types(dtype_of(scales), dtype_of(node))
+    levels = value_of(builder, found.x, dtype).view(*shape)
+    if isinstance(zeros, Node) and not is_zero(builder.program.constants.get(zeros.name)):
+        levels = levels - value_of(builder, zeros, dtype).view(*per_block)
+    scaled = levels * value_of(builder, scales, dtype).view(*per_block)
+    return scaled.to(dtype_of(node)).view(*shape_of(node)).node
+
+
+def has_all_digits(scales: torch.Tensor) -> bool:
+    """Whether float16 has as many digits of each nonzero value as of large ones."""
+    size = scales.detach().abs()
+    return bool(((size == 0) | (size >= _LEAST_NORMAL)).all())
+
+
+def is_zero(constant: torch.Tensor | None) -> bool:
+    """Whether a value is a constant of zeros."""
+    return constant is not None and not bool(constant.any())
+
+
+def _integers(node: Node, _: object) -> str | None:
+    dtype = dtype_of(operands_of(node).x)
+    return None if dtype in _INTEGERS else f"integers of dtype {short_name(dtype)}"
+
+
+_INTEGERS: Final = INTEGERS | {torch.uint8}
+QUANTIZED: Final = Constraint[object](
+    "dtype", "The weight is int8, uint8, int16, int32 or int64.", _integers, "quantize to int8"
+)
+
+
 FUNCTIONS: Final[FunctionTable] = {
     **dict.fromkeys(
         (
@@ -172,3 +223,13 @@ FUNCTIONS: Final[FunctionTable] = {
     affine.AFFINE.quantize_affine.default: affine.quantize,
     affine.AFFINE.dequantize_affine.default: affine.dequantize,
 }
+
+REWRITES: Final = (
+    Rewrite(
+        DEQUANTIZE_BLOCKS,
+        _dequantize_weight,
+        (QUANTIZED,),
+        "in float32 where float16 has fewer digits of a scale",
+        preserved=True,
+    ),
+)

@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and plain recurrent layers, and their cells, as unrolled matrix products and gates.
+"""LSTM, GRU and plain recurrent layers, and their cells, as matrix products and gates.
 
-Torch decomposes `lstm` to a kernel that exists only in its CPU library, and the others for one batch size.
+The equations hold for tensors, in exports of scans, and for values, in unrolled layers. Torch decomposes
+`lstm` to a kernel that exists only in its CPU library, and the others for one batch size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 import torch
-from torch._ops import OpOverload
+from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
+from delegatec.edge.legalize.value import Value, cat, value_of
 
 aten = torch.ops.aten
 
+T = TypeVar("T", Tensor, Value)
+
 
 @dataclass(frozen=True)
-class _Cell:
+class Cell(Generic[T]):
     """Weights of one direction of one layer with G gates: 4 in LSTM, 3 in GRU, 1 otherwise.
 
     Attributes:
+        linear: computes a linear layer of a matrix or of rows of matrices.
         of_input: [G * H, I].
         of_hidden: [G * H, P], where P is H if there is no projection.
         input_bias: [G * H].
@@ -32,130 +38,177 @@ class _Cell:
         projection: [P, H].
     """
 
-    of_input: Node
-    of_hidden: Node
-    input_bias: Node | None
-    hidden_bias: Node | None
-    projection: Node | None = None
+    linear: Callable[[T, T, T | None], T]
+    of_input: T
+    of_hidden: T
+    input_bias: T | None
+    hidden_bias: T | None
+    projection: T | None = None
+
+    def from_input(self, x: T) -> T:
+        """Returns the inputs [..., I] as summands of the gates."""
+        return self.linear(x, self.of_input, self.input_bias)
+
+    def from_hidden(self, h: T) -> T:
+        """Returns the hidden state [B, P] as summands of the gates."""
+        return self.linear(h, self.of_hidden, self.hidden_bias)
 
 
-# Computes the next hidden and memory states from the projected input [B, gates * H] and the current states.
-_Step = Callable[[Builder, _Cell, Node, Node, Node], tuple[Node, Node]]
+Step = Callable[[Cell[T], T, tuple[T, ...]], tuple[T, ...]]
+"""Computes the next state, of which the first part is the hidden one, from `Cell.from_input` [B, G * H]."""
 
 
-def _recurrent(step: _Step) -> Rule:
+def cells_of(
+    linear: Callable[[T, T, T | None], T], weights: Sequence[T], count: int, has_biases: bool
+) -> list[Cell[T]]:
+    """Returns the cells of a layer from its parameters in the order of ATen."""
+    each = len(weights) // count
+    found = []
+    for start in range(0, len(weights), each):
+        own: list[Any] = list(weights[start : start + each])
+        if not has_biases:
+            own[2:2] = [None, None]
+        found.append(Cell(linear, *own))
+    return found
+
+
+def layers(
+    scan: Callable[[Cell[T], T, tuple[T, ...], bool], tuple[tuple[T, ...], T]],
+    join: Callable[[list[T], int], T],
+    cells: Sequence[Cell[T]],
+    directions: int,
+    x: T,
+    starts: Iterable[tuple[T, ...]],
+) -> tuple[T, list[tuple[T, ...]]]:
+    """Computes layers of one or two directions.
+
+    Args:
+        scan: computes the last state and the hidden states [T, B, P] of a cell, input, first state, and
+            whether the sequence is reversed.
+        join: concatenates along a dimension.
+        cells: for each layer and direction.
+        directions: of each layer.
+        x: [T, B, I].
+        starts: first state of each cell.
+
+    Returns:
+        The hidden states of the last layer, [T, B, directions * P], and the last state of each cell.
+    """
+    ends, outputs = [], []
+    for index, (cell, start) in enumerate(zip(cells, starts, strict=True)):
+        is_last = index % directions == directions - 1
+        end, hidden = scan(cell, x, start, is_last and directions == 2)
+        ends.append(end)
+        outputs.append(hidden)
+        if is_last:
+            x, outputs = join(outputs, 2), []
+    return x, ends
+
+
+def lstm(cell: Cell[T], from_input: T, state: tuple[T, ...]) -> tuple[T, ...]:
+    """See `Step`."""
+    h, c = state
+    entry, forget, candidate, out = (from_input + cell.from_hidden(h)).chunk(4, 1)
+    c = forget.sigmoid() * c + entry.sigmoid() * candidate.tanh()
+    h = out.sigmoid() * c.tanh()
+    return h if cell.projection is None else cell.linear(h, cell.projection, None), c
+
+
+def gru(cell: Cell[T], from_input: T, state: tuple[T, ...]) -> tuple[T, ...]:
+    """See `Step`."""
+    (h,) = state
+    from_hidden = cell.from_hidden(h)
+    reset, update, new = from_input.chunk(3, 1)
+    h_reset, h_update, h_new = from_hidden.chunk(3, 1)
+    reset, update = (reset + h_reset).sigmoid(), (update + h_update).sigmoid()
+    new = (new + reset * h_new).tanh()
+    return (new + update * (h - new),)
+
+
+def rnn_relu(cell: Cell[T], from_input: T, state: tuple[T, ...]) -> tuple[T, ...]:
+    """See `Step`."""
+    return ((from_input + cell.from_hidden(state[0])).relu(),)
+
+
+def rnn_tanh(cell: Cell[T], from_input: T, state: tuple[T, ...]) -> tuple[T, ...]:
+    """See `Step`."""
+    return ((from_input + cell.from_hidden(state[0])).tanh(),)
+
+
+# ---- normal form -----------------------------------------------------------------------------------------
+
+
+def _linear(x: Value, weight: Value, bias: Value | None) -> Value:
+    nodes = (x.node, weight.node, None if bias is None else bias.node)
+    return Value(x.builder, x.builder.call(aten.linear.default, *nodes))
+
+
+def _recurrent(step: Step[Value]) -> Rule:
     def rule(b: Builder, node: Node) -> list[Node] | None:
         a = bind(node)
-        x = a["input"]
-        length = shape_of(x)[1 if a["batch_first"] else 0]
+        x = value_of(b, a["input"])
+        length = x.shape[1 if a["batch_first"] else 0]
         if (a["train"] and a["dropout"]) or not isinstance(length, int):
             return None
+
+        def unrolled(
+            cell: Cell[Value], x: Value, state: tuple[Value, ...], is_reversed: bool
+        ) -> tuple[tuple[Value, ...], Value]:
+            from_input = cell.from_input(x)
+            hidden: dict[int, Node] = {}
+            for time in range(length)[:: -1 if is_reversed else 1]:
+                state = step(cell, _selected(from_input, time), state)
+                hidden[time] = state[0].node
+            return state, _stacked(b, [hidden[time] for time in sorted(hidden)])
+
         directions = 2 if a["bidirectional"] else 1
-        cells = _cells(a["params"], a["num_layers"] * directions, a["has_biases"])
+        count = a["num_layers"] * directions
+        cells = cells_of(_linear, [value_of(b, each) for each in a["params"]], count, a["has_biases"])
+        hx = [value_of(b, each) for each in _states(a["hx"])]
+        starts = (tuple(_selected(each, index) for each in hx) for index in range(count))
         if a["batch_first"]:
-            x = b.call(aten.permute.default, x, [1, 0, 2])
-        # only LSTM has a memory state
-        hx = a["hx"] if isinstance(a["hx"], (tuple, list)) else [a["hx"]]
-        last: list[tuple[Node, Node]] = []
-        for _ in range(a["num_layers"]):
-            outputs = []
-            for direction in range(directions):
-                index = len(last)
-                start = [b.call(aten.select.int, state, 0, index) for state in hx]
-                order = range(length)[::-1] if direction else range(length)
-                states, end = _run(b, step, cells[index], x, (start[0], start[-1]), order)
-                outputs.append(states)
-                last.append(end)
-            x = outputs[0] if directions == 1 else b.call(aten.cat.default, outputs, 2)
+            x = x.permute(1, 0, 2)
+        y, ends = layers(unrolled, cat, cells, directions, x, starts)
         if a["batch_first"]:
-            x = b.call(aten.permute.default, x, [1, 0, 2])
-        ends = list(zip(*last, strict=True))[: len(hx)]
-        return [x, *(b.call(aten.stack.default, list(states), 0) for states in ends)]
+            y = y.permute(1, 0, 2)
+        last = [_stacked(b, [each.node for each in part]) for part in zip(*ends, strict=True)]
+        return [y.node, *(each.node for each in last)]
 
     return rule
 
 
-def _cells(weights: Sequence[Node], count: int, has_biases: bool) -> list[_Cell]:
-    each = len(weights) // count
-    found = []
-    for start in range(0, len(weights), each):
-        own: list[Node | None] = list(weights[start : start + each])
-        if not has_biases:
-            own[2:2] = [None, None]
-        found.append(_Cell(weights[start], weights[start + 1], *own[2:4], *own[4:5]))
-    return found
-
-
-def _run(
-    b: Builder, step: _Step, cell: _Cell, x: Node, state: tuple[Node, Node], order: range
-) -> tuple[Node, tuple[Node, Node]]:
-    """Returns the hidden states [T, B, P] of a sequence [T, B, I], and the last state."""
-    from_input = b.call(aten.linear.default, x, cell.of_input, cell.input_bias)
-    hidden: dict[int, Node] = {}
-    for time in order:
-        state = step(b, cell, b.call(aten.select.int, from_input, 0, time), *state)
-        hidden[time] = state[0]
-    return b.call(aten.stack.default, [hidden[time] for time in sorted(hidden)], 0), state
-
-
-def _lstm(b: Builder, cell: _Cell, from_input: Node, h: Node, c: Node) -> tuple[Node, Node]:
-    gates = b.call(
-        aten.add.Tensor, from_input, b.call(aten.linear.default, h, cell.of_hidden, cell.hidden_bias)
-    )
-    entry, forget, candidate, out = _gates(b, gates, 4)
-    kept = b.call(aten.mul.Tensor, b.call(aten.sigmoid.default, forget), c)
-    added = b.call(aten.mul.Tensor, b.call(aten.sigmoid.default, entry), b.call(aten.tanh.default, candidate))
-    c = b.call(aten.add.Tensor, kept, added)
-    h = b.call(aten.mul.Tensor, b.call(aten.sigmoid.default, out), b.call(aten.tanh.default, c))
-    if cell.projection is not None:
-        h = b.call(aten.linear.default, h, cell.projection, None)
-    return h, c
-
-
-def _gru(b: Builder, cell: _Cell, from_input: Node, h: Node, _: Node) -> tuple[Node, Node]:
-    from_hidden = b.call(aten.linear.default, h, cell.of_hidden, cell.hidden_bias)
-    (reset, update, new), (h_reset, h_update, h_new) = (_gates(b, x, 3) for x in (from_input, from_hidden))
-    reset = b.call(aten.sigmoid.default, b.call(aten.add.Tensor, reset, h_reset))
-    update = b.call(aten.sigmoid.default, b.call(aten.add.Tensor, update, h_update))
-    new = b.call(aten.tanh.default, b.call(aten.add.Tensor, new, b.call(aten.mul.Tensor, reset, h_new)))
-    kept = b.call(aten.mul.Tensor, update, b.call(aten.sub.Tensor, h, new))
-    h = b.call(aten.add.Tensor, new, kept)
-    return h, h
-
-
-def _plain(activation: OpOverload) -> _Step:
-    def step(b: Builder, cell: _Cell, from_input: Node, h: Node, _: Node) -> tuple[Node, Node]:
-        from_hidden = b.call(aten.linear.default, h, cell.of_hidden, cell.hidden_bias)
-        h = b.call(activation, b.call(aten.add.Tensor, from_input, from_hidden))
-        return h, h
-
-    return step
-
-
-def _gates(b: Builder, x: Node, count: int) -> list[Node]:
-    width = shape_of(x)[1] // count
-    return [b.call(aten.slice.Tensor, x, 1, gate * width, (gate + 1) * width) for gate in range(count)]
-
-
-def _single(step: _Step) -> Rule:
+def _single(step: Step[Value]) -> Rule:
     """Returns the rule of one time step of a layer, such as `LSTMCell`."""
 
     def rule(b: Builder, node: Node) -> list[Node] | Node:
         a = bind(node)
-        cell = _Cell(a["w_ih"], a["w_hh"], a["b_ih"], a["b_hh"])
-        state = a["hx"] if isinstance(a["hx"], (tuple, list)) else [a["hx"]]
-        from_input = b.call(aten.linear.default, a["input"], cell.of_input, cell.input_bias)
-        ends = step(b, cell, from_input, state[0], state[-1])
-        return list(ends) if len(state) == 2 else ends[0]
+        weights = (a[name] and value_of(b, a[name]) for name in ("w_ih", "w_hh", "b_ih", "b_hh"))
+        cell: Cell[Value] = Cell(_linear, *weights)
+        state = tuple(value_of(b, each) for each in _states(a["hx"]))
+        ends = step(cell, cell.from_input(value_of(b, a["input"])), state)
+        return [each.node for each in ends] if len(ends) > 1 else ends[0].node
 
     return rule
 
 
-RULES: RuleTable = {
-    aten.gru.input: _recurrent(_gru),
-    aten.gru_cell.default: _single(_gru),
-    aten.lstm.input: _recurrent(_lstm),
-    aten.lstm_cell.default: _single(_lstm),
-    aten.rnn_relu.input: _recurrent(_plain(aten.relu.default)),
-    aten.rnn_tanh.input: _recurrent(_plain(aten.tanh.default)),
+def _states(hx: Any) -> Sequence[Node]:
+    """Returns the parts of a state: only LSTM has a memory."""
+    return hx if isinstance(hx, (tuple, list)) else [hx]
+
+
+def _selected(x: Value, index: int) -> Value:
+    return Value(x.builder, x.builder.call(aten.select.int, x.node, 0, index))
+
+
+def _stacked(b: Builder, nodes: list[Node]) -> Value:
+    return Value(b, b.call(aten.stack.default, nodes, 0))
+
+
+RULES: Final[RuleTable] = {
+    aten.gru.input: _recurrent(gru),
+    aten.gru_cell.default: _single(gru),
+    aten.lstm.input: _recurrent(lstm),
+    aten.lstm_cell.default: _single(lstm),
+    aten.rnn_relu.input: _recurrent(rnn_relu),
+    aten.rnn_tanh.input: _recurrent(rnn_tanh),
 }

@@ -177,9 +177,10 @@ _OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     [
         *(gather.INDEX_BY_SELECTION, index_put.PUT_ONE_VALUE),
         *(index_put.PUT_BY_SELECTION, scatter.SCATTER_ONE_VALUE),
+        *(gather.SELECTION_BY_GATHER, gather.EMBEDDING_BY_SELECTION),
     ],
-    ids=lambda each: each.note,
+    ids=lambda each: each.note or str(each.target),
 )
 def test_alternatives_have_the_same_results(rewrite: Rewrite) -> None:
-    calls = [*CASES[rewrite.target], *_OTHER_CASES[rewrite.target]]
+    calls = [*CASES[rewrite.target], *_OTHER_CASES.get(rewrite.target, [])]
     assert_rewrites([rewrite], calls, torch.float32, 0.0, refuses=True)

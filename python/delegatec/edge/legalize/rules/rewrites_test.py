@@ -111,7 +111,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.bitwise_right_shift.Scalar_Tensor: [(-9, SHIFTS)],
     aten.bitwise_right_shift.Tensor: _SHIFTED,
     aten.bitwise_right_shift.Tensor_Scalar: [(BITS, by) for by in (0, 5, 30, 31, 32, -1)],
-    aten.ceil.default: _ROUNDED,
     aten.clamp.default: [
         (EDGES, -0.25, 0.75),
         (EDGES, 2.0, -1.0),
@@ -128,7 +127,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.div.Tensor_mode: [(*pair, {"rounding_mode": "floor"}) for pair in _QUOTIENTS],
     aten.elu.default: [(EDGES,), (SMALL, 0.5), (SMALL, 1.5, 2.0, 0.7)],
     aten.expm1.default: [(EDGES[EDGES.abs() < 50],), (SMALL * 1e-3,)],
-    aten.floor.default: _ROUNDED,
     aten.floor_divide.default: _QUOTIENTS,
     aten.fmod.Scalar: [(FINITE, by) for by in _DIVISORS],
     aten.fmod.Tensor: _QUOTIENTS,
@@ -171,7 +169,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.remainder.Scalar: [*((FINITE, by) for by in _DIVISORS), (WHOLE, -3)],
     aten.remainder.Scalar_Tensor: [(20, FINITE), (20, BY)],
     aten.remainder.Tensor: _QUOTIENTS,
-    aten.round.default: _ROUNDED,
     aten.sign.default: _ROUNDED,
     aten.acos.default: [(UNIT,), (EDGES,)],
     aten.acosh.default: [(1.0 + UNIT.abs(),), (1.0 + UNIT.abs() / 1000.0,), (EDGES,), (LARGE,)],
@@ -184,7 +181,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.log2.default: [(EDGES,), (UNIT,)],
     aten.sinh.default: [(UNIT,), (EDGES,), (UNIT * 88.5,)],
     aten.tan.default: [(UNIT,), (UNIT * 7.0,)],
-    aten.trunc.default: [(EDGES,), *_ROUNDED],
+    aten.trunc.default: [(EDGES,)],
     aten.xlogy.Scalar_Other: [(SMALL, 2.5)],
     aten.xlogy.Scalar_Self: [(0.0, EDGES), (2.0, EDGES)],
 }

@@ -8,12 +8,22 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
-from delegatec.edge.legalize.rule import FunctionTable, Rewrite
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, INTEGER_RESULT, pointwise
 from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
+
+
+def _of_integers(_: Builder, node: Node) -> Node | None:
+    """Rounds integers, which are unchanged; the runtime's kernels convert them to float64."""
+    x: Node = bind(node)["self"]
+    dtype = dtype_of(x)
+    return x if not dtype.is_floating_point and dtype is dtype_of(node) else None
 
 
 def _signbit(x: Tensor) -> Tensor:
@@ -56,6 +66,10 @@ def _ceil_by_floor(x: Value) -> Value:
     return -(-x).floor()
 
 
+RULES: RuleTable = dict.fromkeys(
+    (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default), _of_integers
+)
+
 FUNCTIONS: FunctionTable = {
     aten.copysign.Scalar: _copysign,
     aten.copysign.Tensor: _copysign,
@@ -80,10 +94,6 @@ REWRITES: Final = (
         aten.trunc.default,
         pointwise(lambda x: x.lt(0.0).where(x.ceil(), x.floor())),
         (FLOAT_RESULT,),
-    ),
-    *(
-        Rewrite(target, pointwise(lambda x: x), (INTEGER_RESULT,), note="no operation for integers")
-        for target in (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
     ),
 )
 

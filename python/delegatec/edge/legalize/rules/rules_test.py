@@ -117,6 +117,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.mul.Tensor: [(X, 2), (NUMBERS, 0.5)],
     aten.div.Tensor: [(X, 2), (NUMBERS, 4)],
     aten.div.Tensor_mode: [(X, 0.3, {"rounding_mode": m}) for m in ("floor", "trunc", None)],
+    **{
+        operator: [(NUMBERS,), (NUMBERS.to(torch.uint8),)]
+        for operator in (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
+    },
     aten.arange.default: [(5,), (5, {"dtype": torch.float32}), (2.5,)],
     aten.threshold.default: [(torch.arange(-3, 3), -1.5, 2.9)],
     aten.linspace.default: [(-1, True, 3), (False, True, 4)],
@@ -271,6 +275,7 @@ REWRITTEN: dict[OpOverload, list[tuple[Any, ...]]] = {
 # Calls to which the rule of their operator does not apply.
 DECLINED: list[tuple[Any, ...]] = [
     (aten.add.Tensor, X, MATRIX),
+    (aten.ceil.default, X),
     (aten.div.Tensor_mode, X, MATRIX, {"rounding_mode": "floor"}),
     (aten.remainder.Scalar, X, 0.7),
     (aten.remainder.Tensor, NUMBERS.to(torch.uint8), torch.tensor([3], dtype=torch.uint8)),

@@ -16,6 +16,7 @@ from delegatec.edge.legalize.rule import Refusal, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import cat, value_of
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -29,6 +30,10 @@ def _split(builder: Builder, node: Node) -> list[Node | None]:
         parts.append(x.slice(dim, start, start + size).node)
         start += size
     return parts
+
+
+def _dynamic_split(builder: Builder, node: Node) -> list[Node | None] | None:
+    return _split(builder, node) if is_dynamic(shape_of(bind(node)["self"])) else None
 
 
 def _unbind(b: Builder, node: Node) -> list[Node]:
@@ -231,6 +236,7 @@ REWRITES: Final = (
 )
 
 SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _split, computes=False)
+DYNAMIC_SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _dynamic_split, computes=False)
 STEPS_BY_GROUPS: Final = Rewrite(
     aten.slice.Tensor, _neighbors, computes=False, note="steps as slices of groups"
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that are quantized in groups of columns.
 
-All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`, `scaled.py`):
+All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`):
 int8 constants that are converted, shifted and scaled in the graph, and activations that are scaled, rounded
 and clamped.
 """
@@ -21,7 +21,7 @@ from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.legalize import constraint
-from delegatec.edge.legalize.rules.scaled import QUANTIZED, has_all_digits
+from delegatec.edge.legalize.rules.quantized import QUANTIZED, has_all_digits
 from delegatec.edge.quantization.constant import quantized_constant
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of
 

@@ -13,7 +13,7 @@ from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
-from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit, row, rows
+from delegatec.edge.channels_last.rewrites.images import emit, in_images
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import value_of
 
@@ -24,11 +24,11 @@ def _convolution(builder: Builder, node: Node) -> Any:
     bound = bind(node)
     if len(shape_of(bound["input"])) == 5:
         return convolution_of_volumes(node, value_of(builder, bound["input"]))
-    call, image = Convolution.of(node), channels_last(value_of(builder, bound["input"]))
-    is_line = image.rank == 3
+    call, x = Convolution.of(node), value_of(builder, bound["input"])
+    is_line = x.rank == 3
     if is_line:
-        image, call = rows(image), call.along_rows()
-    if image.rank != 4:
+        call = call.along_rows()
+    elif x.rank != 4:
         return None
     arguments = [list(call.stride), [amount for amount in call.padding for _ in range(2)]]
     options: dict[str, Any] = {"dilation": list(call.dilation), "groups": call.groups}
@@ -41,9 +41,10 @@ def _convolution(builder: Builder, node: Node) -> Any:
         order = order.replace("H", "")
     batch, channels, *sizes = node.meta["val"].shape
     shape = (batch, 1, *sizes, channels) if is_line else (batch, *sizes, channels)
-    operands = (image, bound["weight"], bound["bias"])
-    result = emit(operator, *operands, *arguments, shape=shape, weight_order=order, **options)
-    return channels_first(row(result) if is_line else result).node
+    operands = (bound["weight"], bound["bias"], *arguments)
+    return in_images(
+        x, lambda image: emit(operator, image, *operands, shape=shape, weight_order=order, **options)
+    ).node
 
 
 REWRITES: Final = (

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights are dequantized by one operator, as the page for authors of backends says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
+from delegatec.edge.testing import assert_computes, called, edge
+
+quantized = torch.ops.quantized_decomposed
+WEIGHT = torch.arange(-32, 32, dtype=torch.int8).view(4, 16)
+SCALES = torch.rand(4, 2) + 0.5
+ZEROS, NO_ZEROS = torch.tensor([0, 1, -2, 3]), torch.zeros(4, dtype=torch.int64)
+INT8 = (-128, 127, torch.int8)
+X = torch.randn(3, 16)
+
+
+@pytest.mark.parametrize(
+    ("dequantize", "block", "has_zero_points"),
+    [
+        pytest.param(
+            lambda: quantized.dequantize_per_channel(WEIGHT, SCALES[:, 0], ZEROS, 0, *INT8),
+            *([1, 16], True),
+            id="channels",
+        ),
+        pytest.param(
+            lambda: quantized.dequantize_per_channel(WEIGHT, SCALES[:, 0], NO_ZEROS, 0, *INT8),
+            *([1, 16], False),
+            id="without zero points",
+        ),
+        pytest.param(
+            lambda: quantized.dequantize_per_channel(WEIGHT[:1], SCALES[0, :1], None, 0, *INT8),
+            *([1, 16], False),
+            id="one channel",
+        ),
+        pytest.param(
+            lambda: quantized.dequantize_per_channel_group(WEIGHT, SCALES, None, *INT8, 8, torch.float32),
+            *([1, 8], False),
+            id="groups",
+        ),
+    ],
+)
+def test_weights(dequantize: Callable[[], Tensor], block: list[int], has_zero_points: bool) -> None:
+    def model(x: Tensor) -> Tensor:
+        return torch.nn.functional.linear(x, dequantize())
+
+    program = edge(model, X, preserve=[DEQUANTIZE_BLOCKS])
+    assert not any(operator.namespace == "quantized_decomposed" for operator in called(program))
+    (node,) = program.graph.find_nodes(op="call_function", target=DEQUANTIZE_BLOCKS)
+    bound = bind(node)
+    assert bound["block_size"] == block and (bound["zero_point"] is not None) == has_zero_points
+    assert_computes(program, model(X), X)
