@@ -12,9 +12,8 @@ from typing import Any, Final, TypeVar
 from torch._ops import OpOverload
 
 from delegatec.program.kernels.limits import DEVIATIONS, LIMITS
-from tests.oracle.grid import SAMPLES
-from tests.oracle.grid_measure import AS_EAGER, REWRITTEN, measure, overload
-from tests.oracle.grid_sample import DTYPES
+from tests.operators.sample import DTYPES
+from tests.oracle.grid_measure import AS_EAGER, NAMES, REWRITTEN, measure
 from tests.records.records import ROOT, Row, parser, read, table, text_of, write_section
 
 RECORD: Final = ROOT / "tests/oracle/grid_recorded.json"
@@ -132,7 +131,7 @@ def _counts(rows: Iterable[Row]) -> str:
 def main() -> None:
     """Measures everything, and writes the record, the summary and, on request, the page."""
     flags = parser(__doc__.splitlines()[0]).parse_args()
-    measured = not flags.recorded and {name: row(name) for name in SAMPLES if overload(name)}
+    measured = not flags.recorded and {name: row(name) for name in NAMES}
     rows = measured or read(RECORD)["cells"]
     RECORD.write_text(text_of({"cells": rows}), encoding="utf-8")
     write_section(DOCS, SECTION, summary(rows))

@@ -8,10 +8,10 @@ import pytest
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import kernel_name, out_variant
 from delegatec.program.symbolic import PRIMITIVES
-from tests.oracle.grid import SAMPLES
-from tests.oracle.grid_measure import WRONG, measure, overload
+from tests.operators.catalogue import overload
+from tests.operators.sample import DTYPES
+from tests.oracle.grid_measure import NAMES, WRONG, measure
 from tests.oracle.grid_page import DOCS, NO_OPERATORS, RECORD, SECTION, render, summary
-from tests.oracle.grid_sample import DTYPES
 from tests.records.records import read, section, text_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 ROWS = read(RECORD)["cells"]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_runtime_agrees_with_the_record(name: str) -> None:
     cells = [measure(name, dtype) for dtype in DTYPES]
     wrong = [problem for cell in cells for problem in cell.wrong]
@@ -29,7 +29,7 @@ def test_the_runtime_agrees_with_the_record(name: str) -> None:
 
 
 def test_every_kernel_is_called() -> None:
-    called = {kernel_name(variant) for name in SAMPLES if (variant := out_variant(overload(name)))}
+    called = {kernel_name(variant) for name in NAMES if (variant := out_variant(overload(name)))}
     assert called.isdisjoint(NO_OPERATORS)
     assert called | set(NO_OPERATORS) == {k for k in KERNELS if not k.startswith("executorch_prim::")}
 

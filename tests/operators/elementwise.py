@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from tests.oracle.grid_sample import Maker, Sample, Samples, call, turned
+from tests.operators.sample import Maker, Sample, Samples, call, turned
 
 RANKS = ((), (5,), (2, 3), (2, 1, 3), (1, 2, 3, 2), (2, 1, 2, 1, 3))
 # operands that a tensor is promoted with
@@ -87,6 +87,25 @@ def _clamp_tensor(make: Maker) -> Iterator[Sample]:
     yield call(make.ends(), make(1), make(1))
 
 
+def from_number(numbers: tuple[float, ...], low: float = -4, high: float = 4) -> Samples:
+    """A scalar and a tensor."""
+
+    def samples(make: Maker) -> Iterator[Sample]:
+        for number in numbers:
+            yield call(number, make(2, 3, low=low, high=high))
+        for sizes in (*RANKS, (0, 3)):
+            yield call(numbers[0], make(*sizes, low=low, high=high))
+
+    return samples
+
+
+def _prelu(make: Maker) -> Iterator[Sample]:
+    yield call(make(2, 3), make(1))
+    for sizes in ((2, 3), (2, 3, 4), (2, 3, 4, 2)):
+        yield call(make(*sizes), make(3))
+    yield call(turned(make(4, 3, 2)), make(3))
+
+
 def _where(make: Maker) -> Iterator[Sample]:
     boolean = torch.bool
     for sizes in (*RANKS, (0, 3)):
@@ -117,7 +136,6 @@ def _to_copy(make: Maker) -> Iterator[Sample]:
     yield call(make(2, 3))
 
 
-_POSITIVE = {"low": 0.25, "high": 4}
 _NUMBERS = (2, -1.5, True, 0)
 _SHIFTS = binary(0, 20, other=(0, 5))
 _BITS = both(binary(-100, 100), lambda make: [call(make.ends(), make.ends().flip(0))])
@@ -126,12 +144,13 @@ _UNARY = (
     "_conj_physical abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf exp"
     " expm1 floor gelu isinf isnan leaky_relu log log10 log1p log2 logical_not neg"
     " reciprocal relu round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc elu hardtanh"
+    " exp2 hardshrink hardsigmoid hardswish sgn silu"
     " alias alias_copy clone detach detach_copy lift_fresh_copy"
 )
 _BINARY = (
     "add.Tensor atan2.default eq.Tensor ge.Tensor gt.Tensor le.Tensor logical_and.default"
-    " logical_or.default logical_xor.default lt.Tensor maximum.default minimum.default"
-    " mul.Tensor ne.Tensor sub.Tensor"
+    " fmax.default fmin.default logical_or.default logical_xor.default lt.Tensor maximum.default"
+    " minimum.default mul.Tensor ne.Tensor sub.Tensor"
 )
 
 ELEMENTWISE: dict[str, Samples] = {
@@ -143,6 +162,8 @@ ELEMENTWISE: dict[str, Samples] = {
     "elu.default": both(unary(), unary(-4, 4, 0.5, 2, 3)),
     "leaky_relu.default": both(unary(), unary(-4, 4, 0.25)),
     "hardtanh.default": both(unary(), unary(-4, 4, -2, 3)),
+    "hardshrink.default": both(unary(), unary(-4, 4, 1.5)),
+    "prelu.default": _prelu,
     "logit.default": both(unary(0, 1), unary(0, 1, 0.25)),
     "round.default": both(
         unary(), lambda make: [call(make(4) + 0.5)] if make.dtype.is_floating_point else []
@@ -200,6 +221,11 @@ ELEMENTWISE: dict[str, Samples] = {
     ),
     "fmod.Scalar": with_number((3, -2, 0.75), -20, 20),
     "remainder.Scalar": with_number((3, -2, 0.75), -20, 20),
+    "bitwise_left_shift.Scalar_Tensor": from_number((5, 1, 0), 0, 5),
+    "bitwise_right_shift.Scalar_Tensor": from_number((100, 1, 0), 0, 5),
+    "remainder.Scalar_Tensor": from_number((7, -7.5, 2), 1, 3),
+    "xlogy.Scalar_Other": with_number((2, 0.5, 3), 0, 4),
+    "xlogy.Scalar_Self": from_number((2, 0, -1.5), 0, 4),
     "pow.Scalar": lambda make: (
         call(base, make(*sizes, low=0, high=3)) for base in (2, 0.5, True) for sizes in (*RANKS, (0, 3))
     ),

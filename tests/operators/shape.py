@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from tests.oracle.grid_elementwise import RANKS, both
-from tests.oracle.grid_sample import Maker, Sample, Samples, call, turned
+from tests.operators.elementwise import RANKS, both
+from tests.operators.sample import Maker, Sample, Samples, call, turned
 
 LONG = torch.int64
 
@@ -260,6 +260,9 @@ SHAPE: dict[str, Samples] = {
     "slice.Tensor": _SLICES,
     "slice_copy.Tensor": _SLICES,
     "slice_scatter.default": _slice_scatter,
+    "split_with_sizes.default": both(
+        of((5, 4), ([2, 3],), ([1, 3], -1), ([1, 1, 2], 1)), of((2, 1, 2, 3), ([1, 2], 3))
+    ),
     "squeeze.dim": _SQUEEZE,
     "squeeze_copy.dim": _SQUEEZE,
     "squeeze.dims": _SQUEEZES,

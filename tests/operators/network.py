@@ -8,16 +8,11 @@ from typing import Any
 
 import torch
 
-from tests.oracle.grid_elementwise import both
-from tests.oracle.grid_sample import Maker, Sample, Samples, call, turned
-from tests.oracle.grid_shape import of
+from tests.operators.elementwise import both
+from tests.operators.sample import Maker, Sample, Samples, call, channels_last, turned
+from tests.operators.shape import of
 
 NO_PAIR = [0, 0]
-
-
-def _last(tensor: torch.Tensor) -> torch.Tensor:
-    """Channels last in memory."""
-    return tensor.contiguous(memory_format=torch.channels_last)
 
 
 def _convolution(make: Maker) -> Iterator[Sample]:
@@ -37,7 +32,7 @@ def _convolution(make: Maker) -> Iterator[Sample]:
     x, w = make(2, 4, 6, 5), make(6, 4, 3, 2)
     yield conv(x, w, make(6), [1, 1], [0, 0], [1, 1])
     yield conv(x, w, None, [2, 1], [1, 2], [1, 2])
-    yield conv(_last(x), w, make(6), [1, 2], [0, 1], [2, 1])
+    yield conv(channels_last(x), w, make(6), [1, 2], [0, 1], [2, 1])
     yield conv(x, make(4, 1, 3, 3), None, [1, 1], [1, 1], [1, 1], groups=4)
     yield conv(x, make(6, 2, 1, 1), make(6), [1, 1], NO_PAIR, [1, 1], groups=2)
     yield conv(x, make(4, 3, 3, 2), make(3), [2, 1], [1, 0], [1, 1], True, [1, 0])
@@ -71,7 +66,7 @@ def _pool(*choices: tuple[Any, ...]) -> Samples:
         for choice in choices:
             yield call(make.distinct(1, 2, 6, 5), *choice)
         yield call(make.distinct(2, 6, 5), *choices[0])
-        yield call(_last(make.distinct(1, 2, 6, 5)), *choices[0])
+        yield call(channels_last(make.distinct(1, 2, 6, 5)), *choices[0])
 
     return samples
 
@@ -89,7 +84,7 @@ def _batch_norm(make: Maker) -> Iterator[Sample]:
     for sizes in ((2, 3), (2, 3, 4), (2, 3, 4, 2), (1, 3, 2, 1, 2)):
         yield call(make(*sizes), *parameters, 0.1, 1e-5)
     yield call(make(2, 3, 4), None, None, *parameters[2:], 0.1, 1e-5)
-    yield call(_last(make(2, 3, 4, 2)), *parameters, 0.1, 1e-3)
+    yield call(channels_last(make(2, 3, 4, 2)), *parameters, 0.1, 1e-3)
     if make.dtype in (torch.float16, torch.bfloat16):
         wide = [make(3, dtype=torch.float32) for _ in range(3)] + [
             make(3, low=0.5, high=2, dtype=torch.float32)
@@ -106,7 +101,7 @@ def _batch_norm_legit(make: Maker) -> Iterator[Sample]:
 def _batch_norm_no_stats(make: Maker) -> Iterator[Sample]:
     for sizes in ((8, 3), (2, 3, 4), (2, 3, 4, 2), (1, 3, 2, 1, 2)):
         yield call(make(*sizes), make(3), make(3), True, 0.1, 1e-5)
-    yield call(_last(make(2, 3, 4, 2)), None, None, True, 0.1, 1e-3)
+    yield call(channels_last(make(2, 3, 4, 2)), None, None, True, 0.1, 1e-3)
 
 
 def _group_norm(make: Maker) -> Iterator[Sample]:
@@ -115,7 +110,7 @@ def _group_norm(make: Maker) -> Iterator[Sample]:
         groups = 1 if rest == 1 else 2
         yield call(make(*sizes), make(4), make(4), sizes[0], 4, rest, groups, 1e-5)
         yield call(make(*sizes), None, None, sizes[0], 4, rest, 1, 1e-3)
-    yield call(_last(make(2, 4, 3, 2)), make(4), None, 2, 4, 6, 4, 1e-5)
+    yield call(channels_last(make(2, 4, 3, 2)), make(4), None, 2, 4, 6, 4, 1e-5)
 
 
 def _layer_norm(make: Maker) -> Iterator[Sample]:
@@ -125,30 +120,47 @@ def _layer_norm(make: Maker) -> Iterator[Sample]:
     yield call(turned(make(2, 2, 3)), [3], None, None, 1e-3)
 
 
-def _grid_sampler(make: Maker) -> Iterator[Sample]:
-    x, grid = make(1, 2, 4, 5), make(1, 3, 2, 2, low=-1.2, high=1.2)
-    for mode in (0, 1, 2):
-        for padding in (0, 1, 2):
-            for corners in (False, True):
-                yield call(x, grid, mode, padding, corners)
-    yield call(_last(x), grid, 0, 0, False)
+def _adaptive_max_pool(make: Maker) -> Iterator[Sample]:
+    for sizes in ([2, 3], [1, 1], [6, 5], [4, 2]):
+        yield call(make.distinct(1, 2, 6, 5), sizes)
+    yield call(make.distinct(2, 6, 5), [3, 5])
+    yield call(channels_last(make.distinct(1, 2, 6, 5)), [2, 1])
 
 
-def _upsample(nearest: bool) -> Samples:
-    def samples(make: Maker) -> Iterator[Sample]:
-        for corners in (None,) if nearest else (False, True):
-            rest = () if corners is None else (corners,)
-            yield call(make(1, 2, 3, 4), [6, 5], *rest, None)
-            yield call(make(1, 2, 3, 4), None, *rest, [2.0, 1.5])
-            yield call(_last(make(2, 3, 3, 4)), [2, 8], *rest, None)
+def _max_pool3d(make: Maker) -> Iterator[Sample]:
+    for choice in (
+        ([2, 2, 2],),
+        ([2, 3, 2], [1, 2, 1], [1, 1, 0]),
+        ([2, 2, 2], [2, 2, 2], [1, 1, 1], [1, 2, 1], True),
+        ([1, 2, 2], [1, 2, 2]),
+    ):
+        yield call(make.distinct(1, 2, 4, 6, 5), *choice)
+    yield call(make.distinct(2, 4, 6, 5), [2, 2, 2])
 
-    return samples
+
+def _col2im(make: Maker) -> Iterator[Sample]:
+    yield call(make(1, 12, 12), [4, 5], [2, 2], [1, 1], [0, 0], [1, 1])
+    yield call(make(2, 8, 4), [5, 4], [2, 2], [1, 1], [0, 0], [2, 2])
+    yield call(make(2, 4, 9), [4, 4], [2, 2], [1, 1], [1, 1], [2, 2])
+    yield call(make(4, 6), [4, 6], [2, 2], [1, 1], [0, 0], [2, 2])
 
 
-def _antialias(make: Maker) -> Iterator[Sample]:
-    for corners in (False, True):
-        yield call(make(1, 2, 6, 5), [3, 4], corners, None, None)
-        yield call(make(1, 2, 3, 4), [6, 5], corners, None, None)
+def _rms_norm(make: Maker) -> Iterator[Sample]:
+    for sizes in ((4,), (2, 4), (2, 3, 4), (1, 2, 3, 4)):
+        yield call(make(*sizes), [4], make(4), 1e-5)
+    yield call(make(2, 3, 4), [4], None, 1e-3)
+    yield call(make(2, 3, 4), [3, 4], make(3, 4), None)
+    yield call(turned(make(4, 3, 4)), [4], None, 1e-5)
+
+
+def _attention(make: Maker) -> Iterator[Sample]:
+    q, k, v = make(1, 2, 3, 4), make(1, 2, 5, 4), make(1, 2, 5, 6)
+    yield call(q, k, v)
+    yield call(q, k, v, make(3, 5))
+    yield call(q, k, v, make(1, 1, 3, 5), scale=0.25)
+    yield call(q, k, v, make(3, 5, dtype=torch.bool).logical_or(torch.eye(3, 5, dtype=torch.bool)))
+    yield call(q, k[:, :, :3].contiguous(), v[:, :, :3].contiguous(), None, 0.0, True)
+    yield call(make(3, 4), make(5, 4), make(5, 4))
 
 
 def _dropout(make: Maker) -> Iterator[Sample]:
@@ -185,13 +197,17 @@ def _random(make: Maker) -> Iterator[Sample]:
 
 
 NETWORK: dict[str, Samples] = {
+    "adaptive_max_pool2d.default": _adaptive_max_pool,
+    "max_pool3d_with_indices.default": _max_pool3d,
+    "col2im.default": _col2im,
+    "rms_norm.default": _rms_norm,
+    "scaled_dot_product_attention.default": _attention,
     "_adaptive_avg_pool2d.default": _pool(([2, 3],), ([1, 1],), ([6, 5],), ([7, 2],)),
     "_fft_c2r.default": _fft_c2r,
     "_fft_r2c.default": _fft_r2c,
     "_native_batch_norm_legit.default": _batch_norm_legit,
     "_native_batch_norm_legit.no_stats": _batch_norm_no_stats,
     "_native_batch_norm_legit_no_training.default": _batch_norm,
-    "_upsample_bilinear2d_aa.default": _antialias,
     "avg_pool2d.default": _pool(
         ([2, 2],),
         ([3, 2], [1, 2], [1, 0]),
@@ -201,7 +217,6 @@ NETWORK: dict[str, Samples] = {
     "convolution.default": _convolution,
     "convolution_backward.default": _convolution_backward,
     "glu.default": both(of((4, 6), (), (0,), (-1,)), of((2, 1, 2, 1, 4), (4,))),
-    "grid_sampler_2d.default": _grid_sampler,
     "max_pool2d_with_indices.default": _pool(
         ([2, 2],), ([3, 2], [1, 2], [1, 0]), ([2, 2], [2, 2], [1, 1], [1, 2], True), ([3, 3], [2, 2])
     ),
@@ -223,7 +238,5 @@ NETWORK: dict[str, Samples] = {
     "replication_pad1d.default": _pads(1),
     "replication_pad2d.default": _pads(2),
     "replication_pad3d.default": _pads(3),
-    "upsample_bilinear2d.vec": _upsample(False),
-    "upsample_nearest2d.vec": _upsample(True),
     "view_as_real_copy.default": lambda make: [call(_complex(make))],
 }

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 DTYPES: Final = (
     *(torch.float32, torch.float16, torch.bfloat16, torch.float64),
@@ -26,6 +27,14 @@ class Sample:
     def __str__(self) -> str:
         parts = [_text(value) for value in self.args]
         return ", ".join(parts + [f"{key}={_text(value)}" for key, value in self.kwargs.items()])
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether a tensor has NaN, infinities, or integers that float32 does not represent."""
+        tensors = [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
+        return any(
+            not bool((leaf.double().abs() <= 1 << 24).all()) for leaf in tensors if not leaf.is_complex()
+        )
 
 
 class Maker:
@@ -81,6 +90,11 @@ def call(*args: Any, **kwargs: Any) -> Sample:
 def turned(tensor: Tensor) -> Tensor:
     """The same shape, in memory with the first and the last dimension exchanged."""
     return tensor.transpose(0, -1).contiguous().transpose(0, -1)
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    """The same images, channels last in memory."""
+    return tensor.contiguous(memory_format=torch.channels_last)
 
 
 def _text(value: Any) -> str:

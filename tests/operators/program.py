@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of an operator as an edge program, without torch.export, which is faster."""
+"""Calls of an operator as an edge program, without torch.export, which is faster."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from torch.utils import _pytree as pytree
 
 from delegatec.edge import EdgeProgram
 from delegatec.edge.builder import Builder
-from tests.oracle.grid_sample import Sample
+from tests.operators.sample import Sample
 
 aten = torch.ops.aten
 
 
-def program_of(target: OpOverload, sample: Sample) -> tuple[EdgeProgram, list[torch.Tensor]]:
-    """Returns a program that calls `target` once, and its arguments.
+def program_of(target: OpOverload, *samples: Sample) -> tuple[EdgeProgram, list[torch.Tensor]]:
+    """Returns a program that calls `target` once for each sample, and its inputs in order.
 
-    A tensor that is not row-major is passed as a row-major one, which the program permutes.
-
-    Returns:
-        The program, and its inputs in order.
+    A tensor that is not row-major is passed as a row-major one, which the program permutes. The outputs are
+    the results of all calls, in order.
     """
-    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    calls = [(sample.args, sample.kwargs) for sample in samples]
+    leaves, spec = pytree.tree_flatten(calls)
     shapes = ShapeEnv(allow_dynamic_output_shape_ops=True)
     fake_mode, graph = FakeTensorMode(shape_env=shapes), Graph()
     orders = {i: _order(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
@@ -56,9 +55,9 @@ def program_of(target: OpOverload, sample: Sample) -> tuple[EdgeProgram, list[to
         leaves[i] = placeholder
         if order != list(range(len(order))):
             leaves[i] = builder.call(aten.permute.default, placeholder, _inverse(order))
-    args, kwargs = pytree.tree_unflatten(leaves, spec)
-    node = builder.call(target, *args, **kwargs)
-    results = _results(builder, node)
+    results = []
+    for args, kwargs in pytree.tree_unflatten(leaves, spec):
+        results += _results(builder, builder.call(target, *args, **kwargs))
     output.args = (tuple(results),)
     program.output_specs = [
         OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(result.name), None) for result in results

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from tests.oracle.grid_elementwise import RANKS, both
-from tests.oracle.grid_sample import Maker, Sample, Samples, call, turned
+from tests.operators.elementwise import RANKS, both
+from tests.operators.sample import Maker, Sample, Samples, call, turned
 
 
 def whole(**options: Any) -> Samples:
@@ -159,6 +159,20 @@ def _addmm(make: Maker) -> Iterator[Sample]:
     yield call(make(2), make(3, 0), make(0, 2))
 
 
+def _matmul(make: Maker) -> Iterator[Sample]:
+    for a, b in (
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((3,), (3, 4)),
+        ((2, 3), (3, 4)),
+        ((2, 2, 3), (3, 4)),
+        ((2, 2, 3), (2, 3, 4)),
+        ((1, 2, 2, 3), (2, 1, 3, 4)),
+    ):
+        yield call(make(*a), make(*b))
+    yield call(turned(make(3, 2)).T, turned(make(3, 4)))
+
+
 def _linear(make: Maker) -> Iterator[Sample]:
     for sizes in ((3,), (2, 3), (2, 2, 3), (1, 2, 2, 3), (1, 2, 1, 2, 3), (0, 3)):
         yield call(make(*sizes), make(4, 3))
@@ -201,6 +215,7 @@ REDUCTION: dict[str, Samples] = {
     "cumsum.default": scan,
     "embedding.default": _embedding,
     "linear.default": _linear,
+    "matmul.default": _matmul,
     "max.default": whole(),
     "max.dim": dim(distinct=True),
     "mean.default": both(whole(), whole(dtype=torch.float32)),
@@ -210,6 +225,7 @@ REDUCTION: dict[str, Samples] = {
     "mm.default": _mm,
     "prod.default": both(whole(), whole(dtype=torch.float32)),
     "prod.dim_int": dim(),
+    "sum.default": both(whole(), whole(dtype=torch.float32)),
     "sum.dim_IntList": both(dims(), _dtype, _many_digits),
     "topk.default": _topk,
     "var.correction": _variance,
