@@ -182,8 +182,8 @@ class Levels(torch.nn.Module):
 
 
 def through(x: torch.Tensor) -> torch.Tensor:
-    levels = quantized.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
-    result: torch.Tensor = quantized.dequantize_per_tensor(levels, 0.1, 3, -128, 127, torch.int8)
+    integers = quantized.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
+    result: torch.Tensor = quantized.dequantize_per_tensor(integers, 0.1, 3, -128, 127, torch.int8)
     return result
 
 

@@ -77,6 +77,6 @@ def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:
     return [float(value)]
 
 
-def _range(numbers: list[float] | None) -> tuple[float, ...]:
+def _range(elements: list[float] | None) -> tuple[float, ...]:
     """Returns the least and the largest of finite values; nothing if there are none."""
-    return (min(numbers), max(numbers)) if numbers else ()
+    return (min(elements), max(elements)) if elements else ()
