@@ -38,7 +38,7 @@ def debug_rows(method: Mapping[str, Any]) -> list[Row]:
     rows: list[Row] = []
     for index, instruction in enumerate(method["instructions"]):
         delegate = delegates.get(index)
-        calls = instruction["calls"] if delegate is None else f"{instruction['calls']} ({delegate['backend']})"
+        calls = instruction["calls"] + (f" ({delegate['backend']})" if delegate is not None else "")
         rows.append((str(index), calls, *_origin(method, instruction["handles"])))
         if delegate is not None:
             for identifier, handles in delegate["map"].items():
