@@ -173,7 +173,7 @@ def test_a_backend_for_each_method(tmp_path: Path) -> None:
         torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends(), method), eager())
 
 
-class Levels(torch.nn.Module):
+class Quantized(torch.nn.Module):
     """A sum between quantized values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -190,7 +190,7 @@ def through(x: torch.Tensor) -> torch.Tensor:
 def test_a_failure_of_a_backend_is_the_only_problem() -> None:
     """Quantized calls outside of the delegate would have become arithmetic."""
     failed = DelegatecError([Diagnostic("DC431", "Vela fails")])
-    program = torch.export.export(Levels(), (torch.randn(3, 4),))
+    program = torch.export.export(Quantized(), (torch.randn(3, 4),))
     with (
         patch.object(ethos_u, "compile_graph", side_effect=failed),
         pytest.raises(DelegatecError) as raised,

@@ -39,7 +39,7 @@ _ASSIGNMENT: Final = (
     "index with a tensor of one dimension: result[index.reshape(1)] = value, or use torch.where or index_put"
 )
 _SCALAR: Final = (
-    "keep the number in a tensor: index with tensors, or with torch.stack(items)[index] for a list"
+    "keep the value in a tensor: index with tensors, or with torch.stack(items)[index] for a list"
 )
 
 
@@ -57,7 +57,7 @@ def remedy(error: BaseException, location: SourceLocation | None) -> str:
                 return text
     line = location.text if location else ""
     if "len(" in line and "specialized integer" in str(error):
-        return "use x.shape[0] instead of len(x), which is a number of Python"
+        return "use x.shape[0] instead of len(x), which makes the size a constant"
     remedies = (_remedy(statement) for statement in _statements(line))
     return next(filter(None, remedies), DEFAULT)
 

@@ -277,4 +277,4 @@ def test_a_number_of_samples_that_depends_on_boxes_is_an_error(torchvision: None
     with pytest.raises(DelegatecError) as caught:
         export(Model(Detector(-1), (_boxes(9), _noise(9))))
     (problem,) = caught.value.diagnostics
-    assert (problem.code, problem.help[:24]) == ("DC111", "pass sampling_ratio=2, o")
+    assert (problem.code, problem.help[:24]) == ("DC111", "pass a positive sampling")
