@@ -36,17 +36,17 @@ def live_bytes(method: Method) -> int:
 
 def _spans(method: Method) -> dict[int, tuple[int, int]]:
     """Returns the positions of the first and last use of each planned tensor, by index."""
-    steps = method.chains[0].instructions
-    end = len(steps)
+    chain = method.chains[0].instructions
+    end = len(chain)
     times: dict[int, list[int]] = {index: [-1] for index in method.inputs}
     for index in method.outputs:
         times.setdefault(index, []).append(end)
     for index, value in enumerate(method.values):
         if isinstance(value, Tensor) and value.allocation is not None and value.data is not None:
             times.setdefault(index, []).extend((-1, end))
-    for position, step in enumerate(steps):
-        assert isinstance(step, KernelCall | DelegateCall), "live_bytes does not support jumps"
-        for index in _named(method, step.args):
+    for position, instruction in enumerate(chain):
+        assert isinstance(instruction, KernelCall | DelegateCall), "live_bytes does not support jumps"
+        for index in _named(method, instruction.args):
             times.setdefault(index, []).append(position)
     return {index: (min(at), max(at)) for index, at in times.items() if _is_planned(method, index)}
 

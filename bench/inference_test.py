@@ -38,7 +38,7 @@ def test_the_table_has_a_row_for_each_and_one_for_all() -> None:
     ]
 
 
-def test_the_page_has_a_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_has_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parent.parent / "docs" / "benchmarks.md").read_text()
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     (tmp_path / "docs").mkdir()

@@ -44,10 +44,10 @@ def chain(count: int) -> Model:
 
 def tree(count: int) -> Model:
     def function(_: Any, x: Tensor) -> Tensor:
-        level = [x.sin() if index % 2 else x.cos() for index in range(count // 2)]
-        while len(level) > 1:
-            level = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
-        return level[0]
+        values = [x.sin() if index % 2 else x.cos() for index in range(count // 2)]
+        while len(values) > 1:
+            values = [a + b for a, b in zip(values[::2], values[1::2], strict=False)]
+        return values[0]
 
     return _model(function)
 

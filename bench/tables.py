@@ -69,6 +69,6 @@ def _result(key: tuple[str, str], tool: str, outcome: Outcome) -> list[str]:
 
 
 def table(headings: Sequence[str], texts: int, rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table; the first columns are text, the others numbers."""
+    """Returns a Markdown table; the first columns are text, the others numeric."""
     rule = ["---"] * texts + ["---:"] * (len(headings) - texts)
     return "\n".join(f"| {' | '.join(row)} |" for row in (headings, rule, *rows))

@@ -129,9 +129,9 @@ def _weights(exported: ExportedProgram) -> int:
 
 def describe(path: Path, outcome: Outcome) -> None:
     (method,) = read_program(path).methods
-    steps = method.chains[0].instructions
-    outcome.delegates = sum(isinstance(step, DelegateCall) for step in steps)
-    outcome.operators = sum(isinstance(step, KernelCall) for step in steps)
+    instructions = method.chains[0].instructions
+    outcome.delegates = sum(isinstance(each, DelegateCall) for each in instructions)
+    outcome.operators = sum(isinstance(each, KernelCall) for each in instructions)
     outcome.planned = sum(method.arena_bytes)
     outcome.live = live_bytes(method)
     outcome.file = path.stat().st_size

@@ -52,8 +52,8 @@ def _row(name: str, tool: str, outcome: Outcome) -> list[str]:
     return [name, tool, *_cells([column(outcome) for column in _COLUMNS.values()])]
 
 
-def _cells(numbers: list[float]) -> list[str]:
-    return [f"{number:,}" if isinstance(number, int) else f"{number:.2f}" for number in numbers]
+def _cells(values: list[float]) -> list[str]:
+    return [f"{value:,}" if isinstance(value, int) else f"{value:.2f}" for value in values]
 
 
 def main() -> None:

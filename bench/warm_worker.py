@@ -53,9 +53,9 @@ class Stages:
             try:
                 return function(*args, **kwargs)
             finally:
-                whole = time.process_time() - start
-                self.seconds[stage] = self.seconds.get(stage, 0.0) + whole - self._inner.pop()
-                self._inner[-1] += whole
+                elapsed = time.process_time() - start
+                self.seconds[stage] = self.seconds.get(stage, 0.0) + elapsed - self._inner.pop()
+                self._inner[-1] += elapsed
 
         return run
 
@@ -63,8 +63,8 @@ class Stages:
 def measured(run: Callable[[], int]) -> int:
     """Runs a verb, and writes the time of its stages."""
     stages = Stages()
-    for place, stage in STAGES.items():
-        module, _, name = place.partition(":")
+    for path, stage in STAGES.items():
+        module, _, name = path.partition(":")
         *owners, attribute = name.split(".")
         owner: Any = importlib.import_module(module)
         for each in owners:

@@ -20,8 +20,8 @@ from xnnpack_trial import Run
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Runs steps in this process, for the small model alone; returns their names."""
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Runs commands in this process, for the small model alone; returns their names."""
     monkeypatch.setattr(xnnpack_trial, "XNNPACK_MODELS", {"one": Subject(models.small, models.small)})
     found: list[str] = []
 
@@ -37,7 +37,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_programs_agree_with_eager_mode_and_are_kept(tmp_path: Path, steps: list[str]) -> None:
+def test_programs_agree_with_eager_mode_and_are_kept(tmp_path: Path, commands: list[str]) -> None:
     threads = torch.get_num_threads()
     result = Programs(tmp_path).measure("one", 2)
     assert list(result.runs) == ["eager", "peer", "ours"]
@@ -46,12 +46,12 @@ def test_programs_agree_with_eager_mode_and_are_kept(tmp_path: Path, steps: list
         assert result.runs[tool].difference < 1e-5
         outcome = result.outcomes[tool]
         assert outcome.first > 0 and outcome.delegates > 0 and outcome.file > 1000
-    assert steps == ["export", "export", "peer", "ours", "load", "load", "run"]
+    assert commands == ["export", "export", "peer", "ours", "load", "load", "run"]
     # A program of other weights is wrong, and those that are kept are not lowered again.
     torch.manual_seed(1)
     xnnpack_trial.archive.save(xnnpack_trial.export_model(models.small()), str(tmp_path / "one.pt2"))
     changed = Programs(tmp_path, ["ours"]).measure("one", 1)
-    assert steps[7:] == ["ours", "load", "load", "run"]
+    assert commands[7:] == ["ours", "load", "load", "run"]
     assert changed.runs["ours"].difference > 1e-2 and changed.runs["peer"].difference < 1e-5
     torch.set_num_threads(threads)
 
@@ -75,7 +75,7 @@ def test_the_tables_have_means() -> None:
     assert f"| {quantized} | 4.0 | 3.0 | 1.0 | 3.00 x | 4.00 x | 1e-06 | 2e-06 | 2e-02 | 1e-02 |" in lines
 
 
-def test_the_page_has_a_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_has_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parent.parent / "docs" / "benchmarks.md").read_text()
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     (tmp_path / "docs").mkdir()

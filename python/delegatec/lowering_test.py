@@ -173,7 +173,7 @@ def test_a_backend_for_each_method(tmp_path: Path) -> None:
         torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends(), method), eager())
 
 
-class Levels(torch.nn.Module):
+class Quantized(torch.nn.Module):
     """A sum between quantized values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -182,15 +182,15 @@ class Levels(torch.nn.Module):
 
 
 def through(x: torch.Tensor) -> torch.Tensor:
-    levels = quantized.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
-    result: torch.Tensor = quantized.dequantize_per_tensor(levels, 0.1, 3, -128, 127, torch.int8)
+    integers = quantized.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
+    result: torch.Tensor = quantized.dequantize_per_tensor(integers, 0.1, 3, -128, 127, torch.int8)
     return result
 
 
 def test_a_failure_of_a_backend_is_the_only_problem() -> None:
     """Quantized calls outside of the delegate would have become arithmetic."""
     failed = DelegatecError([Diagnostic("DC431", "Vela fails")])
-    program = torch.export.export(Levels(), (torch.randn(3, 4),))
+    program = torch.export.export(Quantized(), (torch.randn(3, 4),))
     with (
         patch.object(ethos_u, "compile_graph", side_effect=failed),
         pytest.raises(DelegatecError) as raised,

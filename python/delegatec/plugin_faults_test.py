@@ -46,7 +46,7 @@ class Bytes(ComputedBytes):
     def __len__(self):
         return 1
 
-    def __getitem__(self, place):
+    def __getitem__(self, index):
         return act("bytes", b"1")
 
 

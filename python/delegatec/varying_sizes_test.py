@@ -61,7 +61,7 @@ class Padded(nn.Module):
         return f.pad(x, (0, -x.shape[1] % 4)), x + torch.ones(2, 6)
 
 
-def test_numbers_from_a_size_that_becomes_static(tmp_path: Path) -> None:
+def test_scalars_from_a_size_that_becomes_static(tmp_path: Path) -> None:
     """A loaded program has the calls that compute them: these were kept, as calls without sizes."""
     x = torch.ones(2, 6)
     exported = torch.export.export(Padded(), (x,), dynamic_shapes=({1: Dim.AUTO},))

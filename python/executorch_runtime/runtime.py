@@ -47,7 +47,7 @@ class _Methods:
 
     def __init__(self, pte: str) -> None:
         program = _portable_lib._load_program(pte)
-        names = [program.get_method_name(number) for number in range(program.num_methods())]
+        names = [program.get_method_name(index) for index in range(program.num_methods())]
         self._program = program
         self._methods = {name: program.load_method(name) for name in names}
 

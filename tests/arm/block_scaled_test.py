@@ -18,11 +18,11 @@ class Linear(torch.nn.Module):
     def __init__(self, weight: torch.Tensor, format: str) -> None:
         super().__init__()
         self.format = format
-        levels, scales = to_blocks(weight, format)
-        self.levels, self.scales = (torch.nn.Buffer(each) for each in (levels, scales))
+        elements, scales = to_blocks(weight, format)
+        self.elements, self.scales = (torch.nn.Buffer(each) for each in (elements, scales))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        product: torch.Tensor = LINEAR(x, self.levels, self.scales, None, self.format)
+        product: torch.Tensor = LINEAR(x, self.elements, self.scales, None, self.format)
         return product
 
 
@@ -30,7 +30,7 @@ class Conv2d(Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         images = x.permute(0, 2, 3, 1)
         sums: torch.Tensor = CONV2D(
-            images, self.levels, self.scales, None, [2, 1], [1, 1], [1, 2], self.format
+            images, self.elements, self.scales, None, [2, 1], [1, 1], [1, 2], self.format
         )
         return sums.permute(0, 3, 1, 2)
 
@@ -41,7 +41,7 @@ def _graph(model: torch.nn.Module, x: torch.Tensor, specification: str) -> bytes
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_numbers_are_rounded_as_in_the_reference_model(format: str) -> None:
+def test_values_are_rounded_as_in_the_reference_model(format: str) -> None:
     torch.manual_seed(0)
     limit, largest = FORMATS[format].limit, FORMATS[format].largest
     x = torch.randn(200, 32) * torch.exp2(torch.randint(-30, 30, (200, 1)))

@@ -114,12 +114,12 @@ def build(case: Case) -> Graph:
     builder = GraphBuilder(Settings(SPECIFICATION))
     inputs: list[torch.Tensor] = []
     values = [
-        _operand(builder, case, text, inputs, zlib.crc32(f"{case} {place}".encode()))
-        for place, text in enumerate(case.operands)
+        _operand(builder, case, text, inputs, zlib.crc32(f"{case} {index}".encode()))
+        for index, text in enumerate(case.operands)
     ]
     _, kind, sizes, _, _ = _parsed(case.result)
     attributes = {
-        name: bound(_whole(each.number, case.types["T"]), _type(case, "T"))
+        name: bound(_scalar(each.number, case.types["T"]), _type(case, "T"))
         if isinstance(each, Bound)
         else each
         for name, each in case.attributes.items()
@@ -137,7 +137,7 @@ def _narrowed(builder: GraphBuilder, value: Value) -> Value:
     return builder.emit("RESCALE", value, *scale, *zeros, dtype=DType.INT32, shape=value.shape, **attributes)
 
 
-def _whole(number: float, kind: str) -> float | int:
+def _scalar(number: float, kind: str) -> float | int:
     return int(number) if kind.startswith("INT") else number
 
 

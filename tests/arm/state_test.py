@@ -61,7 +61,7 @@ class Decoder(torch.nn.Module):
 
 @pytest.mark.parametrize("backends", [builtin_backends, reference_model.backends])
 @pytest.mark.parametrize("write", ["index_copy", "index_put", "where"])
-def test_steps_of_a_decoder(write: str, backends: Callable[[], BackendRegistry], tmp_path: Path) -> None:
+def test_calls_of_a_decoder(write: str, backends: Callable[[], BackendRegistry], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Decoder(write).eval()
     tokens = torch.randn(_STEPS, 1, 1, 16)

@@ -69,13 +69,13 @@ In int8; in int16, whose quantization steps are finer, four times as many.
 
 def _case(name: str, activation: str) -> tuple[Any, tuple[torch.Tensor, ...], int]:
     """Returns a quantized program, its inputs of integers, and the quantization steps."""
-    function, steps = MODELS[name]
+    function, tolerance = MODELS[name]
     generator = torch.Generator().manual_seed(0)
     args = tuple(torch.randn(1, 2, 12, 16, generator=generator) for _ in range(2))
     settings = Settings(activation=activation, quantize_io=True)
     program = quantized(Call(function), args, settings).methods["forward"]
     assert program.example_inputs is not None
-    return program, program.example_inputs[0], steps
+    return program, program.example_inputs[0], tolerance
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def _case(name: str, activation: str) -> tuple[Any, tuple[torch.Tensor, ...], in
     [(name, kind) for name in MODELS for kind in ("int8", "int16")],
 )
 def test_results_are_those_of_eager_mode(name: str, activation: str) -> None:
-    program, args, steps = _case(name, activation)
+    program, args, tolerance = _case(name, activation)
     (wanted,) = eager(program.module(), args)
     (graph,) = lower(program, "tosa", specification=SPECIFICATION).blobs
     check(graph, TosaSpecification.parse(SPECIFICATION.removesuffix("+u55")))
@@ -91,5 +91,5 @@ def test_results_are_those_of_eager_mode(name: str, activation: str) -> None:
     (ours,) = TosaReferenceExecutor(read_blob(memoryview(graph)))(args)
     assert torch.equal(found.reshape(ours.shape), ours)
     assert len(wanted.unique()) > 2
-    assert (ours.long() - wanted.long()).abs().max() <= steps * (1 if activation == "int8" else 4)
+    assert (ours.long() - wanted.long()).abs().max() <= tolerance * (1 if activation == "int8" else 4)
     compile_graph([graph], EthosUSettings(accelerator=Accelerator.U55_128))

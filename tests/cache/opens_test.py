@@ -103,6 +103,6 @@ def test_undeclared_files_are_found(
     actions: dict[str, Action], of_the_machine: set[str], tmp_path: Path
 ) -> None:
     """The model reads a file of the machine, and one that is next to its source in the source tree."""
-    neighbor = runfile("tests/cache/undeclared.py").with_name("BUILD.bazel")
+    sibling = runfile("tests/cache/undeclared.py").with_name("BUILD.bazel")
     found = undeclared(actions["undeclared"], of_the_machine, tmp_path)
-    assert found == sorted([str(Path("/etc/os-release").resolve()), str(neighbor)])
+    assert found == sorted([str(Path("/etc/os-release").resolve()), str(sibling)])

@@ -80,9 +80,9 @@ class Search:
         self._lines: set[tuple[CodeType, int]] = set()
         self._path = f"damaged{os.path.splitext(kind.file)[1]}"
 
-    def run(self, numbers: range, skipped: Container[int] = ()) -> Iterator[int]:
+    def run(self, copies: range, skipped: Container[int] = ()) -> Iterator[int]:
         """Reads copies by number, in order, but for some; yields each number before it is read."""
-        for number in numbers:
+        for number in copies:
             if number in skipped:
                 continue
             yield number
@@ -181,10 +181,10 @@ def _failed(error: BaseException, text: str) -> tuple[str, str, str]:
     cause = error.__cause__
     if cause is not None and isinstance(error, DelegatecError):
         ours += [f for f in traceback.extract_tb(cause.__traceback__) if f.filename.startswith(_PACKAGE)]
-    place = (
+    where = (
         f"{ours[-1].filename.removeprefix(_PACKAGE)}:{ours[-1].lineno}" if ours else "outside of the compiler"
     )
-    return "failed", f"{text} at {place}", "".join(traceback.format_exception(error))
+    return "failed", f"{text} at {where}", "".join(traceback.format_exception(error))
 
 
 def _hang(number: int, frame: FrameType | None) -> None:

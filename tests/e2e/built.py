@@ -53,11 +53,13 @@ def calls(path: str) -> Calls:
     """The calls of the only method of a built program, read off the file."""
     (method,) = read_program(built(path)).methods
     (chain,) = method.chains
-    steps = chain.instructions
+    instructions = chain.instructions
     return Calls(
-        kernels=tuple(method.operators[step.operator] for step in steps if isinstance(step, KernelCall)),
+        kernels=tuple(
+            method.operators[each.operator] for each in instructions if isinstance(each, KernelCall)
+        ),
         delegates=tuple(
-            method.delegates[step.delegate].id for step in steps if isinstance(step, DelegateCall)
+            method.delegates[each.delegate].id for each in instructions if isinstance(each, DelegateCall)
         ),
     )
 

@@ -44,17 +44,17 @@ def test_keywords() -> None:
     """Quantized inputs and outputs: one delegate."""
     program = Simulated("examples/keywords/keywords_int8_tosa.pte")
     cepstra, words = clips(20, seed=1)
-    (scale,) = _levels("examples/keywords/keywords_int8.signature.json")
-    levels = torch.ops.quantized_decomposed.quantize_per_tensor(
+    (scale,) = _quantized_inputs("examples/keywords/keywords_int8.signature.json")
+    integers = torch.ops.quantized_decomposed.quantize_per_tensor(
         cepstra, scale["scale"], scale["zero_point"], scale["min"], scale["max"], torch.int8
     )
-    found = torch.cat([program(clip)[0] for clip in levels.split(1)])
+    found = torch.cat([program(clip)[0] for clip in integers.split(1)])
     with torch.no_grad():
         exact = keywords.trained_network()(cepstra)
     right, in_float = (int((each.float().argmax(1) == words).sum()) for each in (found, exact))
     assert found.dtype is torch.int8 and right >= in_float - 1 and in_float >= 0.97 * len(words)
-    steps = calls("examples/keywords/keywords_int8_tosa.pte")
-    assert (steps.delegates, steps.kernels) == ((TOSA,), ())
+    built_calls = calls("examples/keywords/keywords_int8_tosa.pte")
+    assert (built_calls.delegates, built_calls.kernels) == ((TOSA,), ())
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_mobilenet_v2() -> None:
     assert calls(path).kernels == ()
 
 
-def _levels(path: str) -> list[dict[str, Any]]:
+def _quantized_inputs(path: str) -> list[dict[str, Any]]:
     (method,) = json.loads(built(path).read_text(encoding="utf-8"))["methods"].values()
     return [each["quantization"] for each in method["inputs"]]
 

@@ -241,7 +241,7 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         flags=("--backend=mps", "--option=precision=fp16", "--option=precision=fp32"),
     ),
     lower(
-        "clamps numbers beyond float16 without float16",
+        "clamps values beyond float16 without float16",
         "DC423",
         "option 'fp16_overflow' of backend mps has no effect with precision 'fp32'",
         flags=("--backend=mps", "--option=fp16_overflow=saturate"),

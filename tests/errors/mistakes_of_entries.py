@@ -118,7 +118,7 @@ ENTRIES: Final[tuple[Mistake, ...]] = (
     export(
         "returns NaN",
         "DC119",
-        "forward() returns the number nan",
+        "forward() returns the scalar nan",
         "torch.tensor",
         forward="return x, float('nan')",
     ),

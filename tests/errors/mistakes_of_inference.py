@@ -96,7 +96,7 @@ SHAPES: Final[tuple[Mistake, ...]] = (
 
 DTYPES: Final[tuple[Mistake, ...]] = (
     export(
-        "passes numbers as tokens",
+        "passes floats as tokens",
         "DC110",
         "indices",
         init="self.e = nn.Embedding(10, 4)",
@@ -119,9 +119,9 @@ DTYPES: Final[tuple[Mistake, ...]] = (
         arguments="Net(), (torch.ones(1, 3, 8, 8, dtype=torch.uint8),)",
     ),
     export("masks with integers", "DC110", "boolean masks", forward="return x.masked_fill(x.long(), 0)"),
-    export("indexes by numbers", "DC110", "IndexError", forward="return x[:, torch.tensor([0.0, 1.0])]"),
+    export("indexes by floats", "DC110", "IndexError", forward="return x[:, torch.tensor([0.0, 1.0])]"),
     export(
-        "adds numbers to a buffer of integers",
+        "adds floats to a buffer of integers",
         "DC110",
         "Long",
         init="self.register_buffer('n', torch.zeros(3, dtype=torch.int64))",

@@ -12,7 +12,7 @@ _BUNDLE: Final = "bundle --manifest=mps.manifest.json --uses= --zip=net.zip"
 _GOLDEN: Final = "golden --label=//pkg:net --manifest=mps.manifest.json --update-command=update"
 
 MANIFESTS: Final[tuple[Mistake, ...]] = (
-    usage("limits a figure to a fraction", "a whole number", command=f"{_BUDGET} --limit=file_bytes=1.5"),
+    usage("limits a figure to a fraction", "an integer N", command=f"{_BUDGET} --limit=file_bytes=1.5"),
     usage("limits a figure to nothing", "FIGURE=N", command=f"{_BUDGET} --limit=file_bytes"),
     usage(
         "limits a figure twice",

@@ -73,9 +73,7 @@ SOURCES: Final[tuple[Mistake, ...]] = (
     export(
         "mixes tabs and spaces", "DC102", "inconsistent use of tabs", source="if 1:\n\tx = 1\n        y = 2\n"
     ),
-    export(
-        "imports a neighbor that is not in srcs", "DC103", '"pkg.layers"', source="from . import layers\n"
-    ),
+    export("imports a module that is not in srcs", "DC103", '"pkg.layers"', source="from . import layers\n"),
     export("misspells the compiler's name", "DC103", '"delegate"', source="import delegate\n"),
     export("misspells a name of a library", "DC104", "'Linnear'", source="from torch.nn import Linnear\n"),
     export(

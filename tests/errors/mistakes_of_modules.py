@@ -138,9 +138,9 @@ MODULES: Final[tuple[Mistake, ...]] = (
     export("branches on several elements", "DC110", "any() or all()", forward="return x if x > 0 else -x"),
     export("reads the memory of a tensor", "DC111", "custom_op", forward="return x + x.data_ptr()"),
     export(
-        "reads a number inside of vmap",
+        "reads a scalar inside of vmap",
         "DC110",
-        "inside of torch.vmap",
+        "inside torch.vmap",
         forward="return torch.vmap(lambda y: y.sum().item() * y)(x)",
     ),
     export(

@@ -11,7 +11,7 @@ from mistake import Mistake, lower, plugin, run
 _NPU: Final = ("--backend=npu:BACKEND", "--import-path=.")
 _TEXT: Final = """class Text(ComputedBytes):
     __len__ = lambda self: 1
-    __getitem__ = lambda self, place: "a"
+    __getitem__ = lambda self, index: "a"
 return PreprocessResult([Text()])"""
 _CUT: Final = "return Partitioning(DelegationSpec('NpuBackend'), {})"
 
@@ -143,7 +143,7 @@ MEMBERS: Final[tuple[Mistake, ...]] = (
         source=_partition("return Partitioning(DelegationSpec('GpuBackend'), [[*program.graph.nodes][3:4]])"),
     ),
     plugin(
-        "returns numbers as passes",
+        "returns integers as passes",
         "DC411",
         "passes of backend",
         source="def passes(self, view, specs):\n    return [5]",

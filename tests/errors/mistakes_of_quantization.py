@@ -162,7 +162,7 @@ SETTINGS: Final[tuple[Mistake, ...]] = (
         command=f"{_QUANTIZE} --activation=float --weight=int4 --group-size=2 --float-module=head",
     ),
     tensors(
-        "expects more of int8 than its levels have",
+        "expects more accuracy than int8 has",
         "DC137",
         "expected: at least minimum_snr_db = 120",
         content={"x": torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0))},

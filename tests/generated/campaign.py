@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _general(outcome: Outcome) -> str:
-    """Returns a reason without its particular names and numbers."""
+    """Returns a reason without its particular names and digits."""
     first = outcome.text.partition("; ")[0]
     return f"{outcome.kind}: {re.sub(r'[0-9]+', '#', first)[:160]}".replace("\n", " ")
 

@@ -73,8 +73,8 @@ def calls_of(program: Program, methods: Mapping[str, ExportedProgram]) -> list[C
     if is_dynamic:  # the smallest sizes first: a runtime may plan memory at the first call
         calls[:2] = reversed(calls[:2])
     if program.step:
-        steps = [_call(program, STEP, methods[STEP], number) for number in range(len(calls))]
-        calls = [call for pair in zip(calls, steps, strict=True) for call in pair]
+        stateful = [_call(program, STEP, methods[STEP], number) for number in range(len(calls))]
+        calls = [call for pair in zip(calls, stateful, strict=True) for call in pair]
     return calls
 
 

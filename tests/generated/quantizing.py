@@ -28,8 +28,8 @@ from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.inputs import Sample
 from delegatec.quantize.settings import Settings
 from tests.generated.examples import Call, model_of, tensor_of
-from tests.generated.level_noise import noisy_results, plain_results, signal_to_noise
 from tests.generated.program import FORWARD, Program
+from tests.generated.quantization_noise import noisy_results, plain_results, signal_to_noise
 
 INT8: Final = "int8"
 INT16: Final = "int16 activations"
@@ -146,15 +146,15 @@ def quantized(
     ]
     coarsest = min(chosen.activations, chosen.weights), chosen.exact
     to_exact, to_eager = (
-        [[_floor(value, levels) for value in call] for call in least]
-        for least, levels in zip(floors, coarsest, strict=True)
+        [[_floor(value, quantized_values) for value in call] for call in least]
+        for least, quantized_values in zip(floors, coarsest, strict=True)
     )
     return Quantized(made, exact, _eager(made, calls), to_exact, to_eager)
 
 
-def _floor(found: float, levels: float) -> float:
+def _floor(found: float, quantized_values: float) -> float:
     # a value that no noise reaches, such as a copy of a constant, may be quantized
-    most = 20 * math.log10(levels) - 3
+    most = 20 * math.log10(quantized_values) - 3
     return min(found, most) - _MARGIN if found >= _LEAST else -math.inf
 
 

@@ -109,8 +109,8 @@ def test_a_mean_of_zero_is_zero_but_for_rounding() -> None:
 
 def test_values_that_delegates_do_not_have_are_noted() -> None:
     """Integers beyond int32, and max pools of minus infinity only, also between inputs and results."""
-    places = _program("{t}.long()", "({t} << 40)", "({t} >> 40)")
-    assert not expected(places, {}, [CALL]).fits_int32
+    shifts = _program("{t}.long()", "({t} << 40)", "({t} >> 40)")
+    assert not expected(shifts, {}, [CALL]).fits_int32
     assert expected(_program("{t}.long()"), {}, [CALL]).fits_int32
     pools = _program("torch.where({t} > 99, {t}, -math.inf)", "F.max_pool2d({t}[None], 2)", "{t}.exp()")
     assert not expected(pools, {}, [CALL]).maxima_finite

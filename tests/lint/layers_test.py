@@ -77,11 +77,11 @@ def _problems(file: str, source: str) -> Iterator[str]:
         if parts[0] != package and parts[0] not in BELOW[package]:
             yield f"{file} imports {'.'.join(parts)}"
         # A backend imports no other one; the list of all, in the package itself, imports each.
-        if package == parts[0] == "backends" and file.count("/") > 1 and parts[1] not in _neighbors(file):
+        if package == parts[0] == "backends" and file.count("/") > 1 and parts[1] not in _siblings(file):
             yield f"{file} imports {'.'.join(parts)}"
 
 
-def _neighbors(file: str) -> set[str]:
+def _siblings(file: str) -> set[str]:
     """Packages in `backends` that a file of one of them may import."""
     own = file.split("/")[1]
     return {own} if own == "common" else {own, "common"}

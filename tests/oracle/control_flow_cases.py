@@ -95,7 +95,7 @@ COND = {
         dynamic_shapes=ROWS_UP_TO_8,
     ),
     "different_sizes": _case(lambda x: _branch(x, lambda x: x[:2] * 3, lambda x: x + 1).sin(), *BOTH, *BOTH),
-    "different_numbers": _case(lambda x: _branch(x, lambda x: (x + 1, 3), lambda x: (x - 1, 4)), *BOTH),
+    "different_integers": _case(lambda x: _branch(x, lambda x: (x + 1, 3), lambda x: (x - 1, 4)), *BOTH),
     "dynamic": _case(
         lambda x: _branch(x, lambda x: (x * 2, x.sin().view(-1)), lambda x: (x.clone(), (x - 1).view(-1))),
         *[(s * noise(n, 4).abs(),) for n in (2, 8, 1, 5) for s in (1, -1)],

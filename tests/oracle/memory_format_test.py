@@ -230,7 +230,7 @@ CONVERSIONS: dict[str, Callable[[Tensor], Any]] = {
 
 @pytest.mark.parametrize("example", FORMATS)
 @pytest.mark.parametrize("name", CONVERSIONS)
-def test_conversions_inside_keep_the_numbers(name: str, example: str) -> None:
+def test_conversions_inside_keep_the_values(name: str, example: str) -> None:
     function = CONVERSIONS[name]
     image = _image(2, 3, 4, 5, memory_format=FORMATS[example])
     pte = _pte(Function(function), image)

@@ -100,13 +100,13 @@ def test_methods_share_state_where_the_runtime_shares_arenas(tmp_path: Path) -> 
 def test_state_has_the_same_address_in_all_methods() -> None:
     program = parse_program(_write(_methods()))
     assert {method.arena_bytes[2] for method in program.methods} == {8 * 4 * 4 + 16}
-    places = {
+    addresses = {
         (value.name, value.allocation.offset)
         for method in program.methods
         for value in method.values
         if getattr(value, "name", "") and value.allocation is not None and value.allocation.arena == 2  # type: ignore[union-attr]
     }
-    assert sorted(name for name, _ in places) == ["keys", "length"]
+    assert sorted(name for name, _ in addresses) == ["keys", "length"]
     # initial bytes once for all
     assert [len(segment.data) for segment in program.segments if segment.use == "mutable data"] == [136]
 

@@ -14,8 +14,8 @@ from delegatec.backends.arm.ethos_u.settings import EthosUSettings
 _PEER: Final = """
 import importlib.util, runpy, sys
 # Its file alone: its package needs wheels that the tests do not have.
-place = importlib.util.find_spec("executorch").submodule_search_locations[0]
-peer = runpy.run_path(place + "/backends/arm/arm_vela.py")
+path = importlib.util.find_spec("executorch").submodule_search_locations[0]
+peer = runpy.run_path(path + "/backends/arm/arm_vela.py")
 tosa, out, folder, *flags = sys.argv[1:]
 blob = peer["vela_compile"](open(tosa, "rb").read(), flags, intermediate_path=folder)
 open(out, "wb").write(blob)

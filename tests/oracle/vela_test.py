@@ -139,8 +139,8 @@ def test_greater_strides_become_convolutions_at_each_position(accelerator: str) 
         for y in range(4)
         for x in range(16)
     }
-    first, place = min(found)
-    assert {(image - first, result - place) for image, result in found} == wanted
+    first, base = min(found)
+    assert {(image - first, result - base) for image, result in found} == wanted
 
 
 def test_the_bytes_do_not_depend_on_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

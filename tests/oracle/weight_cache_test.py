@@ -66,7 +66,7 @@ class Strides(nn.Module):
         return self.layer(x), nn.functional.conv2d(x, self.layer.weight, self.layer.bias, stride=2)
 
 
-class Levels(nn.Module):
+class EqualQuantized(nn.Module):
     """Two layers with the same quantized values and different scales."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], dict[str, tuple[int, ...]]]] = {
     "groups in two methods": (groups, {"prefill": (64, 256), "step": (1, 256)}),
     "equal bytes": (Twice, {"forward": (4, 64)}),
     "equal parameters": (Strides, {"forward": (1, 16, 20, 20)}),
-    "equal levels": (Levels, {"forward": (4, 64)}),
+    "equal quantized values": (EqualQuantized, {"forward": (4, 64)}),
     "transposed": (Transposed, {"forward": (4, 64)}),
     "two delegates": (Apart, {"forward": (4, 64)}),
 }
@@ -206,13 +206,13 @@ def test_programs_compute_the_same(name: str, external: bool) -> None:
     def work() -> None:
         torch.manual_seed(0)
         found = differences(make(), shapes, external)
-        limit = 0.02 if make is Levels else 1e-4  # of quantized rows, rounded in another order
+        limit = 0.02 if make is EqualQuantized else 1e-4  # of quantized rows, rounded in another order
         assert max(found.values()) < limit, found
 
     with_weight_cache(work)
 
 
-@pytest.mark.parametrize("make", [Twice, Levels])
+@pytest.mark.parametrize("make", [Twice, EqualQuantized])
 def test_the_cache_is_on(make: Callable[[], nn.Module]) -> None:
     """It mixes equal bytes of two shapes or scales if the key does not depend on the layer."""
 

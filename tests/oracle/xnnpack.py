@@ -84,15 +84,15 @@ def lowered_exported(
     return lowered.reports["forward"], mapped(file.getvalue())
 
 
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+def floats(*shape: int, seed: int = 0) -> torch.Tensor:
     """Returns float32 values of a normal distribution with a deviation of 2."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2
 
 
-def assert_levels(found: torch.Tensor, wanted: torch.Tensor, step: float, share: float) -> None:
-    """Checks that results differ by at most one quantization step, and in at most a share of the elements."""
-    off = ((found - wanted) / step).abs().round()
-    assert off.max() <= 1, f"{off.max()} levels"
+def assert_quantized_close(found: torch.Tensor, wanted: torch.Tensor, scale: float, share: float) -> None:
+    """Checks that results differ by at most one scale, and in at most a share of the elements."""
+    off = ((found - wanted) / scale).abs().round()
+    assert off.max() <= 1, f"{off.max()} scales"
     assert (off > 0).float().mean() <= share
 
 

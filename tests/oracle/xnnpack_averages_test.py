@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
-from tests.oracle.xnnpack import assert_levels, numbers, run
+from tests.oracle.xnnpack import assert_quantized_close, floats, run
 
 
 @pytest.mark.parametrize(
@@ -26,33 +26,33 @@ from tests.oracle.xnnpack import assert_levels, numbers, run
 )
 def test_averages_of_windows(kernel: tuple[int, int], options: dict[str, Any], expected: list[str]) -> None:
     layer = Layer(lambda _, x: qdq(f.avg_pool2d(qdq(x), kernel, **options), 0.05, -7))
-    found, results, wanted = run(layer, numbers(2, 5, 12, 13))
+    found, results, wanted = run(layer, floats(2, 5, 12, 13))
     assert [each for each in found if each not in ("Transpose", "Reshape")] == [
         "Convert",
         *expected,
         "Convert",
     ]
     assert wanted.std() > 0.05
-    assert_levels(results, wanted, 0.05, 0.02)
+    assert_quantized_close(results, wanted, 0.05, 0.02)
 
 
-@pytest.mark.parametrize("step", [0.02, 0.0625, 0.1])
-def test_products_with_the_own_sigmoid(step: float) -> None:
-    layer = Layer(lambda _, x: qdq(f.silu(qdq(x, step, 0)), step * 0.55, -110))
-    found, results, wanted = run(layer, torch.arange(-128, 128) * step)
+@pytest.mark.parametrize("scale", [0.02, 0.0625, 0.1])
+def test_products_with_the_own_sigmoid(scale: float) -> None:
+    layer = Layer(lambda _, x: qdq(f.silu(qdq(x, scale, 0)), scale * 0.55, -110))
+    found, results, wanted = run(layer, torch.arange(-128, 128) * scale)
     assert found == ["Convert", "Sigmoid", "Multiply", "Convert"]
     assert wanted.std() > 0.05
-    assert_levels(results, wanted, step * 0.55, 0.25)
+    assert_quantized_close(results, wanted, scale * 0.55, 0.25)
 
 
 def test_group_norms_of_quantized_rows_of_channels() -> None:
-    weight, bias = numbers(8, seed=1), numbers(8, seed=2)
+    weight, bias = floats(8, seed=1), floats(8, seed=2)
 
     def function(_: Layer, x: torch.Tensor) -> torch.Tensor:
         found = torch.ops.aten.native_group_norm(qdq(x), weight, bias, 2, 8, 20, 4, 1e-5)
         return qdq(found[0], 0.1)
 
-    found, results, wanted = run(Layer(function), numbers(2, 8, 20))
+    found, results, wanted = run(Layer(function), floats(2, 8, 20))
     assert "ReciprocalSquareRoot" in found
     assert wanted.std() > 0.5
-    assert_levels(results, wanted, 0.1, 0.02)
+    assert_quantized_close(results, wanted, 0.1, 0.02)

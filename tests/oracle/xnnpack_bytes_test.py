@@ -24,7 +24,7 @@ def _pixels(*shape: int) -> Tensor:
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def _levels(x: Tensor) -> Tensor:
+def _dequantized(x: Tensor) -> Tensor:
     result: Tensor = DEQUANTIZE(x, 0.1, 3, 0, 255, torch.uint8)
     return result
 
@@ -70,9 +70,9 @@ def test_all_bytes(dtype: torch.dtype, result: torch.dtype, precision: str) -> N
 @pytest.mark.parametrize(
     ("function", "left"),
     [
-        (lambda x: x.float() + _levels(x), 1),
-        (lambda x: _levels(x) + x.float() * 2, 1),
-        (lambda x: (_levels(x.t()) + 1, x.float() * 2), 2),
+        (lambda x: x.float() + _dequantized(x), 1),
+        (lambda x: _dequantized(x) + x.float() * 2, 1),
+        (lambda x: (_dequantized(x.t()) + 1, x.float() * 2), 2),
         (lambda x: (x.half() * 2, x.float(), x), 1),
         (lambda x: (x.float() * 2, x.to(torch.int32)), 1),
         (lambda x: (x.float() * 2).to(torch.uint8), 1),

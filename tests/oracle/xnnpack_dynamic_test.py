@@ -34,7 +34,7 @@ def test_weights_alone(form: str, bias: bool) -> None:
     layer = Layer(
         lambda own, x: f.linear(x, own.weight(), own.bias if bias else None), shape, bits, group
     ).eval()
-    found, results, wanted = run(layer, numbers(5, shape[1]))
+    found, results, wanted = run(layer, floats(5, shape[1]))
     assert found == (["Slice", "FullyConnected"] * 2 + ["Add"] if group else ["FullyConnected"])
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=2e-5)
 
@@ -47,7 +47,7 @@ def test_weights_alone_in_float16(form: str, dtype: torch.dtype) -> None:
     def function(own: Layer, x: Tensor) -> Tensor:
         return f.linear(x, own.weight(dtype), own.bias.to(dtype))
 
-    layer, x = Layer(function, shape, bits, group), numbers(5, shape[1]).to(dtype)
+    layer, x = Layer(function, shape, bits, group), floats(5, shape[1]).to(dtype)
     options = {"precision": "fp16"} if dtype == torch.float32 else {}
     report, program = lowered_program(layer, (x,), None, options)
     assert (len(report.delegates), report.rejections) == (1, [])
@@ -64,7 +64,7 @@ def test_weights_alone_in_float16(form: str, dtype: torch.dtype) -> None:
 def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None:
     shape, bits, group = FORMS[form]
     layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), shape, bits, group)
-    x = numbers(*leading, shape[1])
+    x = floats(*leading, shape[1])
     found, results, _ = run(layer, x)
     assert found == ["Convert", "FullyConnected"]
     wanted = f.linear(quantize_dynamically(x, 1), layer.weight(), layer.bias)
@@ -82,7 +82,7 @@ def test_rows_quantized_at_run_time_in_float16(
     def function(own: Layer, x: Tensor) -> Tensor:
         return f.linear(quantize(x), own.weight(dtype), own.bias.to(dtype))
 
-    layer, x = Layer(function, shape, bits, group), numbers(5, shape[1]).to(dtype)
+    layer, x = Layer(function, shape, bits, group), floats(5, shape[1]).to(dtype)
     options = {"precision": "fp16"} if dtype == torch.float32 else {}
     report, program = lowered_program(layer, (x,), None, options)
     assert (len(report.delegates), report.rejections) == (1, [])
@@ -111,7 +111,7 @@ def test_rows_of_one_scale_that_is_chosen_at_run_time(form: str, leading: tuple[
     shape, bits, _ = FORMS[form]
     layer = Layer(lambda own, x: f.linear(per_tensor(x), own.weight(), own.bias), shape, bits)
     # rows of different sizes, so that their scales would differ
-    x = numbers(*leading, shape[1]) * torch.linspace(0.1, 3, leading[-1])[:, None]
+    x = floats(*leading, shape[1]) * torch.linspace(0.1, 3, leading[-1])[:, None]
     found, results, wanted = run(layer, x)
     assert [each for each in found if each != "Reshape"] == ["Convert", "Convolution"]
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
@@ -133,7 +133,7 @@ def test_one_conversion_for_several_layers(quantize: Callable[[Tensor], Tensor])
         product = f.linear(quantize(x), layer.weight())
         return product * f.linear(quantize(x), layer.weight(), layer.bias).sigmoid()
 
-    found, results, wanted = run(Layer(function, (20, 64)), numbers(5, 64))
+    found, results, wanted = run(Layer(function, (20, 64)), floats(5, 64))
     kinds = [each for each in sorted(found) if each != "Reshape"]
     kind = "FullyConnected" if quantize is rows else "Convolution"
     assert kinds == sorted(["Convert", kind, kind, "Multiply", "Sigmoid"])
@@ -143,27 +143,27 @@ def test_one_conversion_for_several_layers(quantize: Callable[[Tensor], Tensor])
 def test_the_number_of_rows_may_vary() -> None:
     layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), (20, 64), 4, 32)
     batch = torch.export.Dim("batch", min=2, max=64)
-    report, program = lowered_program(layer, (numbers(5, 64),), (({0: batch},),))
+    report, program = lowered_program(layer, (floats(5, 64),), (({0: batch},),))
     assert (len(report.delegates), report.rejections) == (1, [])
     for count in (5, 64, 2):
-        (found,) = program.run([numbers(count, 64)])
-        wanted = f.linear(quantize_dynamically(numbers(count, 64), 1), layer.weight(), layer.bias)
+        (found,) = program.run([floats(count, 64)])
+        wanted = f.linear(quantize_dynamically(floats(count, 64), 1), layer.weight(), layer.bias)
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=5e-5)
 
 
 def test_rows_of_one_scale_may_vary() -> None:
     layer = Layer(lambda own, x: f.linear(per_tensor(x), own.weight(), own.bias), (20, 64))
     batch, length = (torch.export.Dim(name, min=2, max=16) for name in ("batch", "length"))
-    report, program = lowered_program(layer, (numbers(3, 5, 64),), (({0: batch},),))
+    report, program = lowered_program(layer, (floats(3, 5, 64),), (({0: batch},),))
     assert (len(report.delegates), report.rejections) == (1, [])
     for count in (3, 16, 2, 7):
-        x = numbers(count, 5, 64) * torch.linspace(0.1, 3, 5)[:, None]
+        x = floats(count, 5, 64) * torch.linspace(0.1, 3, 5)[:, None]
         torch.testing.assert_close(program.run([x])[0], layer(x), rtol=1e-5, atol=5e-5)
     # The runtime infers one size of a reshape: rows are quantized alone.
-    report, program = lowered_program(layer, (numbers(3, 5, 64),), (({0: batch, 1: length},),))
+    report, program = lowered_program(layer, (floats(3, 5, 64),), (({0: batch, 1: length},),))
     assert (len(report.delegates), report.rejections) == (1, [])
     for sizes in ((3, 5), (16, 16), (2, 4)):
-        x = numbers(*sizes, 64)
+        x = floats(*sizes, 64)
         wanted = f.linear(quantize_dynamically(x, 1), layer.weight(), layer.bias)
         torch.testing.assert_close(program.run([x])[0], wanted, rtol=1e-5, atol=5e-5)
 
@@ -178,10 +178,10 @@ def left(module: nn.Module, *inputs: Tensor) -> set[Any]:
 def test_what_no_kernel_multiplies_is_computed_outside() -> None:
     # groups of 16, groups of eight bits, and a value that is read by other calls
     layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 4, 16)
-    assert "dynamic-quantization" in left(layer, numbers(5, 64))
+    assert "dynamic-quantization" in left(layer, floats(5, 64))
     layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 8, 32)
-    assert "dynamic-quantization" in left(layer, numbers(5, 64))
-    for x in (numbers(5, 64), numbers(5, 64).half()):
+    assert "dynamic-quantization" in left(layer, floats(5, 64))
+    for x in (floats(5, 64), floats(5, 64).half()):
         assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), x)
         assert "dynamic-quantization" in left(Layer(lambda _, x: per_tensor(x).relu()), x)
 
@@ -201,7 +201,7 @@ def test_convolutions_of_values_that_are_quantized_at_run_time(
         weight, bias = layer.weight(dtype), layer.bias.to(dtype)
         return f.conv2d(per_tensor(x), weight, bias, padding=padding, groups=groups)
 
-    layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
+    layer, x = Layer(function, shape), floats(1, 8, 9, 11)
     wanted = f.conv2d(quantize_dynamically(x, 3), layer.weight(), layer.bias, padding=padding, groups=groups)
     found = images(layer, x.to(dtype), wanted, precision)
     assert found == around(["Convert", "Convolution"], precision, dtype)
@@ -224,8 +224,8 @@ def test_transposed_convolutions_of_values_that_are_quantized_at_run_time(
     def function(layer: Layer, x: Tensor) -> Tensor:
         return f.conv_transpose2d(per_tensor(x), layer.weight(dtype), layer.bias.to(dtype), **arguments)
 
-    layer, x = Layer(function, shape, axis=1), numbers(2, 8, 9, 11)
-    layer.bias = numbers(shape[1] * arguments.get("groups", 1))
+    layer, x = Layer(function, shape, axis=1), floats(2, 8, 9, 11)
+    layer.bias = floats(shape[1] * arguments.get("groups", 1))
     wanted = f.conv_transpose2d(quantize_dynamically(x, 3), layer.weight(), layer.bias, **arguments)
     found = images(layer, x.to(dtype), wanted, precision)
     assert found == around(["Convert", "TransposedConvolution"], precision, dtype)

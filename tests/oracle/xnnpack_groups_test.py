@@ -27,7 +27,7 @@ from delegatec.frontend.model import Model
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from tests.oracle.oracle import mapped
-from tests.oracle.xnnpack import numbers, run_in_runtime
+from tests.oracle.xnnpack import floats, run_in_runtime
 
 RTOL: Final = 1e-5
 ATOL: Final = 5e-5
@@ -46,14 +46,14 @@ def check(module: nn.Module, *calls: tuple[Tensor, ...], dynamic_shapes: Any = N
 
 
 @pytest.mark.parametrize(
-    ("levels", "dtype"), [((-8, 7), torch.int8), ((-128, 127), torch.int8), ((0, 15), torch.uint8)]
+    ("limits", "dtype"), [((-8, 7), torch.int8), ((-128, 127), torch.int8), ((0, 15), torch.uint8)]
 )
 @pytest.mark.parametrize("width", [16, 32, 128])
 @pytest.mark.parametrize("has_zeros", [False, True])
-def test_layers(levels: tuple[int, int], dtype: torch.dtype, width: int, has_zeros: bool) -> None:
+def test_layers(limits: tuple[int, int], dtype: torch.dtype, width: int, has_zeros: bool) -> None:
     has_bias = (width == 32) != has_zeros
-    layer = GroupedLinear((192, 256), width, levels, has_zeros=has_zeros, has_bias=has_bias, dtype=dtype)
-    compiled = check(layer, (numbers(7, 256),))
+    layer = GroupedLinear((192, 256), width, limits, has_zeros=has_zeros, has_bias=has_bias, dtype=dtype)
+    compiled = check(layer, (floats(7, 256),))
     graph = graph_of(compiled.blobs()[0])
     stored = sum(each.size for each in graph.constants)
     numbers_of_groups = layer.scales.numel() * (2 if has_zeros or dtype == torch.uint8 else 1)
@@ -64,19 +64,19 @@ def test_layers(levels: tuple[int, int], dtype: torch.dtype, width: int, has_zer
 
 
 def test_groups_of_an_odd_number_of_inputs() -> None:
-    check(GroupedLinear((256, 99), 33), (numbers(3, 99),))
+    check(GroupedLinear((256, 99), 33), (floats(3, 99),))
 
 
 def test_many_groups() -> None:
     layer = GroupedLinear((128, 4096), 32, has_zeros=True)
-    found = operations(check(layer, (numbers(1, 4096),)).blobs()[0])
+    found = operations(check(layer, (floats(1, 4096),)).blobs()[0])
     assert found.count("FullyConnected") == 130
 
 
 def test_rows_of_varying_number() -> None:
     layer = GroupedLinear((96, 128), 32, has_zeros=True)
     shapes = ({0: Dim("batch", min=1, max=4), 1: Dim("rows", min=1, max=9)},)
-    calls = [(numbers(*shape, 128),) for shape in ((2, 3), (4, 9), (1, 1), (3, 5))]
+    calls = [(floats(*shape, 128),) for shape in ((2, 3), (4, 9), (1, 1), (3, 5))]
     check(layer, *calls, dynamic_shapes=shapes)
 
 
@@ -99,7 +99,7 @@ class Attention(nn.Module):
 
 
 def test_layers_share_the_inputs_of_groups() -> None:
-    found = operations(check(Attention(), (numbers(5, 128),)).blobs()[0])
+    found = operations(check(Attention(), (floats(5, 128),)).blobs()[0])
     # and one of the bias
     assert (found.count("Slice"), found.count("FullyConnected")) == (5, 8)
 
@@ -114,7 +114,7 @@ def program_bytes(**modules: tuple[nn.Module, tuple[Tensor, ...]]) -> bytes:
 
 def test_methods_share_weights() -> None:
     layer = GroupedLinear((512, 512), 64, has_zeros=True)
-    x, step = numbers(9, 512), numbers(1, 512)
+    x, step = floats(9, 512), floats(1, 512)
     alone = program_bytes(prefill=(layer, (x,)))
     both = program_bytes(prefill=(layer, (x,)), step=(layer, (step,)))
     # 8 groups of 0.5 kB for their operations, of 170 kB
@@ -145,7 +145,7 @@ def test_layers_of_torchao(name: str) -> None:
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).eval()
 
-    model, x = build(), (numbers(3, 512),)
+    model, x = build(), (floats(3, 512),)
     quantize_(model, config)
     lowered = lower(export(Model(model, x)), "xnnpack")
     report = lowered.reports["forward"]

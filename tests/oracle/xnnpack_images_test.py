@@ -127,5 +127,5 @@ def test_means_of_a_batch_that_grows(is_quantized: bool) -> None:
     report = run_in_runtime(model, calls, ({0: Dim("batch", min=1, max=64)},), rtol=4e-3, atol=tolerance)
     (delegate,) = report.delegates
     found = operations(delegate.module.blob_bytes())
-    place = found.index("GlobalAveragePooling")
-    assert found[place - 1] == found[place + 1] == "Convert"
+    pool = found.index("GlobalAveragePooling")
+    assert found[pool - 1] == found[pool + 1] == "Convert"

@@ -17,7 +17,7 @@ from torch.export import Dim
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.testing import qdq
-from tests.oracle.xnnpack import lowered_program, numbers, run_in_runtime
+from tests.oracle.xnnpack import floats, lowered_program, run_in_runtime
 
 _LARGEST: Final = 90
 Function = Callable[[Tensor], Tensor]
@@ -60,7 +60,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("sizes", [(1, 5, _LARGEST, 1, 7), (5, 1, _LARGEST)])
 def test_operands_that_are_as_large_as_the_result_at_first(name: str, sizes: tuple[int, ...]) -> None:
-    calls = [(numbers(2, size, seed=size),) for size in (3, *sizes)]
+    calls = [(floats(2, size, seed=size),) for size in (3, *sizes)]
     shapes = ({1: Dim("size", min=1, max=_LARGEST)},)
     module = _Module(FUNCTIONS[name])
     _, program = lowered_program(module, calls[0], shapes)
@@ -77,9 +77,9 @@ def test_several_dynamic_sizes() -> None:
 
     module = _Module(function)
     size = {2: Dim("height", min=1, max=20), 3: Dim("width", min=1, max=30)}
-    _, program = lowered_program(module, (numbers(2, 3, 5, 6),), (size,))
+    _, program = lowered_program(module, (floats(2, 3, 5, 6),), (size,))
     for height, width in ((1, 1), (1, 7), (9, 1), (20, 30), (1, 1), (4, 3)):
-        x = numbers(2, 3, height, width, seed=height)
+        x = floats(2, 3, height, width, seed=height)
         torch.testing.assert_close(program.run([x])[0], module(x), rtol=2e-5, atol=2e-6)
 
 
@@ -90,14 +90,14 @@ def test_quantized_values(operation: Callable[[Tensor, Tensor], Tensor]) -> None
         return qdq(qdq(operation(qdq(x), row), 0.08, 11).relu(), 0.08, 11)
 
     module = _Module(function)
-    _, program = lowered_program(module, (numbers(2, 5),), ({1: Dim("size", min=1, max=_LARGEST)},))
+    _, program = lowered_program(module, (floats(2, 5),), ({1: Dim("size", min=1, max=_LARGEST)},))
     for size in (1, 5, _LARGEST, 1):
-        x = numbers(2, size, seed=size)
+        x = floats(2, size, seed=size)
         off = (program.run([x])[0] - module(x)).abs().max() / 0.08
         assert off < 1.5, f"{off} quantization steps at size {size}"
 
 
 def test_slopes_that_a_model_computes() -> None:
     module = _Module(lambda x: f.prelu(x, (x[0, 0, :1] * 0.1 + 0.2).abs()) * 2)
-    calls: list[Any] = [(numbers(2, 1, size, seed=size),) for size in (3, 1, 5, 90)]
+    calls: list[Any] = [(floats(2, 1, size, seed=size),) for size in (3, 1, 5, 90)]
     run_in_runtime(module, calls, ({2: Dim("size", min=1, max=_LARGEST)},))

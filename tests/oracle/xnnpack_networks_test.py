@@ -92,10 +92,10 @@ class _Positions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.randn(6, 27))
         line = torch.arange(100)
-        self.register_buffer("places", (line[:, None] - line).clamp(-13, 13) + 13)
+        self.register_buffer("offsets", (line[:, None] - line).clamp(-13, 13) + 13)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (x + self.table[:, self.places]).softmax(-1)
+        return (x + self.table[:, self.offsets]).softmax(-1)
 
 
 @pytest.mark.parametrize(

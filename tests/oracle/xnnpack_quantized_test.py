@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq
-from tests.oracle.xnnpack import assert_levels, numbers, run
+from tests.oracle.xnnpack import assert_quantized_close, floats, run
 
 STEP: Final = 0.0625
 dequantize_channels: Final = torch.ops.quantized_decomposed.dequantize_per_channel
@@ -42,10 +42,10 @@ UNARY: Final[dict[str, tuple[Function, float, int]]] = {
 
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_value(name: str) -> None:
-    function, step, zero = UNARY[name]
-    found, results, wanted = run(Layer(lambda _, x: qdq(function(qdq(x)), step, zero)), numbers(3, 5, 64))
+    function, scale, zero = UNARY[name]
+    found, results, wanted = run(Layer(lambda _, x: qdq(function(qdq(x)), scale, zero)), floats(3, 5, 64))
     assert found == ["Convert", name, "Convert"]
-    assert_levels(results, wanted, step, 0.2)
+    assert_quantized_close(results, wanted, scale, 0.2)
 
 
 BINARY: Final = {
@@ -63,29 +63,29 @@ def test_functions_of_two_values(name: str, shape: tuple[int, ...]) -> None:
     def function(_: Layer, x: Tensor, y: Tensor) -> Tensor:
         return qdq(BINARY[name](qdq(x), qdq(y, 0.043, -7)), 0.08, 11)
 
-    found, results, wanted = run(Layer(function), numbers(3, 5, 64), numbers(*shape, seed=1))
+    found, results, wanted = run(Layer(function), floats(3, 5, 64), floats(*shape, seed=1))
     assert found == ["Convert", "Convert", name, "Convert"]
-    assert_levels(results, wanted, 0.08, 0.35)
+    assert_quantized_close(results, wanted, 0.08, 0.35)
 
 
-def test_moves_keep_levels() -> None:
+def test_moves_keep_quantized_values() -> None:
     def function(_: Layer, x: Tensor) -> Tensor:
         x = qdq(qdq(x).view(3, 64, 5))
         x = qdq(qdq(x[:, 1:]).permute(2, 0, 1))
         return qdq(f.pad(x, (1, 0), value=0.25)).relu()
 
-    found, results, wanted = run(Layer(function), numbers(3, 5, 64))
+    found, results, wanted = run(Layer(function), floats(3, 5, 64))
     assert found == ["Convert", "Reshape", "Slice", "Transpose", "ConstantPad", "Clamp", "Convert"]
     assert torch.equal(results, wanted)
 
 
-def test_joined_levels_get_one_scale() -> None:
+def test_concatenated_values_get_one_scale() -> None:
     def function(_: Layer, x: Tensor, y: Tensor) -> Tensor:
         return qdq(torch.cat([qdq(x).neg(), qdq(qdq(y, 0.04, -7).abs(), 0.04, -7)], 1), 0.07, 5)
 
-    found, results, wanted = run(Layer(function), numbers(3, 5), numbers(3, 4, seed=1))
+    found, results, wanted = run(Layer(function), floats(3, 5), floats(3, 4, seed=1))
     assert sorted(found) == ["Absolute", "Concatenate2", *["Convert"] * 4, "Negate"]
-    assert_levels(results, wanted, 0.07, 0.1)
+    assert_quantized_close(results, wanted, 0.07, 0.1)
 
 
 def test_constants_are_joined_in_the_scale_of_the_result() -> None:
@@ -97,7 +97,7 @@ def test_constants_are_joined_in_the_scale_of_the_result() -> None:
     layer.scales = layer.scales[:1].expand(3)
     found, results, wanted = run(layer, numbers(4, 1))
     assert sorted(found) == ["Absolute", "Concatenate3", "Convert", "Convert", "Negate"]
-    assert_levels(results, wanted, 0.07, 0.2)
+    assert_quantized_close(results, wanted, 0.07, 0.2)
     constant = [0, 1, 2, 7]
     assert torch.equal(results[constant], wanted[constant])
 
@@ -109,20 +109,20 @@ def test_layers_may_read_one_constant_with_several_scales() -> None:
         product = x[:, :4] @ layer.weight()[:4, :4] @ other[:4, :4]
         return torch.cat([f.linear(x, layer.weight()), f.linear(x, other), product], 1)
 
-    _, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48))
+    _, results, wanted = run(Layer(function, (20, 48)), floats(7, 48))
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(7, 48), (2, 3, 48)])
 @pytest.mark.parametrize("bits", [8, 4])
-def test_linear_layers_compute_the_levels_of_eager_mode(shape: tuple[int, ...], bits: int) -> None:
+def test_linear_layers_compute_the_quantized_values_of_eager_mode(shape: tuple[int, ...], bits: int) -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return qdq(f.linear(qdq(x), layer.weight(), layer.bias).relu(), 0.3, -100)
 
-    found, results, wanted = run(Layer(function, (20, 48), bits), numbers(*shape))
+    found, results, wanted = run(Layer(function, (20, 48), bits), floats(*shape))
     assert found == ["Convert", "FullyConnected", "Convert"]
     # the bias is quantized with the scale of the products
-    assert_levels(results, wanted, 0.3, 0.01)
+    assert_quantized_close(results, wanted, 0.3, 0.01)
 
 
 def test_a_quantized_bias() -> None:
@@ -133,53 +133,55 @@ def test_a_quantized_bias() -> None:
         )
         return qdq(f.linear(qdq(x), layer.weight(), bias), 0.3, -10)
 
-    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48))
+    found, results, wanted = run(Layer(function, (20, 48)), floats(7, 48))
     assert found == ["Convert", "FullyConnected", "Convert"]
-    assert_levels(results, wanted, 0.3, 0)
+    assert_quantized_close(results, wanted, 0.3, 0)
 
 
-def test_unsigned_levels() -> None:
-    def unsigned(x: Tensor, step: float, zero: int) -> Tensor:
-        levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, step, zero, 0, 255, torch.uint8)
-        return torch.ops.quantized_decomposed.dequantize_per_tensor(levels, step, zero, 0, 255, torch.uint8)
+def test_unsigned_quantized_values() -> None:
+    def unsigned(x: Tensor, scale: float, zero: int) -> Tensor:
+        integers = torch.ops.quantized_decomposed.quantize_per_tensor(x, scale, zero, 0, 255, torch.uint8)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(
+            integers, scale, zero, 0, 255, torch.uint8
+        )
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         return unsigned(f.linear(unsigned(x, STEP, 120), layer.weight()), 0.3, 140)
 
-    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48))
+    found, results, wanted = run(Layer(function, (20, 48)), floats(7, 48))
     assert found == ["Convert", "FullyConnected", "Convert"]
-    assert_levels(results, wanted, 0.3, 0)
+    assert_quantized_close(results, wanted, 0.3, 0)
 
 
-def test_levels_without_the_least_one() -> None:
+def test_quantized_values_without_the_least_one() -> None:
     parameters = (STEP, 0, -127, 127, torch.int8)
 
     def symmetric(x: Tensor) -> Tensor:
-        levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
-        result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)
+        integers = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
+        result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(integers, *parameters)
         return result
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         return symmetric(f.linear(symmetric(x), layer.weight()))
 
-    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48) * 4)
+    found, results, wanted = run(Layer(function, (20, 48)), floats(7, 48) * 4)
     assert found == ["Clamp", "Convert", "FullyConnected", "Convert"]
     assert wanted.min() == -127 * STEP
-    assert_levels(results, wanted, STEP, 0)
+    assert_quantized_close(results, wanted, STEP, 0)
 
 
-def test_levels_of_16_bits_are_numbers() -> None:
+def test_16_bit_values_are_computed_in_floating_point() -> None:
     parameters = (2.0**-12, 0, -32767, 32767, torch.int16)
 
     def wide(x: Tensor) -> Tensor:
-        levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
-        result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)
+        integers = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
+        result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(integers, *parameters)
         return result
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         return wide(f.linear(wide(x), layer.weight(), layer.bias))
 
-    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48) * 4)
+    found, results, wanted = run(Layer(function, (20, 48)), floats(7, 48) * 4)
     # bounds that values reach
     assert found == ["Clamp", "FullyConnected"]
     assert wanted.max() == 32767 / 4096
@@ -187,18 +189,18 @@ def test_levels_of_16_bits_are_numbers() -> None:
     torch.testing.assert_close(results, wanted, rtol=0, atol=24 * 2.0**-12)
 
 
-def test_levels_as_inputs_and_outputs() -> None:
+def test_quantized_inputs_and_outputs() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return q(f.linear(dq(x), layer.weight()), 0.3, -10)
 
-    levels = torch.randint(-128, 128, (7, 48), generator=torch.Generator().manual_seed(0)).to(torch.int8)
-    found, results, wanted = run(Layer(function, (20, 48)), levels)
+    integers = torch.randint(-128, 128, (7, 48), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    found, results, wanted = run(Layer(function, (20, 48)), integers)
     assert found == ["FullyConnected"]
     assert results.dtype == torch.int8 and torch.equal(results, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
-def test_images_of_levels_as_inputs_and_outputs(dtype: torch.dtype) -> None:
+def test_quantized_images_as_inputs_and_outputs(dtype: torch.dtype) -> None:
     limits = torch.iinfo(dtype)
     parameters = (STEP, 131 + limits.min, limits.min, limits.max, dtype)
 
@@ -208,15 +210,15 @@ def test_images_of_levels_as_inputs_and_outputs(dtype: torch.dtype) -> None:
         return torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)  # type: ignore[no-any-return]
 
     generator = torch.Generator().manual_seed(0)
-    levels = torch.randint(limits.min, limits.max + 1, (1, 8, 5, 7), generator=generator).to(dtype)
-    found, results, wanted = run(Layer(function, (12, 8, 3, 3)), levels)
+    integers = torch.randint(limits.min, limits.max + 1, (1, 8, 5, 7), generator=generator).to(dtype)
+    found, results, wanted = run(Layer(function, (12, 8, 3, 3)), integers)
     assert found.count("Convolution") == 1 and (dtype == torch.uint8 or "Convert" not in found)
     assert results.dtype == dtype and torch.equal(results, wanted)
 
 
-def test_calls_without_levels_compute_with_numbers() -> None:
+def test_calls_without_int8_kernels_compute_in_floating_point() -> None:
     found, results, wanted = run(
-        Layer(lambda _, x: qdq(qdq(x).softmax(-1), 1 / 256, -128).neg()), numbers(3, 5, 64)
+        Layer(lambda _, x: qdq(qdq(x).softmax(-1), 1 / 256, -128).neg()), floats(3, 5, 64)
     )
     assert found == ["Convert", "Convert", "Softmax", "Convert", "Convert", "Negate"]
     torch.testing.assert_close(results, wanted, rtol=0, atol=1 / 256)
@@ -233,16 +235,16 @@ CONVOLUTIONS: Final[dict[str, tuple[tuple[int, ...], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions_compute_the_levels_of_eager_mode(name: str) -> None:
+def test_convolutions_compute_the_quantized_values_of_eager_mode(name: str) -> None:
     shape, options = CONVOLUTIONS[name]
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         return qdq(f.conv2d(qdq(x), layer.weight(), layer.bias, **options).clamp(0.0, 6.0), 0.1, -128)
 
-    found, results, wanted = run(Layer(function, shape), numbers(2, 8, 9, 11))
+    found, results, wanted = run(Layer(function, shape), floats(2, 8, 9, 11))
     kind = "DepthwiseConvolution" if shape[1] == 1 else "Convolution"
     assert [each for each in found if each != "Transpose"] == ["Convert", kind, "Convert"]
-    assert_levels(results, wanted, 0.1, 0.01)
+    assert_quantized_close(results, wanted, 0.1, 0.01)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -252,18 +254,18 @@ def test_transposed_convolutions(groups: int) -> None:
         options: Any = {"stride": 2, "padding": 1, "output_padding": 1, "groups": groups}
         return qdq(f.conv_transpose2d(qdq(x), weight, bias, **options), 0.3, -10)
 
-    found, results, wanted = run(Layer(function, (8, 6, 3, 3), axis=1), numbers(2, 8, 5, 7))
+    found, results, wanted = run(Layer(function, (8, 6, 3, 3), axis=1), floats(2, 8, 5, 7))
     assert [each for each in found if each != "Transpose"] == ["Convert", "TransposedConvolution", "Convert"]
-    assert_levels(results, wanted, 0.3, 0.01)
+    assert_quantized_close(results, wanted, 0.3, 0.01)
 
 
 def test_convolutions_of_sequences() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return qdq(f.conv1d(qdq(x), layer.weight(), layer.bias, padding=1), 0.3, -10)
 
-    found, results, wanted = run(Layer(function, (12, 8, 3)), numbers(2, 8, 11))
+    found, results, wanted = run(Layer(function, (12, 8, 3)), floats(2, 8, 11))
     assert "Convolution" in found and found.count("Convert") == 2
-    assert_levels(results, wanted, 0.3, 0.01)
+    assert_quantized_close(results, wanted, 0.3, 0.01)
 
 
 IMAGES: Final[dict[str, Function]] = {
@@ -279,14 +281,14 @@ def test_images_between_layers(name: str) -> None:
         x = qdq(f.conv2d(qdq(f.pad(qdq(x), (1, 0, 1, 0))), layer.weight(), layer.bias))
         return qdq(qdq(IMAGES[name](x)).neg(), STEP, -3)
 
-    found, results, wanted = run(Layer(function, (8, 8, 1, 1)), numbers(1, 8, 8, 8))
+    found, results, wanted = run(Layer(function, (8, 8, 1, 1)), floats(1, 8, 8, 8))
     found = [each for each in found if each not in ("Transpose", "Reshape", "Slice")]
     assert found == ["Convert", "Convolution", name, "Negate", "Convert"]
-    assert_levels(results, wanted, STEP, 0.3)
+    assert_quantized_close(results, wanted, STEP, 0.3)
 
 
-def test_convolutions_of_numbers_with_quantized_weights() -> None:
+def test_float_convolutions_with_quantized_weights() -> None:
     layer = Layer(lambda own, x: f.conv2d(x, own.weight(), own.bias, padding=1), (12, 8, 3, 3))
-    found, results, wanted = run(layer, numbers(2, 8, 9, 11))
+    found, results, wanted = run(layer, floats(2, 8, 9, 11))
     assert "Convolution" in found and "Convert" not in found
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)

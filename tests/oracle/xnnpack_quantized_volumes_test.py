@@ -12,9 +12,9 @@ from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
 from delegatec.edge.quantization.operators import quantized
-from tests.oracle.xnnpack import assert_levels, numbers, run
+from tests.oracle.xnnpack import assert_quantized_close, floats, run
 
-VOLUME: Final = numbers(2, 8, 4, 5, 6)
+VOLUME: Final = floats(2, 8, 4, 5, 6)
 KERNELS: Final[dict[str, tuple[tuple[int, ...], dict[str, Any]]]] = {
     "of one plane": ((12, 8, 1, 3, 3), {"padding": (0, 1, 1)}),
     "of one pixel": ((12, 8, 3, 1, 1), {"padding": (1, 0, 0)}),
@@ -24,7 +24,7 @@ KERNELS: Final[dict[str, tuple[tuple[int, ...], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_levels_are_those_of_eager_mode(name: str) -> None:
+def test_quantized_results_are_those_of_eager_mode(name: str) -> None:
     shape, options = KERNELS[name]
 
     def function(layer: Layer, x: Tensor) -> Tensor:
@@ -33,20 +33,20 @@ def test_levels_are_those_of_eager_mode(name: str) -> None:
     found, results, wanted = run(Layer(function, shape), VOLUME)
     computed = [each for each in found if each in ("Convert", "Convolution", "Clamp")]
     assert computed == ["Convert", "Convolution", "Clamp", "Convert"]
-    assert_levels(results, wanted, 0.1, 0.01)
+    assert_quantized_close(results, wanted, 0.1, 0.01)
 
 
-def test_planes_of_groups_are_added_as_numbers() -> None:
+def test_planes_of_groups_are_added_as_floats() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return qdq(f.conv3d(qdq(x), layer.weight(), layer.bias, groups=2), 0.3, -10)
 
     found, results, wanted = run(Layer(function, (12, 4, 2, 3, 3)), VOLUME)
     assert (found.count("Convolution"), found.count("Add")) == (2, 1)
-    assert_levels(results, wanted, 0.3, 0.01)
+    assert_quantized_close(results, wanted, 0.3, 0.01)
 
 
 @pytest.mark.parametrize("zero", [0, 5])
-def test_numbers_and_weights_with_one_scale(zero: int) -> None:
+def test_float_inputs_and_weights_with_one_scale(zero: int) -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         weight = quantized.dequantize_per_tensor(layer.values, 0.01, zero, -128, 127, torch.int8)
         return f.conv3d(x, weight, layer.bias, padding=1)

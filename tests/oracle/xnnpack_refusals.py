@@ -27,7 +27,7 @@ RAN: Final = "runs"
 REFUSED: Final = "refuses"
 CRASHED: Final = "crashes"
 _MOST_SECONDS: Final = 60
-WRONG: Final = "computes wrong numbers"
+WRONG: Final = "computes wrong values"
 _OUTCOMES: Final = (RAN, REFUSED, WRONG)
 ACTIVATIONS: Final = (
     *(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT32, DataType.INT8, DataType.UINT8),
@@ -45,12 +45,12 @@ class Changed:
 
     Attributes:
         case: the case.
-        place: index of the value among the operands and results of its last node.
+        index: index of the value among the operands and results of its last node.
         data_type: its type.
     """
 
     case: Case
-    place: int
+    position: int
     data_type: int
 
     @property
@@ -64,7 +64,7 @@ class Changed:
     def blob(self) -> Blob:
         """Returns the blob."""
         blob = self.case.blob()
-        _set_type(blob, _ids(blob)[self.place], self.data_type)
+        _set_type(blob, _ids(blob)[self.position], self.data_type)
         return blob
 
     def is_refused_here(self) -> bool:
@@ -91,15 +91,15 @@ def _ids(blob: Blob) -> list[int]:
 
 def _set_type(blob: Blob, id: int, data_type: int) -> None:
     """Gives a value another type, with scales that fit, and a constant with enough bytes."""
-    (place,) = (place for place, each in enumerate(blob.graph.values) if tensor_of(each).id == id)
-    tensor: Any = tensor_of(blob.graph.values[place])
+    (position,) = (position for position, each in enumerate(blob.graph.values) if tensor_of(each).id == id)
+    tensor: Any = tensor_of(blob.graph.values[position])
     tensor.dataType = data_type
     quantization = _quantization(tensor)
     if quantization is None:
-        blob.graph.values[place] = schema.ValueT(Content.Tensor, tensor)
+        blob.graph.values[position] = schema.ValueT(Content.Tensor, tensor)
     else:
         content = schema.QuantizedTensorT(tensor, *quantization)
-        blob.graph.values[place] = schema.ValueT(Content.QuantizedTensor, content)
+        blob.graph.values[position] = schema.ValueT(Content.QuantizedTensor, content)
     if tensor.constantId:
         count = 1
         for size in tensor.dims:
@@ -129,7 +129,7 @@ def changed(cases: Sequence[Case]) -> Iterator[Changed]:
     for case in cases:
         blob = case.blob()
         tensors = {tensor_of(value).id: tensor_of(value) for value in blob.graph.values}
-        for place, id in enumerate(_ids(blob)):
+        for position, id in enumerate(_ids(blob)):
             for data_type in CONSTANTS if tensors[id].constantId else ACTIVATIONS:
                 if data_type == tensors[id].dataType or (
                     data_type == DataType.DYNAMIC_INT8 and tensors[id].flags
@@ -139,7 +139,7 @@ def changed(cases: Sequence[Case]) -> Iterator[Changed]:
                     len(tensors[id].dims) != 2 or tensors[id].dims[1] % 32
                 ):
                     continue
-                found = Changed(case, place, data_type)
+                found = Changed(case, position, data_type)
                 if found.name not in seen:
                     seen.add(found.name)
                     yield found

@@ -94,7 +94,7 @@ def _no_channels(blob: Blob) -> None:
     blob.graph.nodes[0].operation.groupInputChannels = 0
 
 
-def _seven_numbers(blob: Blob) -> None:
+def _forty_dimensions(blob: Blob) -> None:
     blob.graph.nodes[1].operationType = Operation.Slice
     blob.graph.nodes[1].operation = schema.SliceT(40, [0] * 40, [0] * 40, 13, 14, 0)
 
@@ -111,7 +111,7 @@ _DAMAGES: Final[dict[str, tuple[Callable[[Blob], object], str]]] = {
     "an output without an external id": (_tensor(15, "externalId", 2**32 - 1), CRASHED),
     "groups of no inputs": (_groups_of_nothing, CRASHED),
     "a depthwise convolution without channels": (_no_channels, CRASHED),
-    "forty numbers of a slice": (_seven_numbers, CRASHED),
+    "forty dimensions of a slice": (_forty_dimensions, CRASHED),
     "a bias that another operation reads": (
         lambda blob: setattr(blob.graph.nodes[-2].operation, "biasId", 19),
         CRASHED,
@@ -165,7 +165,7 @@ def test_maxima_that_nothing_reads() -> None:
     image = torch.rand(2, 8, 9, 5)
     fields: list[Any] = [0, 0, 0, 0, 2, 3, In(image), Out(), Out(torch.int32), 0]
     whole = Case("positions", "ArgMaxPooling", fields)
-    values, places = whole.run()
+    values, indices = whole.run()
 
     def blob_without(result: int) -> Blob:
         blob = whole.blob()
@@ -177,9 +177,9 @@ def test_maxima_that_nothing_reads() -> None:
 
     def run(result: int) -> Callable[[], None]:
         blob = blob_without(result)
-        return lambda: _agrees(blob, image, places if result == 0 else values)
+        return lambda: _agrees(blob, image, indices if result == 0 else values)
 
-    assert outcomes([lambda: _agrees(whole.blob(), image, values, places.long())]) == [RAN]
+    assert outcomes([lambda: _agrees(whole.blob(), image, values, indices.long())]) == [RAN]
     assert outcomes([run(0), run(1)]) == [CRASHED, CRASHED]
     for result in (0, 1):
         with pytest.raises(DelegatecError, match="which nothing reads"):

@@ -18,7 +18,7 @@ from delegatec.delegation.partitioning.rules import PartitionRules
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from tests.oracle.oracle import mapped
-from tests.oracle.xnnpack import numbers, run_in_runtime
+from tests.oracle.xnnpack import floats, run_in_runtime
 
 _LONGEST: Final = 24
 
@@ -64,9 +64,9 @@ def test_an_encoder_of_batches_and_lengths_that_vary() -> None:
     batch = torch.export.Dim("batch", min=1, max=5)
     length = torch.export.Dim("length", min=2, max=_LONGEST)
     calls = []
-    for place, (count, rows) in enumerate([(3, 9), (5, _LONGEST), (1, 2)]):
+    for index, (count, rows) in enumerate([(3, 9), (5, _LONGEST), (1, 2)]):
         ids, mask = zip(
-            *(_call(rows, seed=10 * place + each, masked=each % 2) for each in range(count)), strict=True
+            *(_call(rows, seed=10 * index + each, masked=each % 2) for each in range(count)), strict=True
         )
         calls.append((torch.cat(ids), torch.cat(mask)))
     report = run_in_runtime(Encoder(), calls, ({0: batch, 1: length}, {0: batch, 1: length}))
@@ -83,8 +83,8 @@ class Buckets(nn.Module):
         self.embedding, self.layer, self.bias = nn.Embedding(50, 16), nn.Linear(16, 48), nn.Embedding(16, 2)
 
     def _bias(self, length: int) -> Tensor:
-        places = torch.arange(length)
-        distance = places[None, :] - places[:, None]
+        positions = torch.arange(length)
+        distance = positions[None, :] - positions[:, None]
         far, distance = (distance > 0) * 8, distance.abs()
         bucket = 4 + (torch.log(distance.float() / 4) / 2 * 4).to(torch.long)
         bucket = far + torch.where(distance < 4, distance, bucket.clamp(max=7))
@@ -120,7 +120,7 @@ def test_buckets_of_relative_positions_do_not_separate_an_encoder() -> None:
     }
 
 
-def test_functions_of_whole_numbers_are_computed_in_a_delegate_if_nothing_follows() -> None:
+def test_functions_of_integers_are_computed_in_a_delegate_if_nothing_follows() -> None:
     def function(x: Tensor) -> Tensor:
         return (x.float().exp() * 3).to(torch.int64)
 
@@ -141,14 +141,14 @@ class Products(nn.Module):
 def test_products_of_batches_that_vary(minimum: int) -> None:
     """Five delegates. A product that is not delegated has no kernel in this form."""
     sizes = {0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=9)}
-    exported = torch.export.export(Products(), (numbers(3, 5, 24),), dynamic_shapes=(sizes,))
+    exported = torch.export.export(Products(), (floats(3, 5, 24),), dynamic_shapes=(sizes,))
     lowered = lower({"forward": exported}, "xnnpack", rules=PartitionRules(minimum_nodes=minimum))
     assert len(lowered.reports["forward"].delegates) == (minimum == 1)
     file = io.BytesIO()
     write_program(lowered.emitted, file)
     program = mapped(file.getvalue())
     for shape in ((3, 5), (8, 9), (1, 2)):
-        x = numbers(*shape, 24)
+        x = floats(*shape, 24)
         torch.testing.assert_close(program.run([x])[0], Products()(x), rtol=2e-5, atol=2e-6)
 
 
@@ -163,7 +163,7 @@ class Sized(nn.Module):
 def test_only_the_sizes_of_an_input_are_read(dtype: torch.dtype) -> None:
     """Lowering ended with a KeyError."""
     batch = torch.export.Dim("batch", min=1, max=8)
-    calls = [(torch.ones(size, 4, dtype=dtype), numbers(size * 4, 3)) for size in (3, 8, 1)]
+    calls = [(torch.ones(size, 4, dtype=dtype), floats(size * 4, 3)) for size in (3, 8, 1)]
     report = run_in_runtime(Sized(), calls, ({0: batch}, {0: 4 * batch}))
     assert (len(report.delegates), report.rejections) == (1, [])
 
@@ -178,7 +178,7 @@ class Chosen(nn.Module):
 def test_a_condition_of_sizes() -> None:
     """The search for tests for NaN read the dtype of a size."""
     size = torch.export.Dim("size", min=2, max=8)
-    run_in_runtime(Chosen(), [(numbers(5),), (numbers(8),)], ({0: size},))
+    run_in_runtime(Chosen(), [(floats(5),), (floats(8),)], ({0: size},))
 
 
 class Loop(nn.Module):
@@ -194,5 +194,5 @@ class Loop(nn.Module):
 
 
 def test_a_loop_ends_if_its_condition_follows_from_nan() -> None:
-    x = numbers(5)
+    x = floats(5)
     run_in_runtime(Loop(), [(x,), (x.where(x > x.min(), math.nan),)])

@@ -29,7 +29,7 @@ class VolumeWindows(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(_CHANNELS)
         self.values, self.out = nn.Linear(_CHANNELS, 3 * _CHANNELS), nn.Linear(_CHANNELS, _CHANNELS)
-        self.places = nn.Parameter(torch.randn(_HEADS, 8, 8))
+        self.positions = nn.Parameter(torch.randn(_HEADS, 8, 8))
 
     def forward(self, x: Tensor) -> Tensor:
         b, d, h, w, _ = x.shape
@@ -37,7 +37,7 @@ class VolumeWindows(nn.Module):
         y = y.view(b, d // 2, 2, h // 2, 2, w // 2, 2, _CHANNELS)
         y = y.permute(0, 1, 3, 5, 2, 4, 6, 7).reshape(-1, 8, _CHANNELS)
         q, k, v = self.values(y).reshape(-1, 8, 3, _HEADS, _HEAD).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) * _HEAD**-0.5 + self.places
+        scores = q @ k.transpose(-1, -2) * _HEAD**-0.5 + self.positions
         y = self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 8, _CHANNELS))
         y = y.view(b, d // 2, h // 2, w // 2, 2, 2, 2, _CHANNELS)
         y = y.permute(0, 1, 4, 2, 5, 3, 6, 7).reshape(b, d, h, w, _CHANNELS)
@@ -80,7 +80,7 @@ class PooledVolumes(nn.Module):
         self.pools = nn.ModuleList(
             nn.Conv3d(_HEAD, _HEAD, 3, (1, stride, stride), 1, groups=_HEAD) for stride in (1, 2, 2)
         )
-        self.places = nn.ParameterList(nn.Parameter(torch.randn(size, 2, _HEAD)) for size in (2, 4, 4))
+        self.positions = nn.ParameterList(nn.Parameter(torch.randn(size, 2, _HEAD)) for size in (2, 4, 4))
 
     def forward(self, x: Tensor) -> Tensor:
         b = x.shape[0]
@@ -91,9 +91,9 @@ class PooledVolumes(nn.Module):
             for pool, each in zip(self.pools, volumes, strict=True)
         )
         grid = q.view(b, _HEADS, 2, 4, 4, _HEAD)
-        depth = torch.einsum("bythwc,tkc->bythwk", grid, self.places[0])
-        height = torch.einsum("bythwc,hkc->bythwk", grid, self.places[1])
-        width = torch.einsum("bythwc,wkc->bythwk", grid, self.places[2])
+        depth = torch.einsum("bythwc,tkc->bythwk", grid, self.positions[0])
+        height = torch.einsum("bythwc,hkc->bythwk", grid, self.positions[1])
+        width = torch.einsum("bythwc,wkc->bythwk", grid, self.positions[2])
         scores = (q @ k.transpose(-1, -2) * _HEAD**-0.5).view(b, _HEADS, 2, 4, 4, 2, 2, 2)
         scores = scores + depth[..., :, None, None] + height[..., None, :, None] + width[..., None, None, :]
         y = scores.view(b, _HEADS, 32, 8).softmax(-1) @ v + q
@@ -162,7 +162,7 @@ class Shuffled(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [Shuffled, VolumeWindows])
-def test_levels_of_many_dimensions(kind: type[nn.Module]) -> None:
+def test_quantized_values_of_many_dimensions(kind: type[nn.Module]) -> None:
     """The runtime refused such blobs, whose values had seven dimensions."""
     torch.manual_seed(0)
     x = torch.randn((1, 3, 8, 8) if kind is Shuffled else NETWORKS["volume windows"][1])
@@ -171,7 +171,7 @@ def test_levels_of_many_dimensions(kind: type[nn.Module]) -> None:
     report, program = lowered_exported(exported)
     assert len(report.delegates) == 1 and report.nodes_left == 0
     (found,) = program.run([x])
-    # a quantization step of the last layer is 1 / 256 of its range
-    step = (wanted.max() - wanted.min()) / 255
-    assert (found - wanted).abs().max() <= 2.5 * step
-    assert wanted.abs().max() > 20 * step
+    # the scale of the last layer is 1 / 256 of its range
+    scale = (wanted.max() - wanted.min()) / 255
+    assert (found - wanted).abs().max() <= 2.5 * scale
+    assert wanted.abs().max() > 20 * scale

@@ -52,7 +52,7 @@ _STOPS: Final = {
 _FAILS: Final = {
     r"not linked with support for mps": "int4 weights are packed on a Mac",
     r"tuple index out of range|NoneType": "an argument with a default is missing",
-    r"flatc": "its JSON supports neither NaN nor bools as numbers",
+    r"flatc": "its JSON supports neither NaN nor bools",
 }
 
 
@@ -88,7 +88,7 @@ EXCHANGES: Final = (
     _exchange("NaN is kept", "Minimum", "BitwiseAnd BitwiseOr Isnan Lt Where"),
     _exchange("powers by small integers are products", "Pow", "Mul", replaced=True),
     _exchange(
-        "powers of negative numbers are decomposed",
+        "powers of negative values are decomposed",
         "Pow",
         "Abs BitwiseAnd BitwiseOr Eq Floor Lt Mul Ne Neg Reciprocal Sub Where",
         "Cast Full",
@@ -141,7 +141,7 @@ def classify(comparison: Comparison) -> Verdict:
     peer, ours = comparison.peer, comparison.ours
     if ours.result != RIGHT:
         if comparison.precision == "fp16" and ours.values and same_values(ours.values, peer.values, 0.0):
-            return Verdict(EQUAL, ("the same numbers, beyond float16",))
+            return Verdict(EQUAL, ("the same values, beyond float16",))
         return Verdict(WORSE, (_bad(ours),))
     if peer.result == FAILS:
         return Verdict(BETTER, (f"the peer fails: {reason_of(peer)}",))
@@ -167,7 +167,7 @@ def _both_right(peer: Side, ours: Side) -> Verdict:
     if len(ours.left) < left.total():
         reasons.append(f"the peer leaves {', '.join(sorted(left - Counter(ours.left)))}")
     if len(peer.left) > left.total():
-        reasons.append("the peer computes numbers outside of its delegate")
+        reasons.append("the peer computes scalars outside of its delegate")
     if ours.delegates < peer.delegates:
         reasons.append("one delegate instead of several" if ours.delegates == 1 else "fewer delegates")
     if reasons:
@@ -199,15 +199,15 @@ def _operations(peer: Side, ours: Side) -> Verdict:
             return Verdict(WORSE, (f"ours moves data by {_listed(added)} besides",))
         reasons.append(_IN_FLOAT32 if _WIDE & set(ours.compute) else _CAST)
     if not reasons and peer.constants != ours.constants:
-        if _numbers(peer) != _numbers(ours):
+        if _scalars(peer) != _scalars(ours):
             return Verdict(WORSE, ("other constants",))
-        reasons.append("numbers are constants of the dtype of the operation")
+        reasons.append("scalars are constants of the dtype of the operation")
     if reasons:
         return Verdict(BETTER if better else OTHER, tuple(reasons))
     return Verdict(EQUAL)
 
 
-def _numbers(side: Side) -> Counter[tuple[tuple[int, ...], tuple[float, ...]]]:
+def _scalars(side: Side) -> Counter[tuple[tuple[int, ...], tuple[float, ...]]]:
     """The constants without their dtypes."""
     assert side.constants is not None
     found: Counter[tuple[tuple[int, ...], tuple[float, ...]]] = Counter()

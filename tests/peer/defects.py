@@ -97,7 +97,7 @@ COLUMN: Final = torch.tensor([2, 1])
 ROW: Final = torch.tensor([0, 1])
 
 DEFECTS: Final[dict[str, Defect]] = {
-    "numbers across partitions": Defect(
+    "scalars across partitions": Defect(
         "the id of a number in one partition is used in the next",
         lambda a: torch.sort(a.pow(3)).values.exp().exp().pow(3),
         (X,),
@@ -170,7 +170,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     ),
     "NaN": Defect("its JSON does not support NaN", lambda a: torch.full_like(a, float("nan")) + a, (X,)),
     "full of bools": Defect(
-        "its JSON does not support bools as numbers",
+        "its JSON does not support bools",
         lambda a: torch.where(torch.full((4,), True), a, a * 2),
         (X,),
     ),
@@ -262,7 +262,7 @@ DEFECTS: Final[dict[str, Defect]] = {
         lambda a: a.log_softmax(-1),
         (torch.tensor([[0.0, 200.0]]),),
     ),
-    "logical_not of numbers": Defect(
+    "logical_not of floats": Defect(
         "MPSGraph supports it for bool only", lambda a: a.logical_not(), (X.round(),)
     ),
     "round of halves": Defect(

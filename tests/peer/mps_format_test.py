@@ -33,24 +33,24 @@ VALUES = 12
 
 def filled(operation: type) -> Any:
     """An operation with distinct values in its fields."""
-    numbers = itertools.count(2)
+    integers = itertools.count(2)
     given: dict[str, Any] = {}
     for field in dataclasses.fields(operation):
         kind = typing.get_type_hints(operation)[field.name]
         if field.name == "num_dims":
             given[field.name] = 2
         elif kind is bool:
-            given[field.name] = next(numbers) % 2 == 0
+            given[field.name] = next(integers) % 2 == 0
         elif kind is str:
-            given[field.name] = f"mode {next(numbers)}"
+            given[field.name] = f"mode {next(integers)}"
         elif kind is float:
-            given[field.name] = next(numbers) + 0.5
+            given[field.name] = next(integers) + 0.5
         elif kind is peer.MPSDataType:
             given[field.name] = peer.MPSDataType.mps_data_type_int8
         elif typing.get_origin(kind) is list:
-            given[field.name] = [next(numbers) % VALUES, next(numbers) % VALUES]
+            given[field.name] = [next(integers) % VALUES, next(integers) % VALUES]
         else:
-            given[field.name] = next(numbers) % VALUES
+            given[field.name] = next(integers) % VALUES
     return operation(**given)
 
 

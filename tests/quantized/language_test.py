@@ -32,8 +32,8 @@ from tests.quantized.llama import llama_config
 INT4: Final[torch.dtype] = getattr(torch, "int4")  # noqa: B009 - torch does not declare it
 _TOKENS: Final = (5, 17, 93, 2, 44, 8)
 _STEPS: Final[list[Sample]] = [
-    ((), {"input_ids": torch.tensor([[token]]), "cache_position": torch.tensor([place])})
-    for place, token in enumerate(_TOKENS)
+    ((), {"input_ids": torch.tensor([[token]]), "cache_position": torch.tensor([position])})
+    for position, token in enumerate(_TOKENS)
 ]
 # Settings, and the least signal to noise ratio to the module in dB.
 _SETTINGS: Final[dict[str, tuple[dict[str, Any], float]]] = {

@@ -64,8 +64,8 @@ class Int4Linear(nn.Module):
         self.bias = linear.bias
         self.register_buffer("scales", largest / 7)
         self.register_buffer("zeros", torch.zeros_like(largest, dtype=torch.int32))
-        levels = quantized.quantize_per_channel_group(weight, self.scales, self.zeros, *_INT4, self.group)
-        self.register_buffer("weight", levels)
+        integers = quantized.quantize_per_channel_group(weight, self.scales, self.zeros, *_INT4, self.group)
+        self.register_buffer("weight", integers)
 
     def forward(self, x: Tensor) -> Tensor:
         """See `torch.nn.Linear`."""
@@ -81,8 +81,8 @@ class DynamicInt4Linear(Int4Linear):
     def forward(self, x: Tensor) -> Tensor:
         """See `torch.nn.Linear`."""
         scales, zeros = quantized.choose_qparams_per_token_asymmetric(x, torch.int8)
-        levels = quantized.quantize_per_token(x, scales, zeros, *_INT8)
-        return super().forward(quantized.dequantize_per_token(levels, scales, zeros, *_INT8, torch.float32))
+        integers = quantized.quantize_per_token(x, scales, zeros, *_INT8)
+        return super().forward(quantized.dequantize_per_token(integers, scales, zeros, *_INT8, torch.float32))
 
 
 def quantize(module: nn.Module, layer: Callable[[nn.Linear], nn.Module]) -> nn.Module:

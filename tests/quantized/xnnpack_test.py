@@ -184,5 +184,5 @@ def test_images_of_the_peers_quantizer_have_no_conversions_inside(is_per_channel
     file = io.BytesIO()
     write_program(lowered.emitted, file)
     (result,) = OracleProgram(file.getvalue()).run(inputs)
-    levels = wanted.unique().diff().min()
-    assert ((result - wanted) / levels).abs().max() < 3
+    scale = wanted.unique().diff().min()
+    assert ((result - wanted) / scale).abs().max() < 3

@@ -50,7 +50,7 @@ def test_a_lock(tmp_path: Path) -> None:
     lock = _lock(tmp_path, LOCK)
     assert lock.problems == []
     assert lock.options == ["--index-url https://example.org/simple", f"--find-links {tmp_path}/wheels"]
-    assert {name: (pin.version, pin.place) for name, pin in lock.pins.items()} == {
+    assert {name: (pin.version, pin.location) for name, pin in lock.pins.items()} == {
         "some-name": ("1.0", "lock.txt:5"),
         "third": ("3.0", "lock.txt:10"),
     }
@@ -85,7 +85,7 @@ def test_a_line_that_is_not_locked(tmp_path: Path, line: str, problem: str) -> N
         (f"name==1.0 {HASH}".encode("utf-16"), "lock.txt: not a text in UTF-8"),
         (
             f"Name==1.0 {HASH}\nname==1.1 {HASH}\n".encode(),
-            "lock.txt:2: name==1.1: lock.txt:1 has version 1.0 of it",
+            "lock.txt:2: name==1.1: lock.txt:1 pins version 1.0",
         ),
     ],
 )

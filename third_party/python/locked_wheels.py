@@ -52,14 +52,14 @@ class Pin:
         name: normalized name of the distribution.
         version: its version.
         extras: the extras that the lock names.
-        place: `file:line` in the lock, for messages.
+        location: `file:line` in the lock, for messages.
         text: the requirement with its hashes, on one line.
     """
 
     name: str
     version: str
     extras: frozenset[str]
-    place: str
+    location: str
     text: str
 
 
@@ -94,22 +94,24 @@ def read_lock(path: Path, shown: str) -> Lock:
     if not lines:
         problems.append(f"{shown}: no wheels; a line of a lock is NAME==VERSION --hash=sha256:...")
     for number, line in lines:
-        place = f"{shown}:{number}"
+        location = f"{shown}:{number}"
         if line.startswith("-"):
             option = _option(line, path.parent)
             if option is None:
-                problems.append(f"{place}: {line}: a lock is one file of pinned wheels, without this option")
+                problems.append(
+                    f"{location}: {line}: a lock is one file of pinned wheels, without this option"
+                )
             else:
                 options.append(option)
             continue
-        pin, problem = _pin(line, place)
+        pin, problem = _pin(line, location)
         if problem:
             problems.append(problem)
         elif pin is not None:
             before = pins.setdefault(pin.name, pin)
             if before.version != pin.version:
                 problems.append(
-                    f"{place}: {pin.name}=={pin.version}: {before.place} has version {before.version} of it"
+                    f"{location}: {pin.name}=={pin.version}: {before.location} pins version {before.version}"
                 )
     return Lock(pins, options, problems)
 
@@ -140,25 +142,25 @@ def _option(line: str, folder: Path) -> str | None:
     return line
 
 
-def _pin(line: str, place: str) -> tuple[Pin | None, str]:
+def _pin(line: str, location: str) -> tuple[Pin | None, str]:
     """Returns a wheel and the problem with it; neither if it is for another platform."""
     specifier, *hashes = re.split(r"\s+--hash[= ]", line)
     try:
         requirement = Requirement(specifier)
     except InvalidRequirement:
-        return None, f"{place}: {specifier}: not a requirement"
+        return None, f"{location}: {specifier}: not a requirement"
     if requirement.marker is not None and not requirement.marker.evaluate(MARKER_ENVIRONMENT):
         return None, ""
     exact = [each for each in requirement.specifier if each.operator in ("==", "===")]
     if requirement.url or len(exact) != 1 or exact[0].version.endswith(".*"):
-        return None, f"{place}: {specifier}: not locked to a version"
+        return None, f"{location}: {specifier}: not locked to a version"
     if not hashes:
-        return None, f"{place}: {specifier}: not locked to a hash"
+        return None, f"{location}: {specifier}: not locked to a hash"
     if wrong := [each for each in hashes if not HASH.fullmatch(each)]:
         return (
             None,
-            f"{place}: {specifier}: {wrong[0]} is not a hash, such as sha256:01ab...",
+            f"{location}: {specifier}: {wrong[0]} is not a hash, such as sha256:01ab...",
         )
     text = " ".join([f"{requirement.name}=={exact[0].version}", *(f"--hash={each}" for each in hashes)])
     name = canonicalize_name(requirement.name)
-    return Pin(name, exact[0].version, frozenset(requirement.extras), place, text), ""
+    return Pin(name, exact[0].version, frozenset(requirement.extras), location, text), ""

@@ -41,7 +41,7 @@ class Installed:
 def gpu_wheels(pins: Mapping[str, Pin]) -> list[str]:
     """Returns the wheels that are for GPUs: models are exported on the CPU."""
     return [
-        f"{pin.place}: {pin.name}=={pin.version}: a wheel for GPUs, and models are exported on the CPU"
+        f"{pin.location}: {pin.name}=={pin.version}: a wheel for GPUs, and models are exported on the CPU"
         for pin in pins.values()
         if _is_for_gpus(pin)
     ]
@@ -65,7 +65,7 @@ def gpu_libraries(site: Path) -> list[str]:
 def other_versions(pins: Mapping[str, Pin], below: Mapping[str, Pin]) -> list[str]:
     """Returns the wheels that another lock, used by the same targets, has in another version."""
     return [
-        f"{pin.place}: {pin.name}=={pin.version}: {below[pin.name].place} has {below[pin.name].version}"
+        f"{pin.location}: {pin.name}=={pin.version}: {below[pin.name].location} has {below[pin.name].version}"
         for pin in pins.values()
         if pin.name in below
         and not _is_for_gpus(pin)

@@ -9,7 +9,7 @@ The text is ASCII, padded with spaces so that the weights start at a multiple of
 
 An instruction is `operation,identifier,operand,...;`. The device reports the identifier when it has run the
 instruction. An operand is a value `v0`, a weight `w0` or a number `n0`. Values count from 0, inputs first,
-then the result of each instruction. The numbers of a convolution are stride, padding and dilation, each for
+then the result of each instruction. The integers of a convolution are stride, padding and dilation, each for
 height and width, and groups. For example, a single convolution with a bias:
 
     1#conv_relu_op,0,v0,w0,w1,n1,n1,n0,n0,n1,n1,n1;#1#v1;#4x3x3x3;4;#
@@ -51,15 +51,15 @@ class Instruction:
     Attributes:
         operation: a key of `OPERANDS`.
         identifier: the identifier that the device reports.
-        operands: a letter and a number for each.
+        operands: a letter and an integer for each.
     """
 
     operation: str
     identifier: int
     operands: tuple[str, ...]
 
-    def numbers(self, kind: str) -> list[int]:
-        """Returns the numbers of the operands of one kind."""
+    def integers(self, kind: str) -> list[int]:
+        """Returns the integers of the operands of one kind."""
         return [int(operand[1:]) for operand in self.operands if operand[0] == kind]
 
 
@@ -70,7 +70,7 @@ class Blob:
     Attributes:
         num_inputs: number of inputs.
         instructions: the instructions in execution order.
-        outputs: numbers of the returned values.
+        outputs: indices of the returned values.
         weights: float32.
     """
 
@@ -82,19 +82,20 @@ class Blob:
     def text(self) -> str:
         """Returns the readable form, one instruction per line."""
         lines = [f"{self.num_inputs} input(s)"]
-        for position, step in enumerate(self.instructions):
-            operands = " ".join(step.operands)
-            lines.append(f"v{self.num_inputs + position} = {step.operation} {operands}  [{step.identifier}]")
+        for position, instruction in enumerate(self.instructions):
+            operands = " ".join(instruction.operands)
+            result = f"v{self.num_inputs + position}"
+            lines.append(f"{result} = {instruction.operation} {operands}  [{instruction.identifier}]")
         lines.append("returns " + " ".join(f"v{output}" for output in self.outputs))
         return "\n".join(lines) + "\n"
 
 
 def write_blob(blob: Blob) -> list[bytes | memoryview]:
     """Returns the parts of a blob. Weights are views: only the program's writer copies them."""
-    steps = (",".join((i.operation, str(i.identifier), *i.operands)) for i in blob.instructions)
+    texts = (",".join((i.operation, str(i.identifier), *i.operands)) for i in blob.instructions)
     sections = [
         str(len(blob.instructions)),
-        "".join(f"{step};" for step in steps),
+        "".join(f"{instruction};" for instruction in texts),
         str(blob.num_inputs),
         "".join(f"v{output};" for output in blob.outputs),
         "".join("x".join(map(str, weight.shape)) + ";" for weight in blob.weights),
@@ -136,13 +137,13 @@ def _read(data: memoryview) -> Blob:
     match = re.fullmatch(r"([0-9]+)#([^#]*)#([0-9]+)#([^#]*)#([^#]*)# *", text)
     if match is None:
         raise ValueError("the text does not have five parts")
-    count, steps, num_inputs, outputs, shapes = match.groups()
+    count, texts, num_inputs, outputs, shapes = match.groups()
     weights = tuple(_weights(shapes, data[start:]))
-    instructions = tuple(map(_instruction, _items(steps)))
+    instructions = tuple(map(_instruction, _items(texts)))
     if len(instructions) != int(count):
         raise ValueError(f"{len(instructions)} instructions, but the header specifies {count}")
     blob = Blob(int(num_inputs), instructions, tuple(map(_output, _items(outputs))), weights)
-    _check_numbers(blob)
+    _check_indices(blob)
     return blob
 
 
@@ -183,23 +184,23 @@ def _weights(shapes: str, data: memoryview) -> Iterator[torch.Tensor]:
         raise ValueError("trailing bytes after the weights")
 
 
-def _check_numbers(blob: Blob) -> None:
+def _check_indices(blob: Blob) -> None:
     """Checks that each instruction reads only values defined before it."""
-    for position, step in enumerate(blob.instructions):
-        if max(step.numbers("v")) >= blob.num_inputs + position:
-            raise ValueError(f"{step.operation} reads an undefined value")
-        if step.numbers("w") and max(step.numbers("w")) >= len(blob.weights):
-            raise ValueError(f"{step.operation} reads a missing weight")
-        if step.operation == "conv_relu_op":
-            _check_convolution(step, [blob.weights[number] for number in step.numbers("w")])
+    for position, instruction in enumerate(blob.instructions):
+        if max(instruction.integers("v")) >= blob.num_inputs + position:
+            raise ValueError(f"{instruction.operation} reads an undefined value")
+        if instruction.integers("w") and max(instruction.integers("w")) >= len(blob.weights):
+            raise ValueError(f"{instruction.operation} reads a missing weight")
+        if instruction.operation == "conv_relu_op":
+            _check_convolution(instruction, [blob.weights[number] for number in instruction.integers("w")])
     if blob.outputs and max(blob.outputs) >= blob.num_inputs + len(blob.instructions):
         raise ValueError("an output is undefined")
-    if len({step.identifier for step in blob.instructions}) != len(blob.instructions):
+    if len({instruction.identifier for instruction in blob.instructions}) != len(blob.instructions):
         raise ValueError("duplicate identifiers of instructions")
 
 
-def _check_convolution(step: Instruction, weights: list[torch.Tensor]) -> None:
-    *window, groups = step.numbers("n")
+def _check_convolution(instruction: Instruction, weights: list[torch.Tensor]) -> None:
+    *window, groups = instruction.integers("n")
     stride, dilation = window[:2], window[4:]
     if min(*stride, *dilation, groups) < 1:
         raise ValueError("a convolution has a stride, a dilation or a number of groups below 1")

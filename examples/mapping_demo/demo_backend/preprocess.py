@@ -36,12 +36,12 @@ class _Compiler:
     """
 
     def __init__(self, view: PartitionView) -> None:
-        self.values = {node: number for number, node in enumerate(view.inputs)}
+        self.values = {node: index for index, node in enumerate(view.inputs)}
         self.instructions: list[Instruction] = []
         self.weights: list[torch.Tensor] = []
         self.debug_map = DelegateMappingBuilder(generated_identifiers=True)
         self._view = view
-        self._weight_numbers: dict[Node, int] = {}
+        self._weight_indices: dict[Node, int] = {}
 
     def convolution_and_relu(self, relu: Node) -> None:
         """Two nodes, one instruction."""
@@ -50,7 +50,7 @@ class _Compiler:
         operands = [f"v{self.values[found.input]}", self._weight(found.weight)]
         if found.bias is not None:
             operands.append(self._weight(found.bias))
-        operands += [f"n{number}" for number in found.window]
+        operands += [f"n{index}" for index in found.window]
         self.values[relu] = self._emit("conv_relu_op", [node, relu], operands)
 
     def tangent(self, node: Node) -> None:
@@ -62,14 +62,14 @@ class _Compiler:
         self.values[node] = self._emit("div_decomp_from_tan", [node], [f"v{sine}", f"v{cosine}"])
 
     def _emit(self, operation: str, nodes: list[Node], operands: list[str]) -> int:
-        """Appends an instruction for some nodes, and returns the number of its result."""
+        """Appends an instruction for some nodes, and returns the index of its result."""
         identifier = self.debug_map.insert_delegate_mapping_entry(nodes=nodes)
         assert isinstance(identifier, int)
         self.instructions.append(Instruction(operation, identifier, tuple(operands)))
         return len(self._view.inputs) + len(self.instructions) - 1
 
     def _weight(self, node: Node) -> str:
-        if node not in self._weight_numbers:
-            self._weight_numbers[node] = len(self.weights)
+        if node not in self._weight_indices:
+            self._weight_indices[node] = len(self.weights)
             self.weights.append(self._view.constants[node])
-        return f"w{self._weight_numbers[node]}"
+        return f"w{self._weight_indices[node]}"

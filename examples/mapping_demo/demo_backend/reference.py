@@ -24,15 +24,15 @@ class DemoExecutor(ReferenceExecutor):
         if len(inputs) != self.num_inputs:
             raise ValueError(f"got {len(inputs)} inputs; the blob has {self.num_inputs}")
         values = list(inputs)
-        for step in self._blob.instructions:
-            operands = [values[number] for number in step.numbers("v")]
-            operands += [self._blob.weights[number] for number in step.numbers("w")]
-            values.append(_RUN[step.operation](step, operands))
+        for instruction in self._blob.instructions:
+            operands = [values[index] for index in instruction.integers("v")]
+            operands += [self._blob.weights[index] for index in instruction.integers("w")]
+            values.append(_RUN[instruction.operation](instruction, operands))
         return [values[output] for output in self._blob.outputs]
 
 
-def _conv_relu(step: Instruction, operands: list[torch.Tensor]) -> torch.Tensor:
-    *window, groups = step.numbers("n")
+def _conv_relu(instruction: Instruction, operands: list[torch.Tensor]) -> torch.Tensor:
+    *window, groups = instruction.integers("n")
     stride, padding, dilation = window[:2], window[2:4], window[4:]
     bias = operands[2] if len(operands) > 2 else None
     convolved = torch.conv2d(operands[0], operands[1], bias, stride, padding, dilation, groups)

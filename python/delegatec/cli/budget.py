@@ -57,5 +57,5 @@ def run(arguments: argparse.Namespace) -> int:
 def _limit(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     if not name or not value.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=N, a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=N with an integer N")
     return name, int(value)

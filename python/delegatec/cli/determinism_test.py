@@ -55,8 +55,8 @@ class Net(torch.nn.Module):
         image = torch.rand(1, 1, 20, 20)
         image = torch.nn.functional.conv2d(image, torch.rand(1, 1, 3, 3))
         image = torch.nn.functional.gelu(image).softmax(-1) ** 0.37
-        numbers = numpy.random.rand(64, 64) @ numpy.exp(numpy.random.rand(64, 64))
-        self.bias = torch.nn.Parameter(image.mean() + torch.from_numpy(numbers).float().mean())
+        table = numpy.random.rand(64, 64) @ numpy.exp(numpy.random.rand(64, 64))
+        self.bias = torch.nn.Parameter(image.mean() + torch.from_numpy(table).float().mean())
 
     def forward(self, ids, options):
         x = self.embedding(ids) + self.table[:1]  # größer, 大

@@ -9,7 +9,7 @@ import os
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
-from delegatec.cli.numbers import check_seed, count
+from delegatec.cli.integers import check_seed, count
 from delegatec.cli.progress import stages
 from delegatec.files import samples_path, sources_path
 from delegatec.samples.defaults import DEFAULT_CALLS

@@ -72,9 +72,9 @@ def _text(error: BaseException, label: str, given: Callable[[object], str]) -> t
         verb = f"{error.verb} " if error.verb else ""
         text = f"{prefix or 'delegatec: '}error DC001: {printable(str(error))}"
         return f"{text}\n  help: run python -m delegatec {verb}--help", EXIT_COMMAND_LINE
-    number = error.signal if isinstance(error, ChildKilledError) else signal.SIGINT
-    if isinstance(error, (KeyboardInterrupt, ChildKilledError)) and number in _ENDING:
-        return f"delegatec: {_ENDING[number]}", EXIT_SIGNAL + number
+    signum = error.signal if isinstance(error, ChildKilledError) else signal.SIGINT
+    if isinstance(error, (KeyboardInterrupt, ChildKilledError)) and signum in _ENDING:
+        return f"delegatec: {_ENDING[signum]}", EXIT_SIGNAL + signum
     if isinstance(error, DelegatecError):
         return render(error.diagnostics, label), EXIT_USER_ERROR
     if isinstance(error, OSError) and (problem := _file_problem(error, given)):
@@ -127,14 +127,14 @@ def _no_memory(error: BaseException) -> Diagnostic:
     )
 
 
-def _killed(number: signal.Signals) -> Diagnostic:
-    if number in (signal.SIGKILL, signal.SIGXCPU):
-        what = "memory" if number is signal.SIGKILL else "CPU time (ulimit -t)"
+def _killed(signum: signal.Signals) -> Diagnostic:
+    if signum in (signal.SIGKILL, signal.SIGXCPU):
+        what = "memory" if signum is signal.SIGKILL else "CPU time (ulimit -t)"
         help = f"raise the limit on {what}, if it was exceeded, or compile a smaller model"
-        return Diagnostic("DC007", f"the compiler's process was killed by {number.name}", help=help)
+        return Diagnostic("DC007", f"the compiler's process was killed by {signum.name}", help=help)
     return Diagnostic(
         "DC008",
-        f"the compiler's process was killed by {number.name}",
+        f"the compiler's process was killed by {signum.name}",
         expected="native code that does not crash",
         help="check native code of the model and of plug-ins; python -X faulthandler prints where it crashed",
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
-from delegatec.cli.numbers import count
+from delegatec.cli.integers import count
 from delegatec.cli.progress import Announce, stages
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
@@ -85,7 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="inputs of a linear layer with one scale, for int4 without samples (default: 0, all)",
     )
-    settings.add_argument("--quantize-io", action="store_true", help="inputs and outputs are levels")
+    settings.add_argument(
+        "--quantize-io", action="store_true", help="inputs and outputs are quantized values"
+    )
     for flag, help in _IN_FLOAT.items():
         settings.add_argument(f"--{flag}", action="append", default=[], metavar="NAME", help=help)
 

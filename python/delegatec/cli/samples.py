@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from delegatec.cli.errors import CommandLineError
-from delegatec.cli.numbers import check_seed
+from delegatec.cli.integers import check_seed
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -13,9 +13,9 @@ def open_standard_streams() -> None:
     Otherwise, output of a library would be written to an output file. Writing to a descriptor that was closed
     fails.
     """
-    for number, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
+    for descriptor, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
             # Free descriptors are allocated in order.
             os.open(os.devnull, flags)

@@ -21,9 +21,9 @@ _EXIT_CRASH: Final = 70
 class ChildKilledError(Exception):
     """A signal ended the child process."""
 
-    def __init__(self, number: signal.Signals) -> None:
-        super().__init__(number.name)
-        self.signal = number
+    def __init__(self, signum: signal.Signals) -> None:
+        super().__init__(signum.name)
+        self.signal = signum
 
 
 def supervised(
@@ -114,24 +114,24 @@ def _forwarding_signals(child: int) -> Iterator[list[int]]:
     """Passes termination signals on to the child, and waits for its end; yields the interrupts so far."""
     interrupts: list[int] = []
 
-    def forward(number: int, _: FrameType | None) -> None:
-        os.kill(child, number)
+    def forward(signum: int, _: FrameType | None) -> None:
+        os.kill(child, signum)
 
-    def interrupt(number: int, _: FrameType | None) -> None:
+    def interrupt(signum: int, _: FrameType | None) -> None:
         # A terminal sends SIGINT to both processes. User code or a library may catch the first one.
-        interrupts.append(number)
+        interrupts.append(signum)
         if len(interrupts) > 1:
             os.kill(child, signal.SIGKILL)
 
     wanted: dict[signal.Signals, Any]
     wanted = {signal.SIGTERM: forward, signal.SIGHUP: forward, signal.SIGINT: interrupt}
     before = {
-        number: signal.signal(number, handler)
-        for number, handler in wanted.items()
-        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+        signum: signal.signal(signum, handler)
+        for signum, handler in wanted.items()
+        if signal.getsignal(signum) is not signal.SIG_IGN  # as under nohup
     }
     try:
         yield interrupts
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from delegatec.cli.delegation_arguments import backends_of, method_backends_of, options_of, rules_of
 from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
+from delegatec.cli.integers import count
 from delegatec.cli.junit import Case, write_junit
 from delegatec.cli.layout import layout_options
 from delegatec.cli.lowering_flags import parsed_flags
-from delegatec.cli.numbers import count
 from delegatec.cli.progress import Progress
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, find_sources

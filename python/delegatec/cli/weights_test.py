@@ -28,7 +28,7 @@ def _run_verb(folder: Path, *arguments: str) -> int:
     return run_verb([argument.replace("DIR", str(folder)) for argument in arguments])
 
 
-def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_model_to_tensors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run_verb(folder, "weights", "--program=DIR/model.pt2", "--ptd=DIR/a.ptd") == 0
     lower = ["lower", "--program=DIR/model.pt2", "--pte=DIR/a.pte", "--manifest=DIR/a.json"]
     lower += ["--external-weights", "--segment-alignment=4096", "--no-plan-inputs", "--report=DIR/a.html"]

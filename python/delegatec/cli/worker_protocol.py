@@ -71,7 +71,7 @@ def read_request(file: BinaryIO) -> WorkRequest | None:
         return None
     arguments: list[str] = []
     inputs: list[tuple[str, bytes]] = []
-    numbers = {_REQUEST_ID: 0, _CANCEL: 0}
+    fields = {_REQUEST_ID: 0, _CANCEL: 0}
     for number, value in _fields(body):
         if number == _ARGUMENTS and isinstance(value, bytes):
             arguments.append(value.decode("utf-8", "surrogateescape"))
@@ -80,9 +80,9 @@ def read_request(file: BinaryIO) -> WorkRequest | None:
             path, digest = parts.get(_PATH, b""), parts.get(_DIGEST, b"")
             if isinstance(path, bytes) and isinstance(digest, bytes):
                 inputs.append((path.decode("utf-8", "surrogateescape"), digest))
-        elif number in numbers and isinstance(value, int):
-            numbers[number] = value
-    return WorkRequest(tuple(arguments), tuple(inputs), numbers[_REQUEST_ID], bool(numbers[_CANCEL]))
+        elif number in fields and isinstance(value, int):
+            fields[number] = value
+    return WorkRequest(tuple(arguments), tuple(inputs), fields[_REQUEST_ID], bool(fields[_CANCEL]))
 
 
 def read_message(file: BinaryIO) -> bytes | None:

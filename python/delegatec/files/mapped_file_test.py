@@ -48,8 +48,8 @@ def test_reads_equal_the_mapping(tmp_path: Path, offset: int, size: int) -> None
 
 
 def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, buffer, whole = mapped(tmp_path), memoryview(bytearray(1000)), os.preadv
-    monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: whole(fd, [buffers[0][:7]], at))
+    file, buffer, original = mapped(tmp_path), memoryview(bytearray(1000)), os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: original(fd, [buffers[0][:7]], at))
     file.read_into(buffer, 33)
     assert buffer == CONTENT[33:1033]
 

@@ -28,10 +28,10 @@ def read_accuracy(content: memoryview, what: str) -> tuple[OutputAccuracy, ...]:
 
 def _row(row: dict[str, object], what: str) -> OutputAccuracy:
     if row.keys() != _FIELDS:
-        fail(f"a row of {what} has other fields")
+        fail(f"a row of {what} has missing or unknown fields")
     ratio, largest = number(row["snr_db"], what), number(row["max_error"], what)
     if not (math.isfinite(ratio) and math.isfinite(largest)):
-        fail(f"a number of {what} is not finite")
+        fail(f"a value of {what} is not finite")
     return OutputAccuracy(
         text(row["method"], what),
         text(row["output"], what),

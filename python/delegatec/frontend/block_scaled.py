@@ -65,28 +65,28 @@ def _adopt_linear(program: ExportedProgram, node: Node) -> None:
     bound: dict[str, Any] = bind(node)
     if bound["block_size"] != BLOCK:
         return
-    x, levels, scales, bias, *_ = bound.values()
+    x, elements, scales, bias, *_ = bound.values()
     _bytes(program, scales)
-    node.target, node.args, node.kwargs = LINEAR, (x, levels, scales, bias, _format(bound)), {}
+    node.target, node.args, node.kwargs = LINEAR, (x, elements, scales, bias, _format(bound)), {}
 
 
 def _adopt_conv2d(program: ExportedProgram, node: Node) -> None:
     bound: dict[str, Any] = bind(node)
     if bound["block_size"] != BLOCK or bound["groups"] != 1:
         return
-    x, levels, scales, bias, *_ = bound.values()
+    x, elements, scales, bias, *_ = bound.values()
     _bytes(program, scales)
     sizes = (list(bound[name]) for name in ("stride", "padding", "dilation"))
     with node.graph.inserting_before(node):
         images = _call(node, aten.permute.default, x, [0, 2, 3, 1])
-        found = _call(node, CONV2D, images, levels, scales, bias, *sizes, _format(bound))
+        found = _call(node, CONV2D, images, elements, scales, bias, *sizes, _format(bound))
     # The node keeps its name, which the signature may have.
     node.target, node.args, node.kwargs = aten.permute.default, (found, [0, 3, 1, 2]), {}
 
 
 def _format(bound: dict[str, Any]) -> str:
-    name, levels = bound["weight_payload_dtype"], dtype_of(bound["weight_qdata"])
-    return _FORMATS[name or ("fp4e2m1" if levels == torch.uint8 else str(levels))]
+    name, elements = bound["weight_payload_dtype"], dtype_of(bound["weight_qdata"])
+    return _FORMATS[name or ("fp4e2m1" if elements == torch.uint8 else str(elements))]
 
 
 def _bytes(program: ExportedProgram, scales: Node) -> None:
@@ -120,8 +120,8 @@ def _unwrapped(program: ExportedProgram, spec: InputSpec, node: Node) -> Iterato
         yield spec
         return
     activation, name = weight.act_quant_kwargs, _FORMATS.get(str(weight.elem_dtype))
-    is_whole = activation is not None and {weight.block_size, activation.block_size} == {BLOCK}
-    if not is_whole or name is None or weight.elem_dtype != activation.elem_dtype:
+    is_blocked = activation is not None and {weight.block_size, activation.block_size} == {BLOCK}
+    if not is_blocked or name is None or weight.elem_dtype != activation.elem_dtype:
         yield spec
         return
     if activation.scaling_mode.name != _SCALING:
@@ -159,5 +159,5 @@ def _scales(weight: Any) -> torch.Tensor:
         return scales.reshape(rows, columns)
     tall, wide = -(-rows // _ROWS), -(-columns // _COLUMNS)
     tiles = scales.reshape(tall, wide, 32, _ROWS // 32, _COLUMNS).transpose(2, 3)
-    whole = tiles.reshape(tall, wide, _ROWS, _COLUMNS).transpose(1, 2)
-    return whole.reshape(tall * _ROWS, wide * _COLUMNS)[:rows, :columns]
+    unswizzled = tiles.reshape(tall, wide, _ROWS, _COLUMNS).transpose(1, 2)
+    return unswizzled.reshape(tall * _ROWS, wide * _COLUMNS)[:rows, :columns]

@@ -56,7 +56,7 @@ _NESTED: Final = Cause(
 _CAUSES: Final = {
     r"Found <class '([\w.<>]+)'> in output": Cause(
         "returns a value of type {}",
-        "tensors, numbers, None, and tuples, lists and dicts of these",
+        "tensors, Python scalars, None, and tuples, lists and dicts of these",
         "return its tensors",
         "DC119",
     ),
@@ -89,7 +89,9 @@ _CAUSES: Final = {
         "register one: @operator.register_fake",
     ),
     r"vmap: It looks like you're calling \.item\(\)": Cause(
-        "reads a number from a tensor inside of torch.vmap", "tensors", "keep the number in a tensor"
+        "reads a Python scalar from a tensor inside torch.vmap",
+        "tensor operations",
+        "keep the value in a tensor",
     ),
     r"Either your tensor may have escaped from inside a function being vmapped": Cause(
         "calls torch.vmap where torch.export cannot follow it, such as in a body of control flow",
@@ -114,8 +116,8 @@ _CAUSES: Final = {
         "select elements with torch.where, or reduce the condition with any() or all()",
     ),
     r"User output (nan) is not in the correct order": Cause(
-        "returns the number {}, which torch.export cannot store",
-        "tensors, and numbers that are equal to themselves",
+        "returns the scalar {}, which torch.export cannot store",
+        "tensors, and scalars other than NaN",
         'return a tensor: torch.tensor(float("nan"))',
         "DC119",
     ),

@@ -38,8 +38,8 @@ _STATEMENTS: Final[dict[type[ast.AST], str]] = {
 _ASSIGNMENT: Final = (
     "index with a tensor of one dimension: result[index.reshape(1)] = value, or use torch.where or index_put"
 )
-_NUMBER: Final = (
-    "keep the number in a tensor: index with tensors, or with torch.stack(items)[index] for a list"
+_SCALAR: Final = (
+    "keep the value in a tensor: index with tensors, or with torch.stack(items)[index] for a list"
 )
 
 
@@ -57,7 +57,7 @@ def remedy(error: BaseException, location: SourceLocation | None) -> str:
                 return text
     line = location.text if location else ""
     if "len(" in line and "specialized integer" in str(error):
-        return "use x.shape[0] instead of len(x), which is a number of Python"
+        return "use x.shape[0] instead of len(x), which makes the size a constant"
     remedies = (_remedy(statement) for statement in _statements(line))
     return next(filter(None, remedies), DEFAULT)
 
@@ -72,7 +72,7 @@ def _remedy(statement: ast.stmt) -> str:
     if any(isinstance(node, ast.comprehension) for node in inside):
         return _STATEMENTS[ast.For]
     branches = any(isinstance(node, (ast.If, ast.IfExp, ast.BoolOp, ast.Compare)) for node in inside)
-    return _NUMBER if not branches and _reads_number(statement) else ""
+    return _SCALAR if not branches and _reads_scalar(statement) else ""
 
 
 def _statements(text: str) -> list[ast.stmt]:
@@ -90,7 +90,7 @@ def _assigns_item(statement: ast.Assign | ast.AugAssign) -> bool:
     return any(isinstance(target, ast.Subscript) for target in targets)
 
 
-def _reads_number(statement: ast.AST) -> bool:
+def _reads_scalar(statement: ast.AST) -> bool:
     calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
     return any(
         (isinstance(called, ast.Name) and called.id in ("int", "float"))

@@ -128,7 +128,7 @@ def _size_problems(path: str, size: int, spec: Any) -> Iterator[Diagnostic]:
         if wrong := [bound for bound in (low, high) if isinstance(bound, float)]:
             message = f"{path} has the bound {wrong[0]!r}, of type {type(wrong[0]).__name__}"
             yield Diagnostic(
-                "DC113", message, expected="integers", help="write Dim(name, min=1, max=8), in whole numbers"
+                "DC113", message, expected="integers", help="write Dim(name, min=1, max=8), with integers"
             )
         elif (low is not None and size < low) or (high is not None and size > high):
             message = f"{path} has the range {low} to {high}, and the example input the size {size}"

@@ -40,8 +40,8 @@ IMPORTED = torch.rand(1).item()
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        numbers = [random.random(), numpy.random.rand(), torch.rand(1).item(), IMPORTED]
-        self.weight = torch.nn.Parameter(torch.tensor(numbers))
+        drawn = [random.random(), numpy.random.rand(), torch.rand(1).item(), IMPORTED]
+        self.weight = torch.nn.Parameter(torch.tensor(drawn))
         self.dropout = torch.nn.Dropout(0.5)
 
     def forward(self, x):

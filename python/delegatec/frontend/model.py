@@ -173,7 +173,7 @@ class Model:
                 yield self._wrong_input(
                     name,
                     f"of type {type(leaf).__name__}",
-                    "a tensor, a number, or a tuple, list or dict of these",
+                    "a tensor, a Python scalar, or a tuple, list or dict of these",
                     _converted(leaf),
                 )
             elif wanted := unstorable_constant(leaf):

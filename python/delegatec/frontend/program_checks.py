@@ -69,7 +69,7 @@ def _unbounded(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                         message=f"dimension {dim} of input {node.name} ({size}) has the upper bound {upper}",
                         location=model.location,
                         expected=f"at most {_LARGEST_SIZE}: the runtime plans memory ahead of time",
-                        help="give it the largest size that is used",
+                        help="set its max to the largest size that the model needs",
                     )
                     continue
                 yield Diagnostic(
@@ -96,7 +96,7 @@ def _outputs(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                 code="DC119",
                 message=f"output {index} is of type {type(value).__name__}: {value!r}",
                 location=model.location,
-                expected="tensors, numbers, None, and containers of these",
+                expected="tensors, Python scalars, None, and containers of these",
                 help="do not return it; a constant method of delegatec.Model can",
             )
 

@@ -35,7 +35,7 @@ _BOOKKEEPING: Final = (
 # Part of torch's reason -> what to do, if torch.export cannot trace a call.
 _REMEDIES: Final = {
     "linalg_lstsq": "solve systems of constants outside of forward; for others, use torch.linalg.solve",
-    SAMPLES: "pass sampling_ratio=2, or another number of samples per row and column",
+    SAMPLES: "pass a positive sampling_ratio, such as 2",
     "PendingUnbackedSymbolNotFound": "compute the indices outside of forward, and register them as a buffer",
 }
 _RECURRENT: Final = "; or omit strict=True, with which torch unrolls nn.LSTM, GRU and RNN"

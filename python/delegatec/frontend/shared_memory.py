@@ -63,5 +63,5 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
     """Returns the address of a tensor's first byte, and the address after its last."""
-    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+    farthest = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (farthest + 1) * tensor.element_size()

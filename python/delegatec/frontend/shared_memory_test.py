@@ -45,7 +45,7 @@ def _model(module: nn.Module, *methods: str) -> Model:
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "part": lambda t: t[1:3],
     "shape": lambda t: t.view(2, 2),
-    "steps": lambda t: t[::3],
+    "strides": lambda t: t[::3],
 }
 
 

@@ -115,8 +115,8 @@ def test_the_archive_names_no_file() -> None:
 def test_lines_are_found_beside_the_archive(trusted: bool) -> None:
     exported(NET)
     methods = archive.load("net.pt2", trusted=trusted).methods
-    numbers = {name: location.line for name, location in lines(methods["forward"]).items()}
-    assert {name: numbers[name] for name in ("linear", "relu", "add", "sin", "mul", "topk")} == (
+    line_numbers = {name: location.line for name, location in lines(methods["forward"]).items()}
+    assert {name: line_numbers[name] for name in ("linear", "relu", "add", "sin", "mul", "topk")} == (
         {"linear": 10, "relu": 10, "add": 12, "sin": 12, "mul": 14, "topk": 16}
     )
     expected = SourceLocation("net.py", 19, "encode", "return self.linear(x)")

@@ -66,7 +66,7 @@ def storable_problems(program: ExportedProgram, where: SourceLocation | None) ->
                         yield problem(
                             message=f"{_name(node.target)} has a size that a .pt2 cannot store: {reason}",
                             expected="sizes that are sums, products, quotients and constant powers of others",
-                            help="make the dimension static, or compute the number with a tensor",
+                            help="make the dimension static, or compute the value with tensors",
                         )
                     seen.add(written)
     yield from _outputs(program, where)
@@ -78,7 +78,7 @@ def _outputs(program: ExportedProgram, where: SourceLocation | None) -> Iterator
         if isinstance(spec.arg, SymBoolArgument):
             yield problem(
                 message=f"output {index} is a condition of sizes",
-                expected="tensors, numbers, None, and containers of these",
+                expected="tensors, Python scalars, None, and containers of these",
                 help="return int(condition), or the sizes themselves",
             )
         value = spec.arg.value if isinstance(spec.arg, ConstantArgument) else None

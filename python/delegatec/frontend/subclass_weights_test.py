@@ -26,21 +26,21 @@ class Scaled(torch.Tensor):
     """A tensor that is the product of two others, of which the second may be one of these again."""
 
     @staticmethod
-    def __new__(cls, levels: torch.Tensor, scale: torch.Tensor) -> Scaled:
+    def __new__(cls, qdata: torch.Tensor, scale: torch.Tensor) -> Scaled:
         wrapped: Scaled = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, levels.shape, dtype=torch.float32
+            cls, qdata.shape, dtype=torch.float32
         )
         return wrapped
 
-    def __init__(self, levels: torch.Tensor, scale: torch.Tensor) -> None:
-        self.levels, self.scale = levels, scale
+    def __init__(self, qdata: torch.Tensor, scale: torch.Tensor) -> None:
+        self.qdata, self.scale = qdata, scale
 
     def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["levels", "scale"], None
+        return ["qdata", "scale"], None
 
     @classmethod
     def __tensor_unflatten__(cls, inner: Mapping[str, Any], *_: object) -> Scaled:
-        return cls(inner["levels"], inner["scale"])
+        return cls(inner["qdata"], inner["scale"])
 
     @classmethod
     def __torch_dispatch__(
@@ -48,7 +48,7 @@ class Scaled(torch.Tensor):
     ) -> Any:
         if function is aten.detach.default:
             return return_and_correct_aliasing(
-                function, args, dict(kwargs or {}), cls(args[0].levels.detach(), args[0].scale.detach())
+                function, args, dict(kwargs or {}), cls(args[0].qdata.detach(), args[0].scale.detach())
             )
         plain = [arg.plain() if isinstance(arg, Scaled) else arg for arg in args]
         return function(*plain, **dict(kwargs or {}))
@@ -65,13 +65,13 @@ class Scaled(torch.Tensor):
 
     def plain(self) -> torch.Tensor:
         scale = self.scale.plain() if isinstance(self.scale, Scaled) else self.scale
-        return self.levels.float() * scale
+        return self.qdata.float() * scale
 
 
 def scaled(nested: bool = False) -> Scaled:
-    levels = torch.arange(-6, 6, dtype=torch.int8).view(3, 4)
+    qdata = torch.arange(-6, 6, dtype=torch.int8).view(3, 4)
     scale = torch.rand(3, 1)
-    return Scaled(levels, Scaled(torch.ones(3, 1, dtype=torch.int8), scale) if nested else scale)
+    return Scaled(qdata, Scaled(torch.ones(3, 1, dtype=torch.int8), scale) if nested else scale)
 
 
 def model(nested: bool = False) -> torch.nn.Module:
@@ -86,9 +86,9 @@ def test_parts_are_named_after_their_weight(nested: bool, tmp_path: Path) -> Non
     expected = module(X)
     archive.save(export(Model(module, (X,))), str(tmp_path / "a.pt2"))
     (program,) = archive.load(str(tmp_path / "a.pt2")).methods.values()
-    inner = ["0.weight.scale.levels", "0.weight.scale.scale"] if nested else ["0.weight.scale"]
-    assert sorted(program.state_dict) == sorted(["0.bias", "0.weight.levels", *inner])
-    assert program.state_dict["0.weight.levels"].dtype is torch.int8
+    inner = ["0.weight.scale.qdata", "0.weight.scale.scale"] if nested else ["0.weight.scale"]
+    assert sorted(program.state_dict) == sorted(["0.bias", "0.weight.qdata", *inner])
+    assert program.state_dict["0.weight.qdata"].dtype is torch.int8
     assert all(type(value.data) is torch.Tensor for value in program.state_dict.values())
     torch.testing.assert_close(program.module()(X), expected)
     assert_computes(to_edge(program), expected, X)
@@ -107,7 +107,7 @@ def test_a_shared_weight_is_stored_once() -> None:
     module = Shared()
     expected = module(X)
     (program,) = export(Model(module, (X,))).values()
-    assert sorted(program.state_dict) == ["weight.levels", "weight.scale"]
+    assert sorted(program.state_dict) == ["weight.qdata", "weight.scale"]
     assert_computes(to_edge(program), expected, X)
 
 
@@ -128,8 +128,8 @@ def test_operators_below_the_level_of_export_are_traced(nested: bool) -> None:
     expected = module(ids)
     shapes = ({1: torch.export.Dim("length", max=8)},)
     (program,) = export(Model(module, (ids,), dynamic_shapes=shapes)).values()
-    inner = ["weight.scale.levels", "weight.scale.scale"] if nested else ["weight.scale"]
-    assert sorted(program.state_dict) == sorted(["weight.levels", *inner])
+    inner = ["weight.scale.qdata", "weight.scale.scale"] if nested else ["weight.scale"]
+    assert sorted(program.state_dict) == sorted(["weight.qdata", *inner])
     torch.testing.assert_close(program.module()(ids), expected)
     assert_computes(to_edge(program), expected, ids)
 

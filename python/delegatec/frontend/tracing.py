@@ -61,7 +61,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
             return program
         # The calls of torch.vmap and torch.func are those of Python functions, not of operators.
         retraced: ExportedProgram = program.run_decompositions({})
-        _numbers_to_tensors(retraced)
+        _scalars_to_tensors(retraced)
         return retraced
 
 
@@ -78,7 +78,7 @@ def _transforms(program: ExportedProgram) -> bool:
     )
 
 
-def _numbers_to_tensors(program: ExportedProgram) -> None:
+def _scalars_to_tensors(program: ExportedProgram) -> None:
     """Creates the tensors that nested transforms copy from scalars."""
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):

@@ -51,11 +51,14 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     shared = sides.clamp(min=0.0).prod(2)
     overlaps = shared / (area.unsqueeze(1) + area - shared) > threshold
     # by comparisons: torch sorts a dynamic number of elements by functions without a kernel
-    place, scores = torch.arange(boxes.shape[0], device=boxes.device), scores.nan_to_num(torch.inf, torch.inf)
+    position, scores = (
+        torch.arange(boxes.shape[0], device=boxes.device),
+        scores.nan_to_num(torch.inf, torch.inf),
+    )
     is_equal = scores.unsqueeze(1) == scores
-    is_better = (scores.unsqueeze(1) > scores) | (is_equal & (place.unsqueeze(1) < place))
+    is_better = (scores.unsqueeze(1) > scores) | (is_equal & (position.unsqueeze(1) < position))
     suppresses = overlaps & is_better
-    order = torch.zeros_like(place).scatter(0, is_better.sum(0), place)
+    order = torch.zeros_like(position).scatter(0, is_better.sum(0), position)
 
     def is_open(stays: Tensor, before: Tensor) -> Tensor:
         return (stays != before).any()
@@ -63,7 +66,7 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     def repeat(stays: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         return ~(suppresses & stays.unsqueeze(1)).any(0), stays.clone()
 
-    start = torch.ones_like(place, dtype=torch.bool)
+    start = torch.ones_like(position, dtype=torch.bool)
     stays, _ = torch.while_loop(is_open, repeat, (start, ~start))  # type: ignore[no-untyped-call]
     return order[stays[order]]
 
@@ -92,9 +95,9 @@ def _pasted_masks(masks: Tensor, boxes: Tensor, sizes: tuple[int, int], padding:
         start, end = first[:, axis : axis + 1], last[:, axis : axis + 1]
         count = (end - start + 1).clamp(min=1)
         local = torch.arange(pixels, device=boxes.device) - start
-        place = ((local + 0.5) * (size / count) - 0.5).clamp(0.0, size - 1.0)
+        position = ((local + 0.5) * (size / count) - 0.5).clamp(0.0, size - 1.0)
         is_inside = (local >= 0) & (local < count)
-        share = 1.0 - (torch.arange(size, device=boxes.device) - place.unsqueeze(2)).abs()
+        share = 1.0 - (torch.arange(size, device=boxes.device) - position.unsqueeze(2)).abs()
         return share.clamp(min=0.0) * is_inside.unsqueeze(2)
 
     return (weights(1, sizes[0]) @ grown @ weights(0, sizes[1]).mT).unsqueeze(1)
@@ -109,12 +112,12 @@ def _decode(coder: Any, codes: Tensor, boxes: list[Tensor]) -> Tensor:
 # ---- pools of regions --------------------------------------------------------------------------------------
 
 
-def _corners(place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
+def _corners(position: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
     """Returns both neighbors of each position, and their weights; zero weights beyond the border."""
-    is_inside = ((place >= -1.0) & (place <= size)).to(place.dtype)
-    place = place.clamp(0.0, size - 1.0)
-    low = place.floor()
-    part = place - low
+    is_inside = ((position >= -1.0) & (position <= size)).to(position.dtype)
+    position = position.clamp(0.0, size - 1.0)
+    low = position.floor()
+    part = position - low
     high = (low + 1.0).clamp(max=size - 1.0)
     return [(low.long(), (1.0 - part) * is_inside), (high.long(), part * is_inside)]
 
@@ -128,15 +131,15 @@ def _roi_align(
     rows = x.float().permute(0, 2, 3, 1).reshape(-1, x.shape[1])
     image, regions = rois[:, 0].long().view(-1, 1, 1), rois[:, 1:].float() * scale - 0.5 * aligned
 
-    def places(first: int, count: int) -> Tensor:
+    def positions(first: int, count: int) -> Tensor:
         start, end = regions[:, first : first + 1], regions[:, first + 2 : first + 3]
         size = end - start
         size = size if aligned else size.clamp(min=1.0)
         return start + (torch.arange(count * samples, device=x.device) + 0.5) / samples * (size / count)
 
     result: Any = 0.0
-    for row, part in _corners(places(1, height), x.shape[2]):
-        for column, other in _corners(places(0, width), x.shape[3]):
+    for row, part in _corners(positions(1, height), x.shape[2]):
+        for column, other in _corners(positions(0, width), x.shape[3]):
             index = (image * x.shape[2] + row.unsqueeze(2)) * x.shape[3] + column.unsqueeze(1)
             weight = part.unsqueeze(2) * other.unsqueeze(1)
             result = result + rows.index_select(0, index.reshape(-1)) * weight.reshape(-1, 1)
@@ -195,8 +198,8 @@ def _deform_conv2d(
     for axis in (0, 1):
         stride, pad, dilation = sizes[axis], sizes[2 + axis], sizes[4 + axis]
         tap = torch.arange(taps[axis], device=x.device) * dilation - pad
-        place = torch.arange(outputs[axis], device=x.device) * stride
-        base = tap.view(-1, *[1] * (3 - axis)) + place.view(-1, *[1] * (1 - axis))
+        position = torch.arange(outputs[axis], device=x.device) * stride
+        base = tap.view(-1, *[1] * (3 - axis)) + position.view(-1, *[1] * (1 - axis))
         corners.append(_around(moved[:, :, :, :, axis] + base, x.shape[2 + axis]))
     columns: Any = 0.0
     for row, part in corners[0]:
@@ -212,10 +215,10 @@ def _deform_conv2d(
     return result
 
 
-def _around(place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
+def _around(position: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
     """Returns both neighbors of each position, and their weights; there are zeros around the image."""
-    low = place.floor()
-    part = place - low
+    low = position.floor()
+    part = position - low
     found = []
     for corner, weight in ((low, 1.0 - part), (low + 1.0, part)):
         is_inside = (corner >= 0.0) & (corner <= size - 1.0)

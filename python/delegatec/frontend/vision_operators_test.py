@@ -73,14 +73,14 @@ def _align(x: Tensor, rois: Tensor, scale: float, height: int, width: int, n: in
         image, left, top, right, bottom = rois[k].tolist()
         left, top, right, bottom = (edge * scale - 0.5 * aligned for edge in (left, top, right, bottom))
         sizes = [bottom - top, right - left]
-        steps = [
+        bins = [
             (s if aligned else max(s, 1.0)) / count for s, count in zip(sizes, (height, width), strict=True)
         ]
-        places = [
-            (top + (i + (a + 0.5) / n) * steps[0], left + (j + (b + 0.5) / n) * steps[1])
+        points = [
+            (top + (i + (a + 0.5) / n) * bins[0], left + (j + (b + 0.5) / n) * bins[1])
             for a, b in product(range(n), range(n))
         ]
-        values = [_between(x[int(image), c], *place, 1.0) for place in places]
+        values = [_between(x[int(image), c], *point, 1.0) for point in points]
         result[k, c, i, j] = sum(values) / len(values)
     return result
 
@@ -156,9 +156,9 @@ def test_convolution_at_moved_positions(use_mask: bool) -> None:
         channel = o // 3 * 2 + c
         tap = (channel // 2 * 3 + i) * 2 + j
         y = row * 2 - 1 + i + offset[n, 2 * tap, row, column].item()
-        place = column - 1 + j * 3 + offset[n, 2 * tap + 1, row, column].item()
+        point = column - 1 + j * 3 + offset[n, 2 * tap + 1, row, column].item()
         factor = mask[n, tap, row, column].item() if use_mask else 1.0
-        value = _between(x[n, channel], y, place, 0.0) * factor
+        value = _between(x[n, channel], y, point, 0.0) * factor
         expected[n, o, row, column] += value * weight[o, c, i, j]
     torch.testing.assert_close(found, expected)
 
@@ -233,7 +233,7 @@ class Coder:
         return result.reshape(-1, 2, 4) if sum(len(each) for each in boxes) > 0 else result
 
 
-def test_numbers_of_boxes_may_depend_on_values(torchvision: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_boxes_may_depend_on_values(torchvision: None, monkeypatch: pytest.MonkeyPatch) -> None:
     poolers = types.ModuleType("torchvision.ops.poolers")
     exec("def zeros(boxes): return boxes.new_zeros(len(boxes), 3)", poolers.__dict__)
     utils = types.ModuleType("torchvision.models.detection._utils")
@@ -277,4 +277,4 @@ def test_a_number_of_samples_that_depends_on_boxes_is_an_error(torchvision: None
     with pytest.raises(DelegatecError) as caught:
         export(Model(Detector(-1), (_boxes(9), _noise(9))))
     (problem,) = caught.value.diagnostics
-    assert (problem.code, problem.help[:24]) == ("DC111", "pass sampling_ratio=2, o")
+    assert (problem.code, problem.help[:24]) == ("DC111", "pass a positive sampling")

@@ -70,7 +70,7 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
     weights = [(role, id) for role, id in stored if not graph.values[id].literal]
     attributes = [f"{name} {text}" for name, text in node.attributes.items()]
     result = str(graph.values[node.results[0]]) if node.results else ""
-    place = graph.values[node.results[0]].note if node.results else ""
+    where = graph.values[node.results[0]].note if node.results else ""
     family = f"op {node.family.name.lower()}" + (" dead" if node.identifier in graph.dead else "")
     title = " ".join([node.operation, *literals])
     if node.family in _SMALL and not weights:
@@ -82,7 +82,7 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
         ", ".join(attributes),
         *(_weight(graph, labels, *weight, prefix) for weight in weights),
         result,
-        place,
+        where,
     ]
     return Box(title=title, lines=[_cut(line) for line in lines if line], kind=family, tooltip=tooltip)
 

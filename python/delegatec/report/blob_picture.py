@@ -153,12 +153,12 @@ class _Sections:
     def _in_parts(self, items: Sequence[Item], path: str) -> list[Item]:
         """Splits items that are too many for a drawing into equal runs."""
         count = min(_BOXES, math.ceil(len(items) / _BOXES))
-        bounds = [len(items) * number // count for number in range(count + 1)]
+        bounds = [len(items) * index // count for index in range(count + 1)]
         parts: list[Item] = []
-        for number, (begin, end) in enumerate(itertools.pairwise(bounds), start=1):
+        for index, (begin, end) in enumerate(itertools.pairwise(bounds), start=1):
             run = tuple(items[begin:end])
             size = sum(1 if isinstance(item, BlobNode) else item.size for item in run)
-            parts.append(Group(path, f"{_PART}{number} of {count}", run, size, next(self._unlike_others)))
+            parts.append(Group(path, f"{_PART}{index} of {count}", run, size, next(self._unlike_others)))
         return parts
 
     def _fold(self, folded: list[Group | Repetition]) -> Callable[[Group | Repetition], Box]:

@@ -158,7 +158,7 @@ def overlap(a: Cell, b: Cell) -> bool:
     )
 
 
-def check_places(picture: Picture) -> None:
+def check_positions(picture: Picture) -> None:
     cells: list[Cell] = [*picture.boxes, *picture.frames]
     assert not any(overlap(a, b) for a, b in itertools.combinations(cells, 2))
     for cell in cells:
@@ -175,7 +175,7 @@ def test_nothing_overlaps_and_everything_fits(built: Built) -> None:
     found = list(pictures(draw_blob(graph, labels).whole))
     assert any(picture.frames for picture in found)
     for picture in found:
-        check_places(picture)
+        check_positions(picture)
 
 
 def chain(count: int, modules: int = 0) -> tuple[BlobGraph, BlobLabels]:

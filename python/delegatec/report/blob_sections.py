@@ -121,7 +121,7 @@ class _Grouping:
 
     def _signature(self, members: Sequence[int], depth: int) -> int:
         """Returns a key for operations, attributes, types, submodules, and data flow."""
-        numbers: dict[int, int] = {}
+        ids: dict[int, int] = {}
         facts: list[object] = []
         for index in members:
             node = self._graph.nodes[index]
@@ -129,10 +129,8 @@ class _Grouping:
             for role, id in node.operands:
                 value = self._graph.values.get(id)
                 stored = value.literal or "constant" if value and id in self._constants else ""
-                operands.append((role, str(value), stored or numbers.setdefault(id, len(numbers))))
-            results = [
-                (numbers.setdefault(id, len(numbers)), str(self._graph.values[id])) for id in node.results
-            ]
+                operands.append((role, str(value), stored or ids.setdefault(id, len(ids))))
+            results = [(ids.setdefault(id, len(ids)), str(self._graph.values[id])) for id in node.results]
             facts.append((node.operation, *node.attributes.items(), *operands, *results))
             facts.append(tuple(self._paths[index][depth:]))
         return self._signatures.setdefault(tuple(facts), len(self._signatures))

@@ -22,7 +22,7 @@ AFTER: dict[str, Any] = {
 }
 
 
-def test_each_difference_has_its_place() -> None:
+def test_each_difference_has_its_path() -> None:
     assert list(changes(BEFORE, AFTER)) == [
         Change(("file", "bytes"), 1000, 1250),
         Change(("methods", "forward", "kernels", "aten::add.out"), 2, None),

@@ -36,10 +36,10 @@ def debug_rows(method: Mapping[str, Any]) -> list[Row]:
     """
     delegates = {index: found for found in method["delegates"] for index in found["instructions"]}
     rows: list[Row] = []
-    for index, step in enumerate(method["instructions"]):
+    for index, instruction in enumerate(method["instructions"]):
         delegate = delegates.get(index)
-        calls = step["calls"] if delegate is None else f"{step['calls']} ({delegate['backend']})"
-        rows.append((str(index), calls, *_origin(method, step["handles"])))
+        calls = instruction["calls"] + (f" ({delegate['backend']})" if delegate is not None else "")
+        rows.append((str(index), calls, *_origin(method, instruction["handles"])))
         if delegate is not None:
             for identifier, handles in delegate["map"].items():
                 rows.append(("", f"  {identifier}", *_origin(method, handles)))

@@ -87,7 +87,7 @@ def _fields(known: Mapping[str, Any], required: Any, value: Any, where: str) -> 
 
 
 def _as(kind: Any, value: Any, where: str) -> Any:
-    # A bool is an int for Python, and a whole float may be written as an int.
+    # A bool is an int for Python, and an integral float may be written as an int.
     if type(value) is str and kind is str:
         return _text(value, where)
     if type(value) is kind or (kind is float and type(value) is int):

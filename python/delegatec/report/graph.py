@@ -38,7 +38,7 @@ class _OperatorGraph:
     def __init__(self, program: EdgeProgram, delegates: Mapping[str, int]) -> None:
         self.nodes: list[GraphNode] = []
         self._delegates = delegates
-        self._numbers: dict[Node, int] = {}
+        self._indices: dict[Node, int] = {}
         # input of a body -> operand of its call
         self._operands: dict[Node, Node] = {}
         self._inputs = {
@@ -58,13 +58,13 @@ class _OperatorGraph:
                 read += self._add_bodies(program, node, prefix)
             sources = list(dict.fromkeys(map(self._origin, read)))
             delegate = _delegate_of(node, self._delegates)
-            self._numbers[node] = len(self.nodes)
+            self._indices[node] = len(self.nodes)
             self.nodes.append(
                 GraphNode(
                     name=prefix + node.name,
                     operator=_name(node, delegate, program),
                     delegate=delegate,
-                    inputs=tuple(self._numbers[source] for source in sources if source in self._numbers),
+                    inputs=tuple(self._indices[source] for source in sources if source in self._indices),
                     reads_input=any(source in self._inputs for source in sources),
                     is_output=node in self._returned,
                     location=location_of(node),

@@ -111,7 +111,7 @@ def lay_out(
     _assign_layers(list(spots.values()), [(spots[id(e.source)], spots[id(e.target)]) for e in wanted])
     layers, crossing = _layers(spots, wanted)
     _order(layers)
-    bottoms = _place(layers, gap_x, gap_y)
+    bottoms = _assign_positions(layers, gap_x, gap_y)
     everything = [spot.cell for layer in layers for spot in layer]
     left = min(cell.x for cell in everything)
     for cell in everything:
@@ -219,13 +219,13 @@ def _order(layers: list[list[_Spot]]) -> None:
 def _rank(spot: _Spot, position: dict[int, int], down: bool, default: int) -> float:
     """Returns the mean position of the neighbors; for wide ones, of the port."""
     if down:
-        places = [position[id(k.upper)] + k.leaves / max(k.upper.cell.width, 1.0) for k in spot.above]
+        positions = [position[id(k.upper)] + k.leaves / max(k.upper.cell.width, 1.0) for k in spot.above]
     else:
-        places = [position[id(k.lower)] + k.enters / max(k.lower.cell.width, 1.0) for k in spot.below]
-    return sum(places) / len(places) if places else default + 0.5
+        positions = [position[id(k.lower)] + k.enters / max(k.lower.cell.width, 1.0) for k in spot.below]
+    return sum(positions) / len(positions) if positions else default + 0.5
 
 
-def _place(layers: list[list[_Spot]], gap_x: float, gap_y: float) -> list[float]:
+def _assign_positions(layers: list[list[_Spot]], gap_x: float, gap_y: float) -> list[float]:
     """Sets x and y, and returns the lower edge of each layer."""
     y = 0.0
     bottoms = []
@@ -265,8 +265,8 @@ def _align(layer: list[_Spot], down: bool, gap: float) -> None:
 def _wanted(spot: _Spot, down: bool) -> float:
     above = [k.upper.cell.x + k.leaves - k.enters for k in spot.above]
     below = [k.lower.cell.x + k.enters - k.leaves for k in spot.below]
-    places = (above or below) if down else (below or above)
-    return sum(places) / len(places) if places else spot.cell.x
+    positions = (above or below) if down else (below or above)
+    return sum(positions) / len(positions) if positions else spot.cell.x
 
 
 def _path(link: _Link, bottoms: Sequence[float]) -> str:

@@ -36,7 +36,7 @@ class MemoryPicture:
         rectangles: the storages.
         bound_y: position of the lower bound.
         live: bytes alive over time, as an SVG path.
-        steps: number of instructions.
+        instructions: number of instructions.
     """
 
     width: float
@@ -44,7 +44,7 @@ class MemoryPicture:
     rectangles: list[Rectangle]
     bound_y: float
     live: str
-    steps: int
+    instructions: int
 
 
 def draw_memory(method: MethodInfo) -> MemoryPicture | None:
@@ -75,7 +75,7 @@ def draw_memory(method: MethodInfo) -> MemoryPicture | None:
         rectangles=rectangles,
         bound_y=_HEIGHT - memory.lower_bound_bytes * upward,
         live=_live(storages, begin, end, across, upward),
-        steps=end - begin,
+        instructions=end - begin,
     )
 
 

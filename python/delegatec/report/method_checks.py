@@ -46,6 +46,6 @@ def _of_memory(method: MethodInfo) -> Iterator[str]:
 
 def _of_values(method: MethodInfo) -> Iterator[str]:
     for value in method.quantized:
-        for what, numbers in (("scales", value.scales), ("zero points", value.zero_points)):
-            if len(numbers) not in _ENDS:
-                yield f"the range of the {what} of {value.name} has {len(numbers)} numbers"
+        for what, bounds in (("scales", value.scales), ("zero points", value.zero_points)):
+            if len(bounds) not in _ENDS:
+                yield f"the range of the {what} of {value.name} has {len(bounds)} values"

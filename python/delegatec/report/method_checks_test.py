@@ -86,11 +86,11 @@ EDITS: dict[str, tuple[Callable[[Method], object], str]] = {
     ),
     "a range": (
         lambda m: m["quantized"][0]["scales"].pop(),
-        "the range of the scales of w has 1 numbers",
+        "the range of the scales of w has 1 values",
     ),
     "another range": (
         lambda m: m["quantized"][1]["zero_points"].append(0),
-        "the range of the zero points of x has 1 numbers",
+        "the range of the zero points of x has 1 values",
     ),
 }
 

@@ -12,7 +12,7 @@ from delegatec.program.reader.model import KernelCall, Method, Program, Tensor, 
 from delegatec.program.reader.types import SCALAR_KINDS
 
 # kind of a tensor -> its code in the file, c10::ScalarType
-_NUMBERS: Final = {kind: number for number, kind in SCALAR_KINDS.items()}
+_SCALAR_TYPES: Final = {kind: number for number, kind in SCALAR_KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _tensors(method: Method, call: KernelCall) -> Iterable[str]:
         if isinstance(value, TensorList):
             value = next((method.values[item] for item in value.items if item is not None), None)
         if isinstance(value, Tensor):
-            yield f"{_NUMBERS[value.kind]};{','.join(map(str, value.dim_order))}"
+            yield f"{_SCALAR_TYPES[value.kind]};{','.join(map(str, value.dim_order))}"
 
 
 def _sorted(keys: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:

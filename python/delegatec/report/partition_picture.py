@@ -131,7 +131,7 @@ def _box(nodes: list[GraphNode], delegates: tuple[DelegateInfo, ...]) -> Box:
         tooltip = "\n".join(f"{count.count} {count.name}" for count in delegate.operators)
         title = f"{delegate.backend} · {delegate.name}"
         return Box(title=title, lines=lines, kind="delegate", tooltip=tooltip)
-    tooltip = "\n".join(map(_with_place, nodes))
+    tooltip = "\n".join(map(_with_location, nodes))
     if len(nodes) == 1:
         where = [f"{first.location.file.rpartition('/')[2]}:{first.location.line}"] if first.location else []
         return Box(title=short_name(first.operator), lines=[_cut(text) for text in where], tooltip=tooltip)
@@ -142,7 +142,7 @@ def _box(nodes: list[GraphNode], delegates: tuple[DelegateInfo, ...]) -> Box:
     return Box(title=f"{len(nodes)} operators", lines=[_cut(text) for text in lines], tooltip=tooltip)
 
 
-def _with_place(node: GraphNode) -> str:
+def _with_location(node: GraphNode) -> str:
     return f"{node.operator}  {node.location.file}:{node.location.line}" if node.location else node.operator
 
 

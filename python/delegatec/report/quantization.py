@@ -48,7 +48,7 @@ def _of_node(
     weight = weights.get(operands.x.name)
     if node.target in DEQUANTIZING and weight is None:
         return  # of an activation, which another node has quantized
-    scales, zeros = (_numbers(constants, each) for each in (operands.scale, operands.zero_point))
+    scales, zeros = (_stored(constants, each) for each in (operands.scale, operands.zero_point))
     yield QuantizedValue(
         name=weight or operands.x.name,
         kind="weight" if weight else "activation",
@@ -65,7 +65,7 @@ def _line(node: Node) -> Location | None:
     return Location(found.file, found.line, found.function, found.text) if found else None
 
 
-def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:
+def _stored(constants: Mapping[str, object], value: Any) -> list[float] | None:
     """Returns the values of an argument; None if the program computes them."""
     if value is None:
         return [0.0]
@@ -77,6 +77,6 @@ def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:
     return [float(value)]
 
 
-def _range(numbers: list[float] | None) -> tuple[float, ...]:
+def _range(elements: list[float] | None) -> tuple[float, ...]:
     """Returns the least and the largest of finite values; nothing if there are none."""
-    return (min(numbers), max(numbers)) if numbers else ()
+    return (min(elements), max(elements)) if elements else ()

@@ -17,7 +17,7 @@ class Net(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("levels", torch.ones(2, 4, dtype=torch.int8))
+        self.register_buffer("quantized", torch.ones(2, 4, dtype=torch.int8))
         self.register_buffer("scales", torch.tensor([0.25, 0.5]))
         self.register_buffer("zeros", torch.tensor([0, 3]))
 
@@ -25,7 +25,7 @@ class Net(torch.nn.Module):
         first = (0.125, -5, -128, 127, torch.int8)
         x = Q.dequantize_per_tensor(Q.quantize_per_tensor(x, *first), *first)
         channels = (self.scales, self.zeros, 0, -127, 127, torch.int8)
-        y = torch.nn.functional.linear(x, Q.dequantize_per_channel(self.levels, *channels))
+        y = torch.nn.functional.linear(x, Q.dequantize_per_channel(self.quantized, *channels))
         second = (2.0, 0, -32768, 32767, torch.int16)
         y = Q.dequantize_per_tensor(Q.quantize_per_tensor(y, *second), *second)
         other: torch.Tensor = Q.dequantize_per_tensor(Q.quantize_per_tensor(y, *second), *second)
@@ -37,7 +37,7 @@ def test_each_value_once_with_the_range_of_its_scales() -> None:
     rows = [(v.name, v.kind, v.dtype, v.scales, v.zero_points, v.groups) for v in found]
     assert rows[:3] == [
         ("x", "activation", "int8", (0.125, 0.125), (-5, -5), 1),
-        ("levels", "weight", "int8", (0.25, 0.5), (0, 3), 2),
+        ("quantized", "weight", "int8", (0.25, 0.5), (0, 3), 2),
         ("linear", "activation", "int16", (2.0, 2.0), (0, 0), 1),
     ]
     assert len(rows) == 4

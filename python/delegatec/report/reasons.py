@@ -67,12 +67,12 @@ def _method(method: MethodInfo) -> list[str]:
     lines += [f"  {d.name}: {d.nodes} operators, {d.backend}, {d.bytes} B" for d in method.delegates]
     for reason in reasons_of(method):
         lines += ["", f"  {reason.operator}, rejected by {reason.backend} [{reason.rule}]: {reason.message}"]
-        lines += [f"    at {_place(location)}" for location in reason.locations]
+        lines += [f"    at {_location_text(location)}" for location in reason.locations]
         lines.append(f"    node{'s' if len(reason.nodes) > 1 else ''}: {', '.join(reason.nodes)}")
         lines += [f"    help: {reason.help}"] if reason.help else []
     return lines
 
 
-def _place(location: Location) -> str:
+def _location_text(location: Location) -> str:
     text = f": {location.text}" if location.text else ""
     return f"{location.file}:{location.line} in {location.function}{text}"

@@ -185,7 +185,7 @@ def test_the_page_has_the_lines_of_every_instruction(monkeypatch: pytest.MonkeyP
     checker.feed(render_html(_manifest(tmp_path, "mps"), document))
     assert not checker.open
     text = "".join(checker.text)
-    assert len(rows) > 5 and all(calls in text and places in text for _, calls, _, places in rows)
+    assert len(rows) > 5 and all(calls in text and locations in text for _, calls, _, locations in rows)
     monkeypatch.setattr(html, "LINES_SHOWN", 3)
     cut = render_html(_manifest(tmp_path, "mps"), document)
     assert f"and {len(rows) - 3} more, in the debug map" in cut

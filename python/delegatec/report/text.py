@@ -25,8 +25,8 @@ def format_program(contents: ProgramContents) -> str:
     # Segments follow the program.
     keys = {segment + 1: key for key, segment in contents.named_data.items()}
     rows = [
-        (part.kind, str(part.offset), str(part.bytes), keys.get(number, ""))
-        for number, part in enumerate(contents.parts)
+        (part.kind, str(part.offset), str(part.bytes), keys.get(index, ""))
+        for index, part in enumerate(contents.parts)
     ]
     lines += _table([("part", "offset", "bytes", "key" if keys else ""), *rows])
     for method in contents.methods:

@@ -49,39 +49,39 @@ class TCN(nn.Module):
         super().__init__()
         self.convolutions = nn.ModuleList(
             nn.utils.parametrizations.weight_norm(
-                nn.Conv1d(channels, channels, 3, dilation=2**level, padding=2 * 2**level)
+                nn.Conv1d(channels, channels, 3, dilation=2**index, padding=2 * 2**index)
             )
-            for level in range(3)
+            for index in range(3)
         )
         self.head = nn.utils.parametrizations.spectral_norm(nn.Linear(channels, 3))
 
     def forward(self, signal: torch.Tensor) -> torch.Tensor:
         x = signal
-        for level, convolution in enumerate(self.convolutions):
-            x = torch.relu(torch.relu(convolution(x)[..., : -2 * 2**level]) + x)
+        for index, convolution in enumerate(self.convolutions):
+            x = torch.relu(torch.relu(convolution(x)[..., : -2 * 2**index]) + x)
         return self.head(x[..., -1])
 
 
 class WaveNet(nn.Module):
     """Gated dilated convolutions with skips, and samples from a transposed convolution."""
 
-    def __init__(self, channels: int = 16, levels: int = 4) -> None:
+    def __init__(self, channels: int = 16, depth: int = 4) -> None:
         super().__init__()
         self.into = nn.Conv1d(1, channels, 1)
         self.dilated = nn.ModuleList(
-            nn.Conv1d(channels, 2 * channels, 2, dilation=2**level) for level in range(levels)
+            nn.Conv1d(channels, 2 * channels, 2, dilation=2**index) for index in range(depth)
         )
-        self.skips = nn.ModuleList(nn.Conv1d(channels, 24, 1) for _ in range(levels))
-        self.residuals = nn.ModuleList(nn.Conv1d(channels, channels, 1) for _ in range(levels))
+        self.skips = nn.ModuleList(nn.Conv1d(channels, 24, 1) for _ in range(depth))
+        self.residuals = nn.ModuleList(nn.Conv1d(channels, channels, 1) for _ in range(depth))
         self.out = nn.Sequential(nn.ReLU(), nn.Conv1d(24, 8, 1), nn.ConvTranspose1d(8, 4, 8, 4, 2))
 
     def forward(self, signal: torch.Tensor) -> torch.Tensor:
         x, total = self.into(signal), torch.zeros(())
-        for level, dilated in enumerate(self.dilated):
-            value, gate = dilated(f.pad(x, (2**level, 0))).chunk(2, 1)
+        for index, dilated in enumerate(self.dilated):
+            value, gate = dilated(f.pad(x, (2**index, 0))).chunk(2, 1)
             y = torch.tanh(value) * torch.sigmoid(gate)
-            total = total + self.skips[level](y)
-            x = x + self.residuals[level](y)
+            total = total + self.skips[index](y)
+            x = x + self.residuals[index](y)
         return self.out(total).log_softmax(1)
 
 
@@ -98,10 +98,10 @@ class LogMel(nn.Module):
         size, step = len(self.window), len(self.window) // 4
         spectrum = torch.stft(signal, size, step, window=self.window, return_complex=True)
         power = self.bank(spectrum.abs().square().transpose(1, 2)).abs()
-        levels = power.clamp(min=1e-5).log10()
-        levels = torch.maximum(levels, levels.amax((1, 2), keepdim=True) - 8)
+        log_power = power.clamp(min=1e-5).log10()
+        log_power = torch.maximum(log_power, log_power.amax((1, 2), keepdim=True) - 8)
         energy = (signal.unfold(-1, size, step) * self.window).square().mean(-1)
-        return self.layers((levels + 4).transpose(1, 2) / 4), energy
+        return self.layers((log_power + 4).transpose(1, 2) / 4), energy
 
 
 class LinearAttention(nn.Module):

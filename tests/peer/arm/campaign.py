@@ -81,8 +81,8 @@ def run_case(case: ArmCase, run: Run | None, prepare: Prepare = prepare) -> dict
         return {**line, **asdict(outcome(prepared, run))}
     except Exception as error:  # noqa: BLE001 - any bug of ours
         frames = traceback.extract_tb(error.__traceback__)
-        place = next((f for f in reversed(frames) if "delegatec" in f.filename), frames[-1])
-        where = f"{Path(place.filename).name}:{place.lineno}"
+        frame = next((f for f in reversed(frames) if "delegatec" in f.filename), frames[-1])
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
         reason = f"{type(error).__name__} in {where}: {' '.join(str(error).split())[:300]}"
         return {**line, "status": ERROR, "reason": reason}
 

@@ -41,14 +41,14 @@ class Tolerance:
     Attributes:
         absolute: its `atol`.
         relative: its `rtol`.
-        steps: its `qtol`, in quantization steps of the output.
+        qtol: in quantization steps of the output.
         frobenius: bound of the relative Frobenius norm of the error against the model before quantization.
         cosine: bound of the cosine similarity with it.
     """
 
     absolute: float = 1e-3
     relative: float = 1e-3
-    steps: float = 0
+    qtol: float = 0
     frobenius: float | None = None
     cosine: float | None = None
 
@@ -100,7 +100,7 @@ class PreparedCase:
         try:
             for result, wanted, scale in zip(results, self.wanted, self.scales, strict=False):
                 if isinstance(wanted, torch.Tensor):
-                    compare(wanted, result, scale, bounds.absolute, bounds.relative, bounds.steps)
+                    compare(wanted, result, scale, bounds.absolute, bounds.relative, bounds.qtol)
             return self._compare_with_original(results)
         except (AssertionError, RuntimeError) as error:
             return " ".join(str(error).split()[:40])
@@ -211,7 +211,7 @@ def _tolerance(chosen: dict[str, Any]) -> Tolerance | None:
     return Tolerance(
         chosen.get("atol", default.absolute),
         chosen.get("rtol", default.relative),
-        chosen.get("qtol", default.steps),
+        chosen.get("qtol", default.qtol),
     )
 
 

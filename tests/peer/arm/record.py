@@ -86,8 +86,8 @@ def compare(lines: Mapping[str, Mapping[str, Any]], peer: Mapping[str, Mapping[s
         for key, chosen in ((SAMPLE, theirs["sample"]), (OTHERS, not is_ours)):
             if chosen:
                 counts = found[key].setdefault(ours["kind"], [0, 0, 0])
-                for place, number in enumerate((1, is_ours, is_theirs)):
-                    counts[place] += number
+                for index, number in enumerate((1, is_ours, is_theirs)):
+                    counts[index] += number
     return found
 
 

@@ -70,7 +70,7 @@ class PeerCase:
         partitioners: the test's own; empty for the default.
         absolute: bound of a difference.
         relative: bound of a difference relative to the value.
-        steps: bound of a difference in quantization steps of a quantized output, besides.
+        qtol: bound of a difference in quantization steps of a quantized output, besides.
     """
 
     name: str
@@ -79,7 +79,7 @@ class PeerCase:
     partitioners: list[Any] = field(default_factory=list)
     absolute: float = 1e-3
     relative: float = 1e-3
-    steps: float = 0
+    qtol: float = 0
 
 
 def peer_modules() -> list[str]:
@@ -167,7 +167,7 @@ class _Recorder:
 
         def compare(tester: Any, stage: Any = None, inputs: Any = None, *_: Any, **options: Any) -> Any:
             if id(tester) in self.cases:
-                names = {"atol": "absolute", "rtol": "relative", "qtol": "steps"}
+                names = {"atol": "absolute", "rtol": "relative", "qtol": "qtol"}
                 changed = {names[key]: value for key, value in options.items() if key in names}
                 if inputs is not None:
                     changed["inputs"] = [inputs]

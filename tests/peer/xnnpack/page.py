@@ -43,15 +43,15 @@ more than 20 minutes `fails`.
 - result: `right` as in eager mode, `wrong`, `stops` if the runtime reports an error, `fails` if the compiler
   does or the process crashes.
 - error: the largest difference from eager mode, relative to the largest magnitude of the output. It depends
-  on the host's processor. Wrong results that are quantized have it in levels, too.
+  on the host's processor. Wrong results that are quantized have it in quantization steps, too.
 
 Three properties of the runtime make results `wrong`:
 
-- It multiplies levels as integers and rounds once. A result near the middle of two levels may become the
-  other one than in eager mode, which is one level off. Tests of quantized operators often accept 1 or 2.
+- It multiplies quantized values as integers and rounds once. A result halfway between two quantized values
+  may become the other one than in eager mode: tests of quantized operators often accept 1 or 2 steps.
 - It quantizes each row of a linear operator's input alone at run time, where the exported program has one
   scale for all of the input. The peer's results are those of eager mode for each row alone. Ours have one
-  scale, which of a float16 input is rounded otherwise than in eager mode: some values differ by a level.
+  scale, which of a float16 input is rounded otherwise than in eager mode: some values differ by one step.
 - It keeps the scales of groups of weights as bfloat16."""
 
 _HEADER: Final = (

@@ -84,8 +84,8 @@ def cells(side: Side) -> tuple[str, str, str]:
     if side.result in (FAILS, NONE):
         return ("", side.result, "")
     error = f"{side.difference:.0e}"
-    if side.result == WRONG and side.levels:
-        error += f" ({_counted(round(side.levels), 'level')})"
+    if side.result == WRONG and side.quantization_steps:
+        error += f" ({_counted(round(side.quantization_steps), 'quantization step')})"
     return (f"{side.delegates} + {len(side.left)}", side.result, error)
 
 

@@ -49,7 +49,7 @@ class Side:
         delegates: calls of delegates.
         left: names of the runtime's kernels that the program calls, in order.
         difference: the largest from eager mode, relative to the largest magnitude of an output.
-        levels: the same in quantization steps of the output, 0 if it is not quantized.
+        quantization_steps: the same in quantization steps of the output, 0 if it is not quantized.
         detail: the error, or the difference, if any.
     """
 
@@ -57,7 +57,7 @@ class Side:
     delegates: int = 0
     left: tuple[str, ...] = ()
     difference: float = 0.0
-    levels: float = 0.0
+    quantization_steps: float = 0.0
     detail: str = ""
 
 
@@ -92,21 +92,21 @@ def _judged(
     """Compares as the peer's tests do."""
     compare = importlib.import_module("executorch.backends.test.harness").Tester._compare_outputs
     differences = [0.0]
-    levels = 0.0
+    quantization_steps = 0.0
     detail = ""
     for (expected, scale), result in zip(wanted, results, strict=True):
         differences += map(difference, result, expected)
         if scale and expected[0].numel() and result[0].shape == expected[0].shape:
-            levels = max(levels, float((result[0] - expected[0]).abs().max()) / scale)
+            quantization_steps = max(quantization_steps, float((result[0] - expected[0]).abs().max()) / scale)
         if all(isinstance(each, torch.Tensor) and not each.numel() for each in expected):
             detail = detail or ("" if max(differences) == 0.0 else "another shape or dtype")
             continue  # The peer's comparison takes the maximum of no elements.
         try:
-            compare(tuple(expected), tuple(result), scale, case.absolute, case.relative, case.steps)
+            compare(tuple(expected), tuple(result), scale, case.absolute, case.relative, case.qtol)
         except (AssertionError, RuntimeError) as error:
             detail = detail or _text(error)
     worst = math.inf if any(map(math.isnan, differences)) else max(differences)
-    return Side(WRONG if detail else RIGHT, delegates, left, worst, levels, detail)
+    return Side(WRONG if detail else RIGHT, delegates, left, worst, quantization_steps, detail)
 
 
 def difference(result: Any, expected: Any) -> float:
@@ -162,9 +162,9 @@ def _calls(data: bytes) -> tuple[int, tuple[str, ...]]:
         path = Path(folder) / "program.pte"
         path.write_bytes(data)
         method = read_program(path).method("forward")
-        steps = [step for chain in method.chains for step in chain.instructions]
-        left = tuple(method.operators[step.operator] for step in steps if isinstance(step, KernelCall))
-        return sum(isinstance(step, DelegateCall) for step in steps), left
+        instructions = [each for chain in method.chains for each in chain.instructions]
+        left = tuple(method.operators[each.operator] for each in instructions if isinstance(each, KernelCall))
+        return sum(isinstance(each, DelegateCall) for each in instructions), left
 
 
 def _text(error: BaseException) -> str:

@@ -47,10 +47,10 @@ def explained(case: Case, difference: Difference) -> Diagnostic:
     if not _same(again, wanted):
         return Diagnostic(
             "DC129",
-            f"{function}() returns other values each time the model is built and called: {where}",
+            f"{function}() returns different values each time the model is built and called: {where}",
             location=case.model.location,
             expected="values that depend on inputs, weights and buffers only",
-            help="pass random numbers and the time as inputs: a program would have constants instead",
+            help="pass random values and the time as inputs: the program would contain constants instead",
         )
     alone = case.eager.run(run_calls, [call], True).returned[-1]
     changed = case.eager.run(changed_state, [*calls, call])
@@ -59,7 +59,7 @@ def explained(case: Case, difference: Difference) -> Diagnostic:
     if trial.is_resized:
         return Diagnostic(
             "DC113",
-            f"{function}() takes another branch for other sizes than those of the example: {where}",
+            f"{function}() takes a different branch for sizes other than those of the example: {where}",
             location=case.model.location,
             expected="one sequence of operators for all sizes in the ranges of dynamic_shapes",
             help="leave this size static, and add a method for each size, or restrict its range",
@@ -89,8 +89,8 @@ def lost_state(model: Model, method: str, changed: Sequence[str], where: str) ->
         "DC124",
         f"{function}() {what}, on which later calls depend{where and f': {where}'}",
         location=model.location,
-        expected="state in buffers that are written in place: a program keeps no Python objects",
-        help="register it as a buffer and change that in place, or pass it as an input and return it",
+        expected="state in buffers that are updated in place: a program has no Python objects",
+        help="register it as a buffer and update that in place, or pass it as an input and return it",
     )
 
 

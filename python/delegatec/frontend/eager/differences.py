@@ -94,8 +94,8 @@ def _leaf_difference(actual: Any, expected: Any) -> str:
     if isinstance(expected, Opaque):
         return ""  # refused elsewhere
     if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
-        is_number = isinstance(expected, (bool, int, float)) and isinstance(actual, (bool, int, float))
-        if not is_number:
+        is_scalar = isinstance(expected, (bool, int, float)) and isinstance(actual, (bool, int, float))
+        if not is_scalar:
             return "" if actual == expected else f"is {actual!r}, not {expected!r}"
         if isinstance(expected, float):
             actual, expected = (torch.tensor(value, dtype=torch.float64) for value in (actual, expected))
@@ -109,8 +109,8 @@ def _leaf_difference(actual: Any, expected: Any) -> str:
     result = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
     if result.passed:
         return ""
-    place = f" at {list(result.worst_index or ())}" if expected.dim() else ""
-    return f"is {result.worst_actual:.6g}, not {result.worst_expected:.6g}{place}"
+    where = f" at {list(result.worst_index or ())}" if expected.dim() else ""
+    return f"is {result.worst_actual:.6g}, not {result.worst_expected:.6g}{where}"
 
 
 def _tolerance(expected: torch.Tensor) -> Tolerance:

@@ -100,7 +100,7 @@ def unstable_weights(
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return Diagnostic(
         "DC129",
-        f"each build has other values of {shown}{more}, from random numbers without a seed or from the time",
+        f"each build has different values of {shown}{more}, from unseeded random numbers or from the time",
         location=line,
         expected="the same model from the same sources and data",
         help="seed the generator with a constant, or load values from a file in `data`",

@@ -50,7 +50,7 @@ def test_unstable_weights(statement: str, tmp_path: Path) -> None:
     with pytest.raises(DelegatecError) as caught:
         _export(statement, tmp_path)
     (problem,) = caught.value.diagnostics
-    assert problem.code == "DC129" and 'each build has other values of "other"' in problem.message
+    assert problem.code == "DC129" and 'each build has different values of "other"' in problem.message
     assert problem.location is not None and problem.location.line == 8
     assert not (tmp_path / "scaled.pt2").exists()
 

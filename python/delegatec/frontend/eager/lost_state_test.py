@@ -46,7 +46,7 @@ class Stateful(torch.nn.Module):
         self.cache = {"keys": torch.zeros(2)}
         self.recent = deque([torch.zeros(2)], maxlen=2)
         self.helper = Helper()
-        self.numbers = itertools.count(1)
+        self.counter = itertools.count(1)
         self.squares = (number * number for number in itertools.count(1))
         self.dice = random.Random(3)
         self.torch_dice = torch.Generator()
@@ -131,7 +131,7 @@ def made_at_first(self: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def iterator(self: Any, x: torch.Tensor) -> Any:
-    return x * next(self.numbers)
+    return x * next(self.counter)
 
 
 def generator(self: Any, x: torch.Tensor) -> Any:
@@ -221,7 +221,7 @@ def problems(module: torch.nn.Module, x: torch.Tensor | None = None, *, strict: 
         (global_variable, "change._calls"),
         (replaced_buffer, "total"),
         (made_at_first, "lazy"),
-        (iterator, "numbers"),
+        (iterator, "counter"),
         (generator, "squares"),
         (dice, "dice"),
         (unused_draw, "dice"),

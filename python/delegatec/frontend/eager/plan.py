@@ -44,10 +44,10 @@ def planned_calls(programs: Mapping[str, ExportedProgram], count: int) -> list[P
         each_trial = trials(program, count - 1)
         if count == DEFAULT_CALLS:
             each_trial = _affordable(list(each_trial), operations(program))
-        for number, trial in enumerate(each_trial):
-            if number == len(rounds):
+        for index, trial in enumerate(each_trial):
+            if index == len(rounds):
                 rounds.append([])
-            rounds[number].append((name, trial, Call(name, trial.args, trial.kwargs)))
+            rounds[index].append((name, trial, Call(name, trial.args, trial.kwargs)))
     return [planned for each in rounds for planned in each]
 
 

@@ -149,8 +149,8 @@ def _write(exchange: Any, value: Any) -> None:
 def _be_silent() -> None:
     """Discards the output of user code: it prints the same where torch.export runs it."""
     null = os.open(os.devnull, os.O_RDWR)
-    for number in (1, 2):
-        os.dup2(null, number)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
     os.close(null)
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end of the process
     sys.stderr = sys.stdout

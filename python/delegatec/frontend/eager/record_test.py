@@ -117,17 +117,17 @@ def test_one_tensor_as_two_inputs() -> None:
     assert not torch.equal(x, y) and torch.equal(varied.outputs[0][1], x + 2 * y)
 
 
-@pytest.mark.parametrize("place", ["argument", "list", "keyword", "buffer"])
-def test_a_weight_as_an_input(place: str) -> None:
+@pytest.mark.parametrize("where", ["argument", "list", "keyword", "buffer"])
+def test_a_weight_as_an_input(where: str) -> None:
     module = Calls(lambda self, x: (x[0] if isinstance(x, list) else x) * self.weight + self.total)
-    own = module.total if place == "buffer" else module.weight
+    own = module.total if where == "buffer" else module.weight
     args: dict[str, Any] = {
         "argument": ((own,),),
         "buffer": ((own,),),
         "list": (([own],),),
         "keyword": ((), {"x": own}),
     }
-    program = export(Model(module, *args[place]))["forward"]
+    program = export(Model(module, *args[where]))["forward"]
     assert len(program.graph_signature.user_inputs) == 1
     (user_input,) = program.graph_signature.user_inputs
     assert next(node for node in program.graph.nodes if node.name == user_input).users

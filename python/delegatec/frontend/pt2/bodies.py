@@ -88,7 +88,7 @@ def _expected(
         return returned
     count = groups[form.sliced][0][1][0]
     stacked = [
-        (part[0], (count, *part[1])) if len(part) == 2 else fail(f"{call.name} stacks numbers")
+        (part[0], (count, *part[1])) if len(part) == 2 else fail(f"{call.name} stacks scalars")
         for part in returned[state:]
     ]
     return returned[:state] + stacked

@@ -126,26 +126,26 @@ def _symbol(node: ast.Call) -> Any:
 
 
 def _number(function: str, node: ast.Call) -> Any:
-    numbers = []
+    literals = []
     for each in node.args:
         sign = 1
         if isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.USub):
             sign, each = -1, each.operand
         if not isinstance(each, ast.Constant):
-            fail("invalid number in a symbolic size")
-        numbers.append((sign, each.value))
+            fail("invalid constant in a symbolic size")
+        literals.append((sign, each.value))
     if function == "Float":
         # Its precision, a keyword, is always that of a double.
-        ((sign, digits),) = numbers
+        ((sign, digits),) = literals
         if type(digits) is not str or len(digits) > 40:
-            fail("invalid number in a symbolic size")
+            fail("invalid constant in a symbolic size")
         return _bounded(sympy.Float(sign * float(digits)))
-    values = [sign * value for sign, value in numbers if type(value) is int and value <= _LARGEST]
-    if len(values) != len(numbers) or len(values) != (1 if function == "Integer" else 2):
-        fail("invalid number in a symbolic size")
+    values = [sign * value for sign, value in literals if type(value) is int and value <= _LARGEST]
+    if len(values) != len(literals) or len(values) != (1 if function == "Integer" else 2):
+        fail("invalid constant in a symbolic size")
     if function == "Integer":
         return sympy.Integer(values[0])
-    return sympy.Rational(*values) if values[1] else fail("invalid number in a symbolic size")
+    return sympy.Rational(*values) if values[1] else fail("invalid constant in a symbolic size")
 
 
 def _degree(expression: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 _LEAST: Final = -(2**63)
 _GREATEST: Final = 2**63 - 1
-# json.loads recurses; torch nests bodies of control flow about ten levels each.
+# json.loads recurses; torch nests each body of control flow about ten deep.
 _NUMBERS: Final = {"Infinity": float("inf"), "-Infinity": -float("inf"), "NaN": float("nan")}
 
 

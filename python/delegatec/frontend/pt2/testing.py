@@ -73,19 +73,19 @@ def edited(path: Path, member: str, change: Callable[[Any], None]) -> str:
     return write(path.with_name("edited.pt2"), content)
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def entries(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yields each container of a JSON document with each of its keys."""
     keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key
-        yield from places(value[key])
+        yield from entries(value[key])
 
 
 def mutated_json(content: bytes, rng: random.Random) -> bytes:
     """Changes one to four values or parts of a JSON document."""
     document = json.loads(content)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        found = list(places(document))
+        found = list(entries(document))
         if not found:
             break
         if rng.random() < 0.5:

@@ -159,7 +159,7 @@ class Values:
         if kind == "as_float":
             return number(content, "float")
         if kind != "as_expr":
-            fail("a symbolic float is neither a number nor an expression")
+            fail("a symbolic float is neither a float nor an expression")
         expression, hint = _symbolic(content, "as_float")
         return self.shape_env.create_symfloatnode(self._expression(expression, hint), hint=hint)
 

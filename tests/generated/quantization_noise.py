@@ -21,21 +21,21 @@ from tests.generated.rounding import EXACT
 _RUNS: Final = 5
 # Noise is uniform, in quantization steps of either sign: operators inside of others, as in a norm, quantize,
 # too.
-_LEVELS: Final = 2.0
+_STEPS: Final = 2.0
 
 
-class LevelNoise(TorchDispatchMode):
+class QuantizationNoise(TorchDispatchMode):
     """Adds noise to results of operators that are not copies.
 
     Args:
-        levels: number of quantized values in the range of a value.
+        count: number of quantized values in the range of a value.
         widths: number of the value in a call -> the width of its range over all calls; filled without a seed.
         seed: of the noise; None to add none, and to fill `widths`.
     """
 
-    def __init__(self, levels: float, widths: dict[int, float], seed: int | None) -> None:
+    def __init__(self, count: float, widths: dict[int, float], seed: int | None) -> None:
         super().__init__()
-        self._levels, self._widths, self._seed = levels, widths, seed
+        self._count, self._widths, self._seed = count, widths, seed
         self._random = torch.Generator().manual_seed(seed or 0)
         self.number = 0
 
@@ -60,7 +60,7 @@ class LevelNoise(TorchDispatchMode):
             self._widths[self.number] = max(self._widths.get(self.number, 0.0), width)
             return value
         share = 2 * torch.rand(value.shape, generator=self._random) - 1
-        return value + (_LEVELS * self._widths.get(self.number, 0.0) / self._levels * share).to(value.dtype)
+        return value + (_STEPS * self._widths.get(self.number, 0.0) / self._count * share).to(value.dtype)
 
 
 def plain_results(
@@ -68,7 +68,7 @@ def plain_results(
     buffers: Mapping[str, Tensor],
     calls: Sequence[Call],
     modules: Mapping[str, torch.nn.Module] | None = None,
-    mode: LevelNoise | None = None,
+    mode: QuantizationNoise | None = None,
 ) -> list[list[Any]]:
     """Returns for each call the results in eager mode, then the inputs after it.
 
@@ -114,7 +114,7 @@ def noisy_results(
         weights: number of quantized values of constants.
     """
     widths: dict[int, float] = {}
-    exact = plain_results(program, buffers, calls, mode=LevelNoise(activations, widths, None))
+    exact = plain_results(program, buffers, calls, mode=QuantizationNoise(activations, widths, None))
     least = [[math.inf if isinstance(value, Tensor) else -math.inf for value in call] for call in exact]
     for seed in range(_RUNS):
         random = torch.Generator().manual_seed(seed)
@@ -124,7 +124,7 @@ def noisy_results(
             else value
             for name, value in buffers.items()
         }
-        found = plain_results(program, own, calls, mode=LevelNoise(activations, widths, seed))
+        found = plain_results(program, own, calls, mode=QuantizationNoise(activations, widths, seed))
         for floors, values, results in zip(least, exact, found, strict=True):
             for i, (value, result) in enumerate(zip(values, results, strict=True)):
                 if isinstance(value, Tensor):
@@ -132,9 +132,9 @@ def noisy_results(
     return least
 
 
-def _noise(value: Tensor, levels: float, random: torch.Generator) -> Tensor:
+def _noise(value: Tensor, count: float, random: torch.Generator) -> Tensor:
     share = 2 * torch.rand(value.shape, generator=random) - 1
-    return (2 * value.abs().max() / levels * share).to(value.dtype)
+    return (2 * value.abs().max() / count * share).to(value.dtype)
 
 
 def signal_to_noise(exact: Tensor, found: Tensor) -> float:
