@@ -17,7 +17,7 @@ from torch.nn import functional as f
 from delegatec.backends.xnnpack.dialect import quantize_dynamically
 from delegatec.backends.xnnpack.operators.grid import graph_of, operations
 from delegatec.backends.xnnpack.quantized.testing import Layer, per_tensor, rows
-from tests.oracle.xnnpack import lowered_program, numbers, run
+from tests.oracle.xnnpack import floats, lowered_program, run
 
 FORMS: Final = {
     "int8": ((20, 64), 8, 0),
@@ -122,7 +122,7 @@ def test_rows_of_one_scale_that_is_chosen_at_run_time(form: str, leading: tuple[
 @pytest.mark.parametrize("leading", [(), (1,), (1, 1)])
 def test_one_row_is_read_by_a_linear_layer(leading: tuple[int, ...]) -> None:
     layer = Layer(lambda own, x: f.linear(per_tensor(x), own.weight(), own.bias), (20, 64))
-    found, results, wanted = run(layer, numbers(*leading, 64))
+    found, results, wanted = run(layer, floats(*leading, 64))
     assert found == ["Convert", "FullyConnected"]
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
 

@@ -95,7 +95,7 @@ def test_constants_are_joined_in_the_scale_of_the_result() -> None:
 
     layer = Layer(function, (3, 1))
     layer.scales = layer.scales[:1].expand(3)
-    found, results, wanted = run(layer, numbers(4, 1))
+    found, results, wanted = run(layer, floats(4, 1))
     assert sorted(found) == ["Absolute", "Concatenate3", "Convert", "Convert", "Negate"]
     assert_quantized_close(results, wanted, 0.07, 0.2)
     constant = [0, 1, 2, 7]
