@@ -62,7 +62,7 @@ def test_reasons() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return f.conv2d(x, x[:, :, :3, :3])
 
-    assert "weight is computed" in rejected(Computed(), (X,))[-1][2]
+    assert "weight is not constant" in rejected(Computed(), (X,))[-1][2]
     assert "windows that do not overlap" in rejected(nn.MaxPool2d(3, 2, return_indices=True), (X,))[0][2]
 
 
