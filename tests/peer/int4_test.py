@@ -46,7 +46,7 @@ def constants(blob: Blob) -> dict[tuple[int, ...], tuple[int, bytes]]:
 
 
 @pytest.mark.usefixtures("mac")
-def test_the_same_bytes_and_the_same_numbers() -> None:
+def test_the_same_bytes_and_the_same_results() -> None:
     module = Weight(quantized_values(16, 64), scales(16, 2), torch.zeros(16, 2, dtype=torch.int32), 32)
     (theirs,) = peer_blobs(module, (X,), fp16=True)
     (ours,) = compile_module(module, (X,), "fp16", PRESERVED, int4="packed").blobs()

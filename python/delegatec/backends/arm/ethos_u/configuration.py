@@ -16,7 +16,7 @@ _MEMORIES: Final = {
     "arena": ("Sram", "Dram"),
     "cache": ("Sram",),
 }
-"""Data that a memory mode places -> the memories that Vela accepts."""
+"""Data that a memory mode assigns -> the memories that Vela accepts."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         ROWS,
         "",
     ),
-    "levels": (
+    "without scales": (
         Layer(lambda layer, x: x @ layer.weight.to(torch.float32), weight=quantized_values(64, 12)),
         ROWS,
         Q8,
