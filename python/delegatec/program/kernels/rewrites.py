@@ -30,10 +30,6 @@ def _to(b: Builder, x: Any, target: torch.dtype) -> Any:
     return x if dtype_of(x) == target else b.call(aten._to_copy.default, x, dtype=target)
 
 
-def _is_integral(of: torch.dtype) -> bool:
-    return not of.is_floating_point and not of.is_complex
-
-
 # --- dtypes
 
 
@@ -242,14 +238,6 @@ def _pad(b: Builder, node: Node) -> Node | None:
     return x.pad([amount for pair in pairs for amount in pair], value).node
 
 
-def _hardtanh(b: Builder, node: Node) -> Node | None:
-    """The kernel rejects bounds that the integers cannot hold; eager mode truncates them."""
-    x, low, high = bind(node).values()
-    if not _is_integral(dtype_of(x)):
-        return None
-    return b.call(aten.clamp.default, x, int(low), int(high), val=node.meta["val"])
-
-
 def _roll(b: Builder, node: Node) -> Node | None:
     """The kernel requires dimensions; without them, eager mode rolls the flattened tensor."""
     a = bind(node)
@@ -279,7 +267,6 @@ REWRITES: RuleTable = merge(
         aten.cumsum.default: _cumsum,
         aten.fmod.Scalar: _wrapped_numbers("other"),
         aten.full.default: _wrapped_numbers("fill_value"),
-        aten.hardtanh.default: _hardtanh,
         aten.linear.default: _linear,
         # the kernel aborts at negative positions
         aten.narrow_copy.default: RULES[aten.narrow_copy.default],
