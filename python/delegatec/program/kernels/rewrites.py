@@ -207,13 +207,6 @@ def _power(b: Builder, node: Node) -> Node | None:
 # --- shapes
 
 
-def _cumsum(b: Builder, node: Node) -> Any:
-    """The kernel rejects 0-d tensors."""
-    x = node.args[0]
-    assert isinstance(x, Node)
-    return None if shape_of(x) else _to(b, x, dtype_of(node))
-
-
 def _linear(b: Builder, node: Node) -> Any:
     """The kernel rejects vectors, and does not write sums without terms."""
     a = bind(node)
@@ -264,7 +257,6 @@ REWRITES: RuleTable = merge(
         aten.cat.default: _cat,
         aten.clamp.default: _wrapped_numbers("min", "max"),
         aten.constant_pad_nd.default: _pad,
-        aten.cumsum.default: _cumsum,
         aten.fmod.Scalar: _wrapped_numbers("other"),
         aten.full.default: _wrapped_numbers("fill_value"),
         aten.linear.default: _linear,
