@@ -30,10 +30,6 @@ def _to(b: Builder, x: Any, target: torch.dtype) -> Any:
     return x if dtype_of(x) == target else b.call(aten._to_copy.default, x, dtype=target)
 
 
-def _is_integral(of: torch.dtype) -> bool:
-    return not of.is_floating_point and not of.is_complex
-
-
 # --- dtypes
 
 
@@ -211,13 +207,6 @@ def _power(b: Builder, node: Node) -> Node | None:
 # --- shapes
 
 
-def _cumsum(b: Builder, node: Node) -> Any:
-    """The kernel rejects 0-d tensors."""
-    x = node.args[0]
-    assert isinstance(x, Node)
-    return None if shape_of(x) else _to(b, x, dtype_of(node))
-
-
 def _linear(b: Builder, node: Node) -> Any:
     """The kernel rejects vectors, and does not write sums without terms."""
     a = bind(node)
@@ -240,14 +229,6 @@ def _pad(b: Builder, node: Node) -> Node | None:
         return None
     x, pairs = without_negative(b, node)
     return x.pad([amount for pair in pairs for amount in pair], value).node
-
-
-def _hardtanh(b: Builder, node: Node) -> Node | None:
-    """The kernel rejects bounds that the integers cannot hold; eager mode truncates them."""
-    x, low, high = bind(node).values()
-    if not _is_integral(dtype_of(x)):
-        return None
-    return b.call(aten.clamp.default, x, int(low), int(high), val=node.meta["val"])
 
 
 def _roll(b: Builder, node: Node) -> Node | None:
@@ -276,10 +257,8 @@ REWRITES: RuleTable = merge(
         aten.cat.default: _cat,
         aten.clamp.default: _wrapped_numbers("min", "max"),
         aten.constant_pad_nd.default: _pad,
-        aten.cumsum.default: _cumsum,
         aten.fmod.Scalar: _wrapped_numbers("other"),
         aten.full.default: _wrapped_numbers("fill_value"),
-        aten.hardtanh.default: _hardtanh,
         aten.linear.default: _linear,
         # the kernel aborts at negative positions
         aten.narrow_copy.default: RULES[aten.narrow_copy.default],

@@ -28,6 +28,17 @@ def _relu6(b: Builder, node: Node) -> Node:
     return b.call(aten.hardtanh.default, node.args[0], 0, 6, val=node.meta["val"])
 
 
+def _clamped_integers(b: Builder, node: Node) -> Node | None:
+    """Truncates the bounds of integers, as eager mode does; the runtime's kernel rejects others."""
+    x, *bounds = bind(node).values()
+    if dtype_of(x).is_floating_point or not all(
+        isinstance(each, Node) or math.isfinite(each) for each in bounds
+    ):
+        return None
+    whole = (each if isinstance(each, Node) else int(each) for each in bounds)
+    return b.call(aten.clamp.default, x, *whole, val=node.meta["val"])
+
+
 def _silu(b: Builder, node: Node) -> Node:
     x = node.args[0]
     return b.call(aten.mul.Tensor, x, b.call(aten.sigmoid.default, x), val=node.meta["val"])
@@ -107,6 +118,7 @@ LEAKY_RELU: Final = Rewrite(aten.leaky_relu.default, pointwise(_leaky_relu), _FL
 RULES: RuleTable = {
     aten.hardsigmoid.default: _hard_gate,
     aten.hardswish.default: _hard_gate,
+    aten.hardtanh.default: _clamped_integers,
     aten.relu6.default: _relu6,
     aten.rrelu.default: _rrelu,
     aten.silu.default: _silu,

@@ -18,7 +18,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.legalize.rule import FunctionTable, Rewrite
+from delegatec.edge.legalize.rule import FunctionTable, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.dynamic import padded
 from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import largest
@@ -50,6 +50,12 @@ def _scan(
         values = combine(before, values)
         step *= 2
     return values
+
+
+def _sum_of_scalar(builder: Builder, node: Node) -> Node | None:
+    """Returns the only element, in the dtype of the sum; the runtime's kernel rejects 0-d tensors."""
+    x = value_of(builder, bind(node)["self"])
+    return None if x.shape else x.to(dtype_of(node)).node
 
 
 def _cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
@@ -91,6 +97,8 @@ def _beyond(x: Tensor, above: bool) -> float:
     return info.max if above else info.min
 
 
+RULES: RuleTable = {aten.cumsum.default: _sum_of_scalar}
+
 FUNCTIONS: FunctionTable = {
     aten.cummax.default: _extremum(lowest=False),
     aten.cummin.default: _extremum(lowest=True),
@@ -119,7 +127,7 @@ def _running_sum(x: Value, dim: int) -> Value:
 def _cumulative_sum(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x = value_of(builder, bound["self"], dtype_of(node))
-    return (_running_sum(x, positive(bound["dim"], x.rank)) if x.shape else x).node
+    return _running_sum(x, positive(bound["dim"], x.rank)).node
 
 
 _NUMBERS: Final = result_dtypes(

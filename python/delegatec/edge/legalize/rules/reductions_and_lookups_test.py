@@ -81,7 +81,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.any.default: _WHOLE_TENSOR,
     aten.any.dim: [(FLAGS, 1), (WHOLE, -1, True), (SPECIAL, 1)],
     aten.any.dims: [(FLAGS, [0, 1]), (FLAGS, [])],
-    aten.cumsum.default: [(X, 1), (WHOLE, -1), (HUGE, 0), (SPECIAL[3:], 1), (SCALAR, 0)],
+    aten.cumsum.default: [(X, 1), (WHOLE, -1), (HUGE, 0), (SPECIAL[3:], 1)],
     aten.argmax.default: [*_POSITIONS, (X,), (X, None, True), (SCALAR, 0)],
     aten.argmin.default: [*_POSITIONS, (X,), (X, -1, True)],
     aten.max.dim: [*_POSITIONS, (FLAGS, 1), (X, 1, True), (SCALAR, 0)],

@@ -121,6 +121,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         operator: [(NUMBERS,), (NUMBERS.to(torch.uint8),)]
         for operator in (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
     },
+    aten.cumsum.default: [(torch.tensor(2.5), 0), (torch.tensor(3, dtype=torch.int8), 0)],
+    aten.hardtanh.default: [(NUMBERS, -1.5, 2.5), (NUMBERS, -2, 3)],
     aten.arange.default: [(5,), (5, {"dtype": torch.float32}), (2.5,)],
     aten.threshold.default: [(torch.arange(-3, 3), -1.5, 2.9)],
     aten.linspace.default: [(-1, True, 3), (False, True, 4)],
@@ -276,6 +278,8 @@ REWRITTEN: dict[OpOverload, list[tuple[Any, ...]]] = {
 DECLINED: list[tuple[Any, ...]] = [
     (aten.add.Tensor, X, MATRIX),
     (aten.ceil.default, X),
+    (aten.cumsum.default, X, 1),
+    (aten.hardtanh.default, X, -0.5, 1.5),
     (aten.div.Tensor_mode, X, MATRIX, {"rounding_mode": "floor"}),
     (aten.remainder.Scalar, X, 0.7),
     (aten.remainder.Tensor, NUMBERS.to(torch.uint8), torch.tensor([3], dtype=torch.uint8)),

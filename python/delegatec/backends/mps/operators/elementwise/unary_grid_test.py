@@ -66,6 +66,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "relu6": (F.relu6, (EDGES,), "HardTanh"),
     "hardtanh with NaN": (lambda x: F.hardtanh(x, float("nan"), 0.75), (EDGES,), "Mul"),
     "hardtanh": (lambda x: F.hardtanh(x, -0.25, 0.75), (EDGES,), "HardTanh"),
+    "hardtanh of int": (lambda x: F.hardtanh(x, -1.5, 2.5), (SIGNED,), "Clamp"),
     "hardsigmoid": (F.hardsigmoid, (EDGES,), ""),
     "hardswish": (F.hardswish, (EDGES[:-3],), ""),
     "silu": (F.silu, (EDGES[:-3],), "Sigmoid Mul"),
