@@ -218,7 +218,8 @@ REWRITES: Final = (
             Constraint("dtype", "Operands have one dtype: XNNPACK does not promote.", _unlike),
             Constraint(
                 "shape",
-                "Scores have at most six dimensions, and a reshape changes one dynamic size: the runtime infers one.",
+                "Scores have at most six dimensions, and a reshape changes one dynamic size: the runtime "
+                "infers one.",
                 _shapes,
             ),
             argument(
