@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -107,7 +107,12 @@ def each(values: Sequence[Any] | Any, count: int, default: Sequence[Any] = ()) -
 
 def broadcast(*shapes: Any) -> tuple[Any, ...]:
     """Returns the shape that several shapes broadcast to; sizes may be symbolic."""
-    first, *others = map(tuple, shapes)
-    if all(type(size) is int for size in first) and all(first == other for other in others):
-        return first
+    first, *others = sizes = [*map(tuple, shapes)]
+    if not all(type(size) is int for shape in sizes for size in shape):
+        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    return first if all(first == other for other in others) else _static_broadcast(*sizes)
+
+
+@lru_cache(1 << 12)  # torch's function takes a tenth of a millisecond
+def _static_broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]

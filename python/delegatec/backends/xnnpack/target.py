@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes
 from delegatec.backends.xnnpack.operators.rewrites.integers import is_mixed
 from delegatec.backends.xnnpack.operators.rules import SHAPES
@@ -25,7 +26,7 @@ _GATHERS: Final = frozenset({aten.index_select.default, aten.index.Tensor})
 _POSITIONS: Final = frozenset(
     {
         *(aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim),
-        aten.max_pool2d_with_indices.default,
+        *(aten.max_pool2d_with_indices.default, XNNPACK.to_index.default),
     }
 )
 """Calls with results that are indices."""

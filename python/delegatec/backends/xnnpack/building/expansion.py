@@ -33,8 +33,8 @@ def expanded(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
         id = binary(b, Operation.Multiply, id, ones)
     for dim, size in enumerate(copies):
         if not isinstance(size, int):
-            places = [1] * len(shape)
-            row = reshaped(b, _ones(b, size, dtype), [*places[:dim], size, *places[dim + 1 :]])
+            sizes = [size if other == dim else 1 for other in range(len(shape))]
+            row = reshaped(b, _ones(b, size, dtype), sizes)
             id = binary(b, Operation.Multiply, id, row)
     return id
 

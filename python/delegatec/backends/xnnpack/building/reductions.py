@@ -50,11 +50,6 @@ def largest_of(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
     return _along(b, id, dims, _pooled_maximum)
 
 
-def mean_of_rows(b: GraphBuilder, id: int) -> int:
-    """Emits the mean of the last dimension."""
-    return mean_of(b, id, [len(b.shape_of(id)) - 1])
-
-
 def _runs(dims: Sequence[int]) -> list[list[int]]:
     """Returns the groups of adjacent dimensions, the last one first."""
     runs: list[list[int]] = []

@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building import matmul_along_dim
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.operations import operand
+from delegatec.backends.xnnpack.building.operations import (
+    concatenated,
+    fully_connected,
+    multiplied,
+    operand,
+    reshaped,
+    sliced,
+)
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.row import Constraint, KnownConstraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SHAPES, TRUTHS
@@ -17,39 +25,54 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS
 
+_MOST_SLICES: Final = 24
+"""With more ranges, a product with zeros and ones is faster than their concatenation."""
+
 
 def _select(b: GraphBuilder, node: Node) -> None:
+    """Concatenates ranges of consecutive indices."""
     bound = bind(node)
-    source, places = b.of(bound["self"]), b.constant_value(bound["index"])
-    assert places is not None  # by the row's constraint
-    dim = positive(bound["dim"], len(b.shape_of(source)))
-    b.alias(node, matmul_along_dim.selected(b, source, dim, places.reshape(-1).tolist()))
+    source, index = b.of(bound["self"]), b.constant_value(bound["index"])
+    assert index is not None  # by the row's constraint
+    dim, ranges = positive(bound["dim"], len(b.shape_of(source))), _ranges(index.reshape(-1).tolist())
+    slices = {each: sliced(b, source, dim, *each) for each in dict.fromkeys(ranges)}
+    b.alias(node, concatenated(b, [slices[each] for each in ranges], dim))
+
+
+def _ranges(indices: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns start and end of each run of consecutive indices."""
+    found: list[tuple[int, int]] = []
+    for index in indices:
+        if found and found[-1][1] == index:
+            found[-1] = (found[-1][0], index + 1)
+        else:
+            found.append((index, index + 1))
+    return found
 
 
 def _matmul(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    source = b.of(bound["x"])
-    dim = positive(bound["dim"], len(b.shape_of(source)))
-    b.alias(
-        node, matmul_along_dim.matmul_along_dim(b, source, dim, operand(b, bound["weights"], dtype_of(node)))
-    )
+    source, weights = b.of(bound["x"]), operand(b, bound["weights"], dtype_of(node))
+    shape = b.shape_of(source)
+    dim = positive(bound["dim"], len(shape))
+    before, behind = shape[:dim], shape[dim + 1 :]
+    if not behind:
+        b.alias(node, fully_connected(b, source, weights))
+        return
+    rows = reshaped(b, source, [*before, shape[dim], math.prod(behind)])
+    b.alias(node, reshaped(b, multiplied(b, weights, rows), node.meta["val"].shape))
 
 
-def _computed_places(node: Node, facts: Facts) -> str | None:
+def _computed_index(node: Node, facts: Facts) -> str | None:
     return "index is not constant" if facts.constant(bind(node)["index"]) is None else None
 
 
-def _far_apart(node: Node, facts: Facts) -> str | None:
-    bound = bind(node)
-    places, sizes = facts.constant(bound["index"]), bound["self"].meta["val"].shape
-    size = sizes[positive(bound["dim"], len(sizes))]
-    if (
-        places is None
-        or not isinstance(size, int)
-        or matmul_along_dim.is_selected(places.reshape(-1).tolist(), size)
-    ):
-        return None  # unknown values are checked by other constraints
-    return f"{places.numel()} indices of {size} elements"
+def _many_ranges(node: Node, facts: Facts) -> str | None:
+    index = facts.constant(bind(node)["index"])
+    if index is None:
+        return None  # rejected by another constraint
+    count = len(_ranges(index.reshape(-1).tolist()))
+    return f"{count} ranges" if count > _MOST_SLICES else None
 
 
 def _other_dtype(node: Node, _: object) -> str | None:
@@ -67,12 +90,8 @@ def _varying_sizes(node: Node, _: object) -> str | None:
     return f"the sizes {[str(size) for size in sizes]}" if len(varying) > 1 else None
 
 
-_KNOWN: Final = KnownConstraint("constant", "Indices are constants: XNNPACK has no gather.", _computed_places)
-_NEAR: Final = KnownConstraint(
-    "constant",
-    "Constant indices form at most 24 ranges, or count x size <= 2^20: a one-hot product selects them.",
-    _far_apart,
-)
+_KNOWN: Final = KnownConstraint("constant", "Indices are constants: XNNPACK has no gather.", _computed_index)
+_FEW: Final = KnownConstraint("constant", "Indices form at most 24 ranges.", _many_ranges)
 _DTYPE: Final = Constraint(
     "dtype", "self is float16, float32 or bool: XNNPACK computes in floating point only.", _other_dtype
 )
@@ -92,8 +111,8 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         dtypes=_DTYPE,
         resizes=True,
         computes=False,
-        known=(_KNOWN, _NEAR),
-        note="slices; for many ranges a product with zeros and ones, in which an infinity makes others NaN",
+        known=(_KNOWN, _FEW),
+        note="a concatenation of slices",
     ),
     operator_row(
         XNNPACK.matmul_along_dim.default, _matmul, _ONE_UNKNOWN, resizes=True, note="a product with weights"

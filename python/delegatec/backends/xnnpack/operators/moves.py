@@ -16,7 +16,7 @@ from delegatec.backends.xnnpack.building.operations import (
     padded,
     transposed,
 )
-from delegatec.backends.xnnpack.building.views import is_viewable, part, viewed
+from delegatec.backends.xnnpack.building.views import is_viewable, part, stacked, viewed
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS, SAME_DTYPES
 from delegatec.edge.arguments import bind, positive, shape_of
@@ -57,8 +57,23 @@ def _slice(b: GraphBuilder, node: Node) -> None:
         b.alias(node, source)
         return
     # ATen's bounds may be None, negative or out of range.
-    start, end, _ = slice(bound["start"], bound["end"]).indices(size)
+    start, end = _range(node) or slice(bound["start"], bound["end"]).indices(size)[:2]
     b.alias(node, part(b, source, dim, start, end))
+
+
+def _range(node: Node) -> tuple[int, int] | None:
+    """Returns start and end of a slice if they are in range for all sizes of the dimension."""
+    bound = bind(node)
+    start, end = bound.get("start"), bound.get("end")
+    if "step" not in bound or not isinstance(start, int) or not isinstance(end, int) or start < 0:
+        return None
+    length = node.meta["val"].shape[bound["dim"]]
+    return (start, end) if isinstance(length, int) and end - start == length else None
+
+
+def _stack(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    b.alias(node, stacked(b, [b.of(each) for each in bound["tensors"]], bound["dim"]))
 
 
 def _split(b: GraphBuilder, node: Node) -> None:
@@ -115,6 +130,8 @@ def _moving_range(node: Node, _: object) -> str | None:
     bound = bind(node)
     source = bound["self"].meta["val"].shape
     dim = positive(bound["dim"], len(source))
+    if _range(node) is not None:
+        return None
     sizes = [source[dim], node.meta["val"].shape[dim]] if "step" in bound else [source[dim]]
     if all(isinstance(size, int) for size in sizes) or len(set(sizes_key(sizes))) < len(sizes):
         return None
@@ -127,7 +144,7 @@ _ONE_UNKNOWN: Final = Constraint(
     _unknown_sizes,
 )
 _FIXED_RANGE: Final = Constraint(
-    "dynamic-shape", "The dimension is static, or the slice covers all of it.", _moving_range
+    "dynamic-shape", "The dimension is static, or the slice fits into all of its sizes.", _moving_range
 )
 _COPIES: Final = Constraint(
     "dynamic-shape",
@@ -150,6 +167,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _move("select.int", _select, _FIXED_RANGE, _ONE_UNKNOWN, note="a slice and a reshape"),
     _move("slice.Tensor", _slice, _FIXED_RANGE, _STEP),
     _move("split_with_sizes", _split, _FIXED_RANGE, note="a slice for each part"),
+    _move("stack", _stack, SAME_DTYPES, note="of heads, with several dynamic sizes"),
     _move("cat", _cat, SAME_DTYPES, note="a tree if there are more than five operands"),
     _move("constant_pad_nd", _pad, _GROWS),
     operator_row(

@@ -14,12 +14,13 @@ from delegatec.backends.xnnpack.building.groups import grouped_layer
 from delegatec.backends.xnnpack.building.layers import is_dynamically_quantized, linear_operands
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, multiplied
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
 from delegatec.backends.xnnpack.quantized.groups import grouped_weight
 from delegatec.edge.arguments import bind, dtype_of, shape_of
-from delegatec.edge.legalize.constraints import rank_of
+from delegatec.edge.legalize.constraints import argument, rank_of
 
 
 def _linear(b: QuantizedBuilder, node: Node) -> None:
@@ -47,13 +48,9 @@ def _addmm(b: GraphBuilder, node: Node) -> None:
     bias: Any = bound["self"]
     columns = shape_of(node)[-1]
     first, second, added = (b.of(bound[name]) for name in ("mat1", "mat2", "self"))
-    is_row = shape_of(bias) == (columns,) and bound["alpha"] == bound["beta"] == 1
+    is_row = shape_of(bias) == (columns,)
     product = fully_connected(b, first, second, added if is_row else NO_VALUE, is_transposed=True)
     if not is_row:
-        if bound["alpha"] != 1:
-            product = binary(b, Operation.Multiply, product, float(bound["alpha"]))
-        if bound["beta"] != 1:
-            added = binary(b, Operation.Multiply, added, float(bound["beta"]))
         product = binary(b, Operation.Add, product, added)
     b.alias(node, product)
 
@@ -65,25 +62,20 @@ def _bmm(b: GraphBuilder, node: Node) -> None:
 
 def _matmul(b: GraphBuilder, node: Node) -> None:
     """Multiplies matrices whose batch dimensions broadcast."""
-    bound = bind(node)
-    b.alias(node, multiplied(b, b.of(bound["self"]), b.of(bound["other"])))
+    first, second = bind(node).values()
+    is_transposed = node.target is XNNPACK.matmul_transposed.default
+    b.alias(node, multiplied(b, b.of(first), b.of(second), is_transposed=is_transposed))
 
 
 def _vectors(node: Node, _: object) -> str | None:
-    ranks = [len(shape_of(bind(node)[name])) for name in ("self", "other")]
-    return f"operands of the ranks {ranks}" if len({*ranks}) > 1 or ranks[0] < 3 else None
+    ranks = [len(shape_of(each)) for each in bind(node).values()]
+    return f"operands of the ranks {ranks}" if len({*ranks}) > 1 or ranks[0] < 2 else None
 
 
-def _zero_factor(node: Node, _: object) -> str | None:
-    return next((f"{name} is 0" for name in ("alpha", "beta") if bind(node)[name] == 0), None)
-
-
-_FACTORS: Final = Constraint(
-    "argument",
-    "Neither factor is zero: ATen ignores the operand then, NaN and infinities included.",
-    _zero_factor,
+_FACTORS: Final = (
+    argument("alpha", lambda value: value == 1, "alpha is 1."),
+    argument("beta", lambda value: value == 1, "beta is 1."),
 )
-
 _MATRICES: Final = Constraint("rank", "Operands are batches of matrices of one rank.", _vectors)
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -96,9 +88,13 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         preserved=True,
     ),
     operator_row("mm", _mm, SAME_DTYPES, resizes=True),
-    operator_row("addmm", _addmm, SAME_DTYPES, _FACTORS, resizes=True),
+    operator_row("addmm", _addmm, SAME_DTYPES, *_FACTORS, resizes=True),
     operator_row("bmm", _bmm, SAME_DTYPES, resizes=True),
-    operator_row(
-        "matmul", _matmul, SAME_DTYPES, _MATRICES, resizes=True, note="of batches with several dynamic sizes"
+    *(
+        operator_row(target, _matmul, SAME_DTYPES, _MATRICES, resizes=True, note=note)
+        for target, note in (
+            ("matmul", "of batches with several dynamic sizes, and of attention"),
+            (XNNPACK.matmul_transposed.default, "of attention"),
+        )
     ),
 )

@@ -11,7 +11,6 @@ import torch
 from delegatec.backends.common.table import OperatorTable
 from delegatec.backends.xnnpack.operators import (
     activation,
-    attention,
     conversion,
     creation,
     elementwise,
@@ -20,8 +19,6 @@ from delegatec.backends.xnnpack.operators import (
     logic,
     matmul_along_dim,
     moves,
-    normalization,
-    positions,
     products,
     quantized,
     reduction,
@@ -36,9 +33,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
     "Comparison, logic, selection": logic.ROWS,
     "Matrix products": products.ROWS,
-    "Attention": attention.ROWS,
-    "Normalization": normalization.ROWS,
-    "Reduction": (*reduction.ROWS, *positions.ROWS),
+    "Reduction": reduction.ROWS,
     "Images": images.ROWS,
     "Shape": (*moves.ROWS, *matmul_along_dim.ROWS),
     "Creation and conversion": (*creation.ROWS, *conversion.ROWS),
@@ -46,5 +41,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
 }
 
 TABLE: Final = OperatorTable(
-    _FAMILIES, UNIVERSAL, private=(aten.exp2.default, aten.matmul.default, aten.split_with_sizes.default)
+    _FAMILIES,
+    UNIVERSAL,
+    private=(aten.exp2.default, aten.matmul.default, aten.split_with_sizes.default, aten.stack.default),
 )

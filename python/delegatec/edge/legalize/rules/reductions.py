@@ -182,6 +182,14 @@ def _sum(builder: Builder, node: Node) -> Node:
     return result
 
 
+def _least(builder: Builder, node: Node) -> Node:
+    """Reverses the order of the elements, and then that of their maximum."""
+    x, dims = value_of(builder, bind(node)["self"]), reduced_dims(node)
+    if not dims:
+        return x.amax(dims).node
+    return reversed_order(reversed_order(x).amax(dims, bind(node).get("keepdim", False))).node
+
+
 _ADDED: Final = "the mean times the number of elements, in float32; a tree of additions for integers"
 _MULTIPLIED: Final = "a tree of products; floating point in float32"
 _LEAST: Final = "a tree of minima; NaN is checked separately"
@@ -206,4 +214,9 @@ REWRITES: Final = (
         Rewrite(target, _reduction(any_of, torch.bool), note=_ANY)
         for target in (aten.any.default, aten.any.dim, aten.any.dims)
     ),
+)
+
+MINIMUM_BY_MAXIMUM: Final = tuple(
+    Rewrite(target, _least, note="the negated maximum of negated elements")
+    for target in (aten.amin.default, aten.min.default)
 )

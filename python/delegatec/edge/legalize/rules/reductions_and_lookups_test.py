@@ -154,6 +154,12 @@ def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.d
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 2e-3 if dtype == torch.float16 else 2e-6)
 
 
+@pytest.mark.parametrize("rewrite", reductions.MINIMUM_BY_MAXIMUM, ids=lambda each: str(each.target))
+def test_minima_are_maxima_of_reversed_elements(rewrite: Rewrite) -> None:
+    calls = [call for call in CASES[rewrite.target] if call[0] is not FLAGS]
+    assert_rewrites([rewrite], calls, torch.float32, 0.0)
+
+
 @pytest.mark.parametrize("rewrite", extrema.SEPARATE_POSITION, ids=lambda each: str(each.target))
 def test_extrema_and_positions_are_computed_apart(rewrite: Rewrite) -> None:
     calls = [call for call in CASES[rewrite.target] if call[0] is not FLAGS]

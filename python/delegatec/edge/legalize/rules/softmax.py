@@ -114,8 +114,8 @@ REWRITES: Final = (
     ),
 )
 
-BY_ARITHMETIC: Final = (
-    Rewrite(_SOFTMAX, _by_arithmetic),
-    Rewrite(_LOG_SOFTMAX, log_softmax_by_arithmetic),
+LOG_BY_ARITHMETIC: Final = Rewrite(
+    _LOG_SOFTMAX, log_softmax_by_arithmetic, note="the logarithm of the sum of exponentials, in float32"
 )
+BY_ARITHMETIC: Final = (Rewrite(_SOFTMAX, _by_arithmetic), LOG_BY_ARITHMETIC)
 LAST_DIMENSION: Final = Rewrite(_SOFTMAX, last_dimension, note="the dimension is moved to the end")

@@ -195,19 +195,19 @@ _CHANNELS: Final = {
     "group norm": _layer(
         nn.GroupNorm,
         *(2, 8),
-        expected="Reshape FullyConnected Reshape FullyConnected Reshape Reshape Subtract Multiply "
+        expected="Reshape FullyConnected Reshape FullyConnected Reshape Reshape Subtract Square "
         "Reshape FullyConnected Reshape FullyConnected Reshape Add ReciprocalSquareRoot Multiply Multiply "
         "Add Reshape",
     ),
     "group norm of a convolution": _stack(
         *(partial(nn.Conv2d, 8, 6, 3), partial(nn.GroupNorm, 2, 6), partial(nn.Conv2d, 6, 6, 3)),
         expected="Transpose Convolution Reshape GlobalAveragePooling Reshape FullyConnected Subtract "
-        "Multiply Reshape GlobalAveragePooling Reshape FullyConnected Add ReciprocalSquareRoot Multiply "
+        "Square Reshape GlobalAveragePooling Reshape FullyConnected Add ReciprocalSquareRoot Multiply "
         "Reshape Multiply Add Convolution Transpose",
     ),
     "instance norm of a convolution": _stack(
         *(partial(nn.Conv2d, 8, 6, 3), partial(nn.InstanceNorm2d, 6, affine=True)),
-        expected="Transpose Convolution Reshape GlobalAveragePooling Reshape Subtract Multiply Reshape "
+        expected="Transpose Convolution Reshape GlobalAveragePooling Reshape Subtract Square Reshape "
         "GlobalAveragePooling Reshape Add ReciprocalSquareRoot Multiply Reshape Multiply Add Transpose",
     ),
     "batch norm": _layer(nn.BatchNorm2d, 8, expected="Multiply Add"),

@@ -69,6 +69,13 @@ CASES: Final[dict[str, Case]] = {
         ({1: _ROWS}, {1: _ROWS}),
         ((torch.arange(9).view(1, 9), floats(1, 9, 4)),),
     ),
+    "lengths-a-row": Case(
+        lambda x: x.exp()[:, 1:2].neg(),
+        (floats(1, 5, 4),),
+        "Exp Slice Negate",
+        ({1: _ROWS},),
+        ((floats(1, 300, 4),), (floats(1, 2, 4),)),
+    ),
     "lengths-plain": _attention(_operands, own=False),
     "lengths-causal": _attention(_operands, is_causal=True),
     "lengths-causal-other-columns": _attention(_operands, own=False, is_causal=True),

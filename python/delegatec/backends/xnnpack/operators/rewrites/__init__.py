@@ -11,33 +11,41 @@ import itertools
 from typing import Final
 
 from delegatec.backends.xnnpack.operators.rewrites import (
+    attention,
     byte_inputs,
     convolutions,
     integers,
     interpolation,
     norms,
     pools,
+    positions,
     resizing,
+    selection,
     slopes,
 )
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import attention, gather, slicing, softmax
+from delegatec.edge.legalize.rules import extrema, gather, linear, reductions, slicing, softmax
 
 REWRITES: Final[Rewrites] = rewrites(
-    (attention.BY_PRODUCTS,),
+    attention.REWRITES,
     byte_inputs.REWRITES,
     convolutions.REWRITES,
     integers.REWRITES,
     norms.REWRITES,
     (gather.CONSTANT_INDEX,),
+    selection.REWRITES,
+    positions.REWRITES,
+    reductions.MINIMUM_BY_MAXIMUM,
     pools.REWRITES,
     resizing.REWRITES,
     interpolation.REWRITES,
     slopes.REWRITES,
-    (softmax.LAST_DIMENSION,),
+    (softmax.LAST_DIMENSION, softmax.LOG_BY_ARITHMETIC),
+    (linear.ADDMM_BY_MM,),
     (slicing.UNFOLD_BY_SLICES, slicing.STEPS_BY_GROUPS),
     shuffling.REWRITES,
-    itertools.chain.from_iterable(SHARED.values()),
+    # there, the positions of extrema are integers, which XNNPACK does not compute
+    (each for each in itertools.chain.from_iterable(SHARED.values()) if each not in extrema.ALONG_DIM),
 )

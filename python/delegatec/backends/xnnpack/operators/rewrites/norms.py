@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms of images, whose statistics are computed where the channels are the last dimension."""
+"""Norms: of rows, and of images, whose statistics are computed where the channels are the last dimension."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -12,6 +14,7 @@ from delegatec.backends.xnnpack.operators.rewrites.pools import mean
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
+from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import only_first_result
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.batch_norm import by_constants
@@ -19,6 +22,33 @@ from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
+
+
+def _layer_norm(builder: Builder, node: Node) -> list[Node | None]:
+    """Flattens the normalized dimensions; in float32."""
+    bound = bind(node)
+    source = value_of(builder, bound["input"])
+    outer, length = source.shape[: -len(bound["normalized_shape"])], math.prod(bound["normalized_shape"])
+    y = _normalized(
+        source.widened().view(*outer, length), lambda x: x.mean([len(outer)], keepdim=True), bound["eps"]
+    ).view(*source.shape)
+    for name, operation in (("weight", Value.__mul__), ("bias", Value.__add__)):
+        if bound[name] is not None:
+            y = operation(y, value_of(builder, bound[name], y.dtype))
+    return [y.to(source.dtype).node, None, None]
+
+
+def _normalized(x: Value, averages: Callable[[Value], Value], eps: float) -> Value:
+    centered = x - averages(x)
+    return centered * (averages(centered**2) + eps).rsqrt()
+
+
+def _varying_sizes(node: Node, _: object) -> str | None:
+    sizes, count = bind(node)["input"].meta["val"].shape, len(bind(node)["normalized_shape"])
+    if is_dynamic(sizes[-count:]):
+        return f"a norm of the sizes {[str(size) for size in sizes[-count:]]}"
+    varying = [size for size in sizes[:-count] if not isinstance(size, int)]
+    return f"the sizes {[str(size) for size in sizes]}" if count > 1 and len(varying) > 1 else None
 
 
 def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
@@ -39,8 +69,7 @@ def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
         return pixels if inner == 1 else pixels.mean([3], keepdim=True)
 
     x = channels_last(source).widened().view(batch, height * width, groups, inner)
-    centered = x - averages(x)
-    result = centered * (averages(centered * centered) + bound["eps"]).rsqrt()
+    result = _normalized(x, averages, bound["eps"])
     result = channels_first(result.view(batch, height, width, channels).to(source.dtype))
     for name, operation in (("weight", Value.__mul__), ("bias", Value.__add__)):
         parameter = bound[name]
@@ -54,8 +83,21 @@ def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
     return [result.view(*sizes).node, None, None]
 
 
+_SIZES: Final = Constraint[object](
+    "dynamic-shape",
+    "Normalized sizes are static; with several, at most one other size is dynamic.",
+    _varying_sizes,
+    "make the size a constant of the model",
+)
+
 REWRITES: Final = (
     by_constants(),
+    Rewrite(
+        aten.native_layer_norm.default,
+        _layer_norm,
+        (_SIZES, only_first_result("the delegate does not return the statistics.")),
+        note="in float32",
+    ),
     Rewrite(
         aten.native_group_norm.default,
         _group_norm,
