@@ -129,7 +129,7 @@ def layer() -> nn.Module:
 
 def groups() -> nn.Module:
     network = GroupedLinear((256, 256), 32, has_zeros=True)
-    network.levels[:, 32:64] = network.levels[:, :32]  # two groups with equal quantized values
+    network.values[:, 32:64] = network.values[:, :32]  # two groups with equal quantized values
     return network
 
 

@@ -56,9 +56,9 @@ def test_layers(limits: tuple[int, int], dtype: torch.dtype, width: int, has_zer
     compiled = check(layer, (floats(7, 256),))
     graph = graph_of(compiled.blobs()[0])
     stored = sum(each.size for each in graph.constants)
-    numbers_of_groups = layer.scales.numel() * (2 if has_zeros or dtype == torch.uint8 else 1)
-    levels_per_byte = 2 if limits[1] - limits[0] < 16 else 1
-    wanted = layer.values.numel() // levels_per_byte + 4 * numbers_of_groups
+    scales_and_zeros = layer.scales.numel() * (2 if has_zeros or dtype == torch.uint8 else 1)
+    values_per_byte = 2 if limits[1] - limits[0] < 16 else 1
+    wanted = layer.values.numel() // values_per_byte + 4 * scales_and_zeros
     # besides, the bias, and the members of groups for their sums
     assert wanted <= stored <= wanted + 4 * 192 + (256 // width) * (256 // 2 + 4)
 
