@@ -149,7 +149,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     announce("importing torchao")
     _import_torchao()
     from delegatec.quantize.flow import quantize_model
-    from delegatec.quantize.signature import add_levels
+    from delegatec.quantize.signature import add_quantization
 
     quantized = quantize_model(model.methods, samples, settings, announce)
     announce("comparing with the model in float")
@@ -165,7 +165,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     )
     if arguments.signature:
         with replacing(arguments.signature) as file:
-            file.write(add_levels(signature_json(quantized.methods), quantized).encode())
+            file.write(add_quantization(signature_json(quantized.methods), quantized).encode())
 
 
 def _accuracies(

@@ -257,9 +257,9 @@ def _limit(started: float) -> Callable[[], bool]:
 
 
 def _number(text: str) -> float:
-    from delegatec.samples.tolerances import parse_number
+    from delegatec.samples.tolerances import parse_float
 
-    return parse_number(text)
+    return parse_float(text)
 
 
 def _decibels(text: str) -> float:

@@ -78,10 +78,10 @@ def raised_at(error: BaseException, home: str = "") -> SourceLocation | None:
         return _location(error.filename, error.lineno or 1, "", error.text or "")
     frames = list(traceback.walk_tb(error.__traceback__))
     own = [(frame, line) for frame, line in frames if home and _package(frame) == home]
-    frame, number = (own or frames)[-1]
+    frame, lineno = (own or frames)[-1]
     code = frame.f_code
-    text = linecache.getline(code.co_filename, number, frame.f_globals)
-    return _location(code.co_filename, number, code.co_name, text)
+    text = linecache.getline(code.co_filename, lineno, frame.f_globals)
+    return _location(code.co_filename, lineno, code.co_name, text)
 
 
 def _package(frame: FrameType) -> str:

@@ -112,7 +112,7 @@ class CheckedExecutor(ReferenceExecutor):
         self.reads_blob = found.reads_blob
         if self.num_inputs is not None and (type(self.num_inputs) is not int or self.num_inputs < 0):
             what = f"num_inputs of the reference executor of backend {backend.id}"
-            raise wrong_result(what, repr(self.num_inputs), "a number of inputs")
+            raise wrong_result(what, repr(self.num_inputs), "an int of at least 0, or None")
 
     def for_caller(self, output: torch.Tensor, dtype: torch.dtype, rank: int) -> torch.Tensor:
         """Returns an output as the runtime stores it in the caller's tensor.

@@ -107,20 +107,20 @@ class EagerBackend(Backend):
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         assert tuple(compile_specs) == SPECS
-        steps = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
+        calls = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
 
         def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             values: dict[Node, Any] = dict(zip(view.inputs, inputs, strict=True))
             values.update(view.constants)
-            for node, target, args, kwargs in steps:
+            for node, target, args, kwargs in calls:
                 assert callable(target)
                 real = torch.fx.node.map_arg((args, kwargs), lambda n: values[n])
                 values[node] = target(*real[0], **real[1])
             return [values[node] for node in view.outputs]
 
         self.views.append(view)
-        whole = extract_view(view, view.program.specs_by_name()) if view.bodies else None
-        self._programs.append(run if whole is None else partial(interpret, whole))
+        extracted = extract_view(view, view.program.specs_by_name()) if view.bodies else None
+        self._programs.append(run if extracted is None else partial(interpret, extracted))
         handle = min(node.meta["debug_handle"] for node in view.nodes)
         return PreprocessResult([bytes([len(self._programs) - 1])], {0: (handle,)})
 
@@ -150,8 +150,8 @@ class Counting(ComputedBytes):
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, place: slice, /) -> bytes:
-        start, end, _ = place.indices(self._size)
+    def __getitem__(self, span: slice, /) -> bytes:
+        start, end, _ = span.indices(self._size)
         self.largest_request = max(self.largest_request, end - start)
         first = (self._first + start) % 251
         return (bytes(range(251)) * ((first + end - start) // 251 + 1))[first : first + end - start]

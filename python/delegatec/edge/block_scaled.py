@@ -79,11 +79,11 @@ def _magnitudes(format: str) -> tuple[float, ...]:
     """Returns the nonnegative values of a small format, indexed by their codes."""
     found = FORMATS[format]
     bias, unit = (1 << found.exponent - 1) - 1, 1 << found.mantissa
-    numbers = []
+    values = []
     for code in range(1 << found.bits - 1):
         exponent, fraction = divmod(code, unit)
-        numbers.append(math.ldexp(fraction + unit * (exponent > 0), max(exponent, 1) - bias - found.mantissa))
-    return tuple(numbers)
+        values.append(math.ldexp(fraction + unit * (exponent > 0), max(exponent, 1) - bias - found.mantissa))
+    return tuple(values)
 
 
 def _in_blocks(x: Tensor) -> Tensor:
@@ -113,29 +113,29 @@ def encode(x: Tensor, format: str) -> tuple[Tensor, Tensor]:
 
 def _codes(x: Tensor, format: str) -> Tensor:
     """Returns the codes of the nearest values; ties to even."""
-    numbers = torch.tensor(_magnitudes(format), device=x.device)
-    size, middles = x.abs().nan_to_num(0.0), (numbers[1:] + numbers[:-1]) / 2
+    values = torch.tensor(_magnitudes(format), device=x.device)
+    size, middles = x.abs().nan_to_num(0.0), (values[1:] + values[:-1]) / 2
     low = torch.bucketize(size.contiguous(), middles)
     is_tie = size == middles[low.clamp(max=middles.numel() - 1)]
     code = torch.where(is_tie & (low % 2 == 1), low + 1, low)
-    return (code + torch.signbit(x) * numbers.numel()).to(torch.uint8)
+    return (code + torch.signbit(x) * values.numel()).to(torch.uint8)
 
 
 def decode(codes: Tensor, scales: Tensor, format: str) -> Tensor:
     """Returns the values of codes and scales as float32, see `encode`."""
-    numbers = codes
+    values = codes
     if FORMATS[format].dtype == torch.uint8:
         sizes = torch.tensor(_magnitudes(format), device=codes.device)
-        numbers = torch.cat([sizes, -sizes])[codes.to(torch.int64)]
+        values = torch.cat([sizes, -sizes])[codes.to(torch.int64)]
     exponents = scales.to(torch.float64)
     powers = torch.where(exponents == _NAN, math.nan, torch.exp2(exponents - _BIAS))
-    blocks = _in_blocks(numbers.to(torch.float64))
+    blocks = _in_blocks(values.to(torch.float64))
     return (blocks * powers.unsqueeze(-1)).flatten(-2).to(torch.float32)
 
 
-def unpack(levels: Tensor) -> Tensor:
+def unpack(elements: Tensor) -> Tensor:
     """Unpacks codes that are stored two per byte."""
-    return torch.stack([levels & 15, levels >> 4], -1).flatten(-2)
+    return torch.stack([elements & 15, elements >> 4], -1).flatten(-2)
 
 
 def to_blocks(x: Tensor, format: str) -> tuple[Tensor, Tensor]:
@@ -144,12 +144,12 @@ def to_blocks(x: Tensor, format: str) -> tuple[Tensor, Tensor]:
     return codes[..., ::2] | codes[..., 1::2] << 4 if FORMATS[format].in_a_byte == 2 else codes, scales
 
 
-def from_blocks(levels: Tensor, scales: Tensor, format: str) -> Tensor:
+def from_blocks(elements: Tensor, scales: Tensor, format: str) -> Tensor:
     """Dequantizes stored quantized values to float32."""
-    return decode(unpack(levels) if FORMATS[format].in_a_byte == 2 else levels, scales, format)
+    return decode(unpack(elements) if FORMATS[format].in_a_byte == 2 else elements, scales, format)
 
 
-def rounded(x: Tensor, format: str) -> Tensor:
+def fake_quantized(x: Tensor, format: str) -> Tensor:
     """Returns the values of a format nearest to those of a tensor."""
     return decode(*encode(x, format), format)
 
@@ -158,12 +158,12 @@ def _wide(bias: Tensor | None) -> Tensor | None:
     return None if bias is None else bias.to(torch.float32)
 
 
-def linear(x: Tensor, levels: Tensor, scales: Tensor, bias: Tensor | None, format: str) -> Tensor:
+def linear(x: Tensor, elements: Tensor, scales: Tensor, bias: Tensor | None, format: str) -> Tensor:
     """Multiplies by a matrix in blocks; `x` is quantized to the same format.
 
     Args:
         x: [..., C], floating point.
-        levels: [1, N, C], as stored.
+        elements: [1, N, C], as stored.
         scales: [1, N, C / 32].
         bias: [N].
         format: of `FORMATS`.
@@ -171,12 +171,12 @@ def linear(x: Tensor, levels: Tensor, scales: Tensor, bias: Tensor | None, forma
     Returns:
         [..., N], float32.
     """
-    return f.linear(rounded(x, format), from_blocks(levels, scales, format)[0], _wide(bias))
+    return f.linear(fake_quantized(x, format), from_blocks(elements, scales, format)[0], _wide(bias))
 
 
 def conv2d(
     x: Tensor,
-    levels: Tensor,
+    elements: Tensor,
     scales: Tensor,
     bias: Tensor | None,
     stride: Sequence[int],
@@ -185,7 +185,7 @@ def conv2d(
     format: str,
 ) -> Tensor:
     """Convolves channels-last images [N, H, W, C] with kernels [O, H, W, C] in blocks; see `linear`."""
-    images, kernels = rounded(x, format), from_blocks(levels, scales, format)
+    images, kernels = fake_quantized(x, format), from_blocks(elements, scales, format)
     sums = f.conv2d(
         images.permute(0, 3, 1, 2),
         kernels.permute(0, 3, 1, 2),
@@ -197,7 +197,7 @@ def conv2d(
     return sums.permute(0, 2, 3, 1).contiguous()
 
 
-_WEIGHT: Final = "Tensor x, Tensor levels, Tensor scales, Tensor? bias"
+_WEIGHT: Final = "Tensor x, Tensor elements, Tensor scales, Tensor? bias"
 _SCHEMAS: Final = (
     f"block_scaled_linear({_WEIGHT}, str format) -> Tensor",
     f"block_scaled_conv2d({_WEIGHT}, SymInt[2] stride, SymInt[2] padding, SymInt[2] dilation, str format) "

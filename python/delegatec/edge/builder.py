@@ -86,12 +86,12 @@ class Builder:
     def _materialize(self, value: Any) -> Any:
         """Replaces symbolic scalars in arguments by nodes."""
         if isinstance(value, _SYMBOLIC):
-            return self.number(value)
+            return self.scalar(value)
         if isinstance(value, (tuple, list)):
             return type(value)([item if type(item) is int else self._materialize(item) for item in value])
         return value
 
-    def number(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+    def scalar(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
         """Returns the node that computes a symbolic scalar, or a constant scalar itself.
 
         Raises:

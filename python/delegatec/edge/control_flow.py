@@ -158,7 +158,7 @@ def _own_copy(program: EdgeProgram, call: Node, position: int) -> Node:
     module = getattr(program.graph_module, shared.target)
     name = next(
         name
-        for name in (f"{shared.target}_{number}" for number in range(1, len(program.graph.nodes) + 2))
+        for name in (f"{shared.target}_{index}" for index in range(1, len(program.graph.nodes) + 2))
         if not hasattr(program.graph_module, name)
     )
     program.graph_module.add_submodule(name, _copy(module))

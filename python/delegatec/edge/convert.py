@@ -19,7 +19,7 @@ from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.float32_regions import float32_calls, mark
 from delegatec.edge.functionalize import convert_copied_values, functionalize, views_of_several
-from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
+from delegatec.edge.handles import assign_handles, handles_by_name, inherit_handles
 from delegatec.edge.legalize.guards import complete_symbols
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
@@ -160,7 +160,7 @@ def to_edge(
     _take_over(exported)
     complete_symbols(exported)
     renorm_embeddings(exported, kept)
-    origins = number_nodes(exported.graph_module)
+    origins = assign_handles(exported.graph_module)
     in_float32 = {node.meta["debug_handle"] for node in float32_calls(exported.graph)}
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
@@ -241,7 +241,7 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
             Diagnostic(
                 "DC205",
                 f"{spec.arg.name} is a {spec.kind.name.lower().replace('_', ' ')}",
-                expected="tensors and numbers",
+                expected="tensors and scalars",
                 help="remove the custom object, or the operator with side effects, from the exported method",
             )
             for spec in rejected

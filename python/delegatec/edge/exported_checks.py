@@ -32,7 +32,7 @@ _TRAINING_ARGUMENT: Final[dict[object, int]] = {
     aten.rrelu_with_noise.default: 4,
 }
 # Operators that always mix dtypes, and may copy their tables.
-_LOOKUPS: Final = frozenset({aten.embedding, aten.gather, aten.index, aten.index_select, aten.take})
+_GATHERS: Final = frozenset({aten.embedding, aten.gather, aten.index, aten.index_select, aten.take})
 _DTYPE_ERROR: Final = re.compile(r"dtype|scalar type|should be the same")
 # Elements of the largest result that a check computes.
 _LARGEST: Final = 2**24
@@ -76,8 +76,8 @@ def _mixed_dtypes(nodes: list[Node]) -> Iterator[Diagnostic]:
     for node in nodes:
         tensors = _tensors(node)
         dtypes = tuple(tensor.dtype for tensor in tensors if tensor.dim())
-        numbers = {dtype for dtype in dtypes if dtype is not torch.bool}
-        if len(numbers) < 2 or not isinstance(node.target, OpOverload):
+        numeric = {dtype for dtype in dtypes if dtype is not torch.bool}
+        if len(numeric) < 2 or not isinstance(node.target, OpOverload):
             continue
         call = node.target, tuple(tensor.dtype for tensor in tensors), tuple(t.dim() for t in tensors)
         if call not in known:
@@ -101,7 +101,7 @@ def _tensors(node: Node) -> list[torch.Tensor]:
 def _dtype_error(node: Node) -> str:
     """Calls the operator on zeros that take no memory; returns its error about dtypes, or "" for none."""
     assert isinstance(node.target, OpOverload)
-    if node.target.overloadpacket in _LOOKUPS or any(_hint(t.numel()) > _LARGEST for t in _results(node)):
+    if node.target.overloadpacket in _GATHERS or any(_hint(t.numel()) > _LARGEST for t in _results(node)):
         return ""
     try:
         with torch.no_grad():

@@ -16,7 +16,7 @@ from delegatec.edge import to_edge
 X = torch.ones(2, 4)
 F = torch.nn.functional
 quantized = torch.ops.quantized_decomposed
-LEVELS = torch.arange(12, dtype=torch.int8).reshape(3, 4)
+QUANTIZED = torch.arange(12, dtype=torch.int8).reshape(3, 4)
 
 
 class Function(torch.nn.Module):
@@ -117,9 +117,9 @@ def test_a_program_is_converted_once() -> None:
 
 
 def per_channel(scales: int, zeros: int | None = None) -> Function:
-    numbers, points = torch.ones(scales), torch.zeros(scales if zeros is None else zeros, dtype=torch.int64)
+    ones, points = torch.ones(scales), torch.zeros(scales if zeros is None else zeros, dtype=torch.int64)
     operator = quantized.dequantize_per_channel
-    return Function(lambda x: x + operator(LEVELS, numbers, points, 1, -128, 127, torch.int8)[:2])
+    return Function(lambda x: x + operator(QUANTIZED, ones, points, 1, -128, 127, torch.int8)[:2])
 
 
 def per_tensor(scale: float) -> Function:

@@ -32,7 +32,7 @@ _CREATE: Final = frozenset(
 )
 # Rules of the mode for symbolic sizes or other devices only.
 _STATIC: Final = frozenset({aten._to_copy.default, aten.slice.Tensor, aten.view.default, *_CREATE})
-_NUMBERS: Final = (int, float, bool, str, type(None), torch.dtype, torch.memory_format)
+_CONSTANT_TYPES: Final = (int, float, bool, str, type(None), torch.dtype, torch.memory_format)
 
 
 def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -91,7 +91,7 @@ def _joint_shape(operands: Sequence[FakeTensor]) -> tuple[int, ...] | None:
     for each in operands:
         aligned = shape[len(shape) - each.ndim :]
         if not each.is_contiguous() or not all(
-            size in (1, whole) for size, whole in zip(each.shape, aligned, strict=True)
+            size in (1, aligned_size) for size, aligned_size in zip(each.shape, aligned, strict=True)
         ):
             return None
     return shape
@@ -203,14 +203,14 @@ def _are_static(values: Sequence[Any], operands: bool = True) -> bool:
     tensors = 0
     for value in values:
         if isinstance(value, (list, tuple)):
-            if not all(type(each) in _NUMBERS for each in value) and not _are_static(value):
+            if not all(type(each) in _CONSTANT_TYPES for each in value) and not _are_static(value):
                 return False
             tensors += any(isinstance(each, torch.Tensor) for each in value)
         elif type(value) is FakeTensor:
             if value._has_symbolic_sizes_strides or value.constant is not None or value.fake_device != _CPU:
                 return False
             tensors += 1
-        elif type(value) not in _NUMBERS:
+        elif type(value) not in _CONSTANT_TYPES:
             return False
     return tensors > 0 or not operands
 

@@ -217,7 +217,7 @@ def test_buffers_that_are_written_to_are_outputs() -> None:
     assert torch.equal(module.get_buffer("total"), torch.ones(2, 3)), "lowering writes to no buffer"
 
 
-def _whole_buffer(self: Any, x: torch.Tensor) -> Any:
+def _entire_buffer(self: Any, x: torch.Tensor) -> Any:
     first = self.total[0] * 1  # a view that is read before the write
     self.total.copy_(x)
     self.total.to(x.dtype).add_(1)
@@ -239,9 +239,9 @@ def _copied_to_a_buffer(self: Any, x: torch.Tensor) -> Any:
 
 @pytest.mark.parametrize(
     ("model", "local"),
-    [(_whole_buffer, True), (_view_of_a_buffer, False), (_copied_to_a_buffer, False)],
+    [(_entire_buffer, True), (_view_of_a_buffer, False), (_copied_to_a_buffer, False)],
 )
-def test_writes_to_whole_buffers(model: Callable[..., Any], local: bool) -> None:
+def test_writes_to_entire_buffers(model: Callable[..., Any], local: bool) -> None:
     module = Function(model, total=Y.clone(), count=torch.tensor(5))
     assert functionalize(_adopted(module, X)) is local
     program = edge(module, X)

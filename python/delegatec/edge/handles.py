@@ -37,7 +37,7 @@ class Origin:
         return self.operator not in _OTHER_KINDS
 
 
-def number_nodes(owner: GraphModule) -> dict[int, Origin]:
+def assign_handles(owner: GraphModule) -> dict[int, Origin]:
     """Sets `meta["debug_handle"]` of all nodes of a graph and of its bodies.
 
     Args:

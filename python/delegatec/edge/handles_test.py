@@ -44,7 +44,7 @@ def _export(module: torch.nn.Module) -> ExportedProgram:
 def _exported_handles(exported: ExportedProgram) -> dict[str, int]:
     """Returns operator of each call -> its position among the calls, from 1."""
     calls = [node for node in exported.graph.nodes if node.op == "call_function"]
-    return {str(node.target): place for place, node in enumerate(calls, start=1)}
+    return {str(node.target): index for index, node in enumerate(calls, start=1)}
 
 
 def _by_handle(program: EdgeProgram) -> dict[int, list[str]]:
@@ -71,9 +71,9 @@ def test_operators_count_from_one_in_the_order_of_the_exported_program() -> None
 
 
 def test_handles_do_not_depend_on_what_a_backend_preserves() -> None:
-    whole, parts = _edge(_Block(), [aten.silu.default]), _edge(_Block())
-    assert whole[2] == ["aten.silu.default"] != parts[2]
-    assert whole[1] == parts[1] and whole[3] == parts[3]
+    preserved, parts = _edge(_Block(), [aten.silu.default]), _edge(_Block())
+    assert preserved[2] == ["aten.silu.default"] != parts[2]
+    assert preserved[1] == parts[1] and preserved[3] == parts[3]
 
 
 def test_a_weight_more_changes_no_handle_before_it() -> None:

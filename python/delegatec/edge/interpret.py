@@ -59,7 +59,7 @@ class _DenseInterpreter(Interpreter):
         """Runs a call of control flow, whose bodies are programs with their own constants."""
         form, bodies = FORMS[call.target], bodies_of(self._program, call)
         values: Any = self.map_nodes_to_values(
-            (call.args[0], *(group(call, number) for number in (form.carried, form.sliced, form.free))), call
+            (call.args[0], *(group(call, index) for index in (form.carried, form.sliced, form.free))), call
         )
         first, carried, sliced, free = values
         if call.target is COND:

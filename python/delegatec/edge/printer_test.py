@@ -48,9 +48,9 @@ def test_names_of_nodes_are_not_in_it() -> None:
 
     program = edge(Function(model, bias=torch.ones(3)), X)
     before = print_program(program)
-    for number, node in enumerate(program.graph.nodes):
+    for index, node in enumerate(program.graph.nodes):
         if node.op == "call_function":
-            node._rename(f"other_{number}")
+            node._rename(f"other_{index}")
     assert print_program(program) == before
 
 

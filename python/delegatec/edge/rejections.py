@@ -104,7 +104,7 @@ def reject_functions(program: EdgeProgram) -> None:
                     location=location_of(found[0].meta.get("stack_trace")),
                     node=found[0].name,
                     expected="operators of torch.ops",
-                    help="rewrite torch.vmap with operators on whole tensors",
+                    help="replace torch.vmap by batched operators",
                 )
             ]
         )

@@ -81,7 +81,7 @@ def test_passes_edit_a_wide_node_once(
 
 def test_decomposition_edits_no_wide_node(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: torch.Tensor) -> Any:
-        parts = [x + number for number in range(200)]
+        parts = [x + index for index in range(200)]
         return torch.cat(parts), parts
 
     exported = export(function, X)
@@ -107,8 +107,8 @@ def test_a_chain_of_identities_ends_where_it_starts() -> None:
 def test_names_of_folded_constants_are_bounded() -> None:
     def model(self: Any, x: torch.Tensor) -> torch.Tensor:
         mask = self.mask
-        for number in range(40):
-            mask = torch.where(mask > number, mask, mask.mT)
+        for index in range(40):
+            mask = torch.where(mask > index, mask, mask.mT)
         result: torch.Tensor = x + mask
         return result
 
@@ -119,7 +119,7 @@ def test_names_of_folded_constants_are_bounded() -> None:
 
 def test_weights_of_bodies_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def program(count: int) -> int:
-        weights = {f"w{number}": torch.full((4,), number + 2.0) for number in range(count)}
+        weights = {f"w{index}": torch.full((4,), index + 2.0) for index in range(count)}
 
         def body(self: Any, y: torch.Tensor, sign: int) -> torch.Tensor:
             for name in weights:
@@ -174,5 +174,5 @@ def test_sizes_are_computed_without_a_look_at_all_nodes(monkeypatch: pytest.Monk
     rows, columns = results[0].meta["val"].shape
     builder = Builder(program)
     with _counted(monkeypatch, EdgeProgram, "placeholders") as calls:
-        numbers = [builder.number(rows * columns + number) for number in range(20)]
-    assert len(set(numbers)) == 20 and len(calls) < 10
+        scalars = [builder.scalar(rows * columns + index) for index in range(20)]
+    assert len(set(scalars)) == 20 and len(calls) < 10

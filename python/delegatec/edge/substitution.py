@@ -21,7 +21,7 @@ def substitute(program: EdgeProgram, known: Mapping[Any, Any]) -> None:
         known: symbol -> constant or symbol, of sympy.
     """
 
-    def number(value: Any) -> Any:
+    def scalar(value: Any) -> Any:
         if not isinstance(value, torch.SymInt):
             return value
         expression = value.node.expr.xreplace(known)
@@ -33,8 +33,8 @@ def substitute(program: EdgeProgram, known: Mapping[Any, Any]) -> None:
 
     def updated(value: Any) -> Any:
         if not isinstance(value, FakeTensor):
-            return number(value)
-        shape, strides = ([number(size) for size in sizes] for sizes in (value.shape, value.stride()))
+            return scalar(value)
+        shape, strides = ([scalar(size) for size in sizes] for sizes in (value.shape, value.stride()))
         if all(map(_is, (*shape, *strides), (*value.shape, *value.stride()))):
             return value
         with value.fake_mode:

@@ -72,7 +72,7 @@ def sizes_key(value: Any) -> tuple[int | str, ...]:
     return tuple(str(size.node.expr) if isinstance(size, torch.SymInt) else size for size in sizes)
 
 
-def whole_ratio(size: int | torch.SymInt, other: int | torch.SymInt) -> int | None:
+def integer_ratio(size: int | torch.SymInt, other: int | torch.SymInt) -> int | None:
     """Returns the quotient of two sizes, for all their values; None if it varies or is not an integer."""
     first, second = (
         each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (size, other)
@@ -145,9 +145,9 @@ def smallest(size: int | torch.SymInt) -> int:
     return int(lower) if lower.is_finite else 0
 
 
-def is_never_negative(number: Any) -> bool:
+def is_never_negative(scalar: Any) -> bool:
     """Whether a scalar is at least 0 for any values of its symbols."""
-    return bool(number.node.expr.is_nonnegative if isinstance(number, torch.SymInt) else number >= 0)
+    return bool(scalar.node.expr.is_nonnegative if isinstance(scalar, torch.SymInt) else scalar >= 0)
 
 
 def is_dynamic(sizes: Iterable[Any]) -> bool:
@@ -161,7 +161,7 @@ def is_multiple(size: int | torch.SymInt, factor: int) -> bool:
     return bool(remainder == 0)
 
 
-def is_number(node: Node) -> bool:
+def is_scalar(node: Node) -> bool:
     """Whether a node computes a scalar, such as a size, and not tensors."""
     value = node.meta.get("val")
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float))
@@ -180,7 +180,7 @@ def size_nodes(nodes: Iterable[Node]) -> list[Node]:
 
 def _is_size(node: Node) -> bool:
     targets = (aten.sym_size.int, aten.sym_numel.default)
-    return is_number(node) and (node.target in targets or node.target in COMPUTED)
+    return is_scalar(node) and (node.target in targets or node.target in COMPUTED)
 
 
 class SizeNodes:

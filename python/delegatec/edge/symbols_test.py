@@ -18,12 +18,12 @@ from delegatec.edge.symbols import (
     COMPUTED,
     SizeNodes,
     UnknownSizeError,
+    integer_ratio,
     largest,
     multiple_of,
     sizes_key,
     smallest,
     upper_bound,
-    whole_ratio,
 )
 from delegatec.edge.testing import assert_computes, called, edge
 
@@ -96,7 +96,7 @@ def test_one_node_for_equal_expressions() -> None:
         pytest.param(lambda n: (max(n, 6), min(n, 6), n**3, -n), id="more"),
     ],
 )
-def test_numbers_are_computed_by_primitives_of_the_runtime(function: Callable[[Any], Any]) -> None:
+def test_scalars_are_computed_by_primitives_of_the_runtime(function: Callable[[Any], Any]) -> None:
     program = edge(lambda x: function(x.shape[0]), torch.ones(5), dynamic_shapes=({0: ROWS},))
     targets = {node.target for node in program.graph.nodes if node.op == "call_function"}
     assert targets - {aten.sym_size.int} <= COMPUTED
@@ -152,13 +152,14 @@ def test_upper_bounds_of_quotients() -> None:
     assert smallest(quotients[0]) == smallest(size) == 0
 
 
-def test_whole_ratios() -> None:
+def test_integer_ratios() -> None:
     program = edge(torch.relu, torch.ones(4, 6), dynamic_shapes=({0: ROWS},))
     rows, columns = program.placeholders()[0].meta["val"].shape
     guards = len(rows.node.shape_env.guards)
-    found = [whole_ratio(3 * rows, rows), whole_ratio(columns, 2), whole_ratio(rows * 2, rows * 2)]
+    found = [integer_ratio(3 * rows, rows), integer_ratio(columns, 2), integer_ratio(rows * 2, rows * 2)]
     assert found == [3, 3, 1]
-    assert [whole_ratio(rows + 1, rows), whole_ratio(rows, 2 * rows), whole_ratio(rows, 0)] == [None] * 3
+    varying = [integer_ratio(rows + 1, rows), integer_ratio(rows, 2 * rows), integer_ratio(rows, 0)]
+    assert varying == [None] * 3
     assert len(rows.node.shape_env.guards) == guards
 
 
@@ -175,10 +176,10 @@ def test_multiples_of_sizes() -> None:
 def test_sizes_of_inputs_with_unknown_symbols() -> None:
     sizes = {0: Dim("a", max=9), 1: Dim("b", max=9)}
     program = edge(lambda x: x * 2, torch.ones(4, 6), dynamic_shapes=(sizes,))
-    (place,) = program.user_inputs()
-    rows, columns = place.meta["val"].shape
+    (placeholder,) = program.user_inputs()
+    rows, columns = placeholder.meta["val"].shape
     wanted = 2 * rows + 4 * columns - 1
-    place.meta["val"] = place.meta["val"].new_empty(rows + 2 * columns, 1)
+    placeholder.meta["val"] = placeholder.meta["val"].new_empty(rows + 2 * columns, 1)
     node = SizeNodes(program).node_of(wanted)
     assert node.meta["val"].node.expr == wanted.node.expr
     assert (node.target, node.args[0].target) == (operator.add, operator.mul)

@@ -34,10 +34,10 @@ class Synthetic:
         self._specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
         return self._with_value(node)
 
-    def constant(self, number: float) -> Node:
+    def constant(self, value: float) -> Node:
         node = self._graph.placeholder(f"p{len(self._specs)}")
         self._specs.append(InputSpec(InputKind.PARAMETER, TensorArgument(node.name), f"weight.{node.name}"))
-        self._constants[node.name] = torch.full((4,), number)
+        self._constants[node.name] = torch.full((4,), value)
         return self._with_value(node)
 
     def call(self, target: object, *args: object) -> Node:

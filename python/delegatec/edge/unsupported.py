@@ -47,7 +47,7 @@ _INSTEAD: Final = {
     "resize": "view, reshape, or torch.nn.functional.pad",
     "_to_sparse": "dense tensors",
     "segment_reduce": "scatter_reduce",
-    "gcd lcm": "remainder, if one of the numbers is known",
+    "gcd lcm": "remainder, if one operand is constant",
     "frexp": "log2 and exp2",
     "nextafter": "multiplication by 1 + eps of the dtype",
     "hash_tensor": "a sum",

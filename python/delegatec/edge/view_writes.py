@@ -36,29 +36,29 @@ aten = torch.ops.aten
 _Inverse = Callable[[Builder, dict[str, Any], Node, Node], Node]
 
 
-def _reshaped(builder: Builder, _: dict[str, Any], new: Node, whole: Node) -> Node:
-    val = whole.meta["val"]
+def _reshaped(builder: Builder, _: dict[str, Any], new: Node, base: Node) -> Node:
+    val = base.meta["val"]
     if new.meta["val"].shape == val.shape:
         return new
     return builder.call(aten.view.default, new, list(val.shape), val=val)
 
 
 def _scattered(scatter: OpOverload, *names: str) -> _Inverse:
-    def inverse(builder: Builder, bound: dict[str, Any], new: Node, whole: Node) -> Node:
-        return builder.call(scatter, whole, new, *(bound[name] for name in names), val=whole.meta["val"])
+    def inverse(builder: Builder, bound: dict[str, Any], new: Node, base: Node) -> Node:
+        return builder.call(scatter, base, new, *(bound[name] for name in names), val=base.meta["val"])
 
     return inverse
 
 
-def _transposed(builder: Builder, bound: dict[str, Any], new: Node, whole: Node) -> Node:
-    return builder.call(aten.transpose.int, new, bound["dim0"], bound["dim1"], val=whole.meta["val"])
+def _transposed(builder: Builder, bound: dict[str, Any], new: Node, base: Node) -> Node:
+    return builder.call(aten.transpose.int, new, bound["dim0"], bound["dim1"], val=base.meta["val"])
 
 
-def _permuted(builder: Builder, bound: dict[str, Any], new: Node, whole: Node) -> Node:
+def _permuted(builder: Builder, bound: dict[str, Any], new: Node, base: Node) -> Node:
     rank = len(bound["dims"])
     order = [dim % rank for dim in bound["dims"]]
     inverse = [order.index(dim) for dim in range(rank)]
-    return builder.call(aten.permute.default, new, inverse, val=whole.meta["val"])
+    return builder.call(aten.permute.default, new, inverse, val=base.meta["val"])
 
 
 _RESHAPES: Final = "alias detach squeeze unflatten unsqueeze view view_as"
@@ -85,11 +85,11 @@ def functionalize_views(program: EdgeProgram) -> bool:
         return True
     roots, builder = storage_roots(program.graph), Builder(program)
     written = set(found)
-    last = {roots[node]: place for place, node in enumerate(program.graph.nodes) if node in written}
+    last = {roots[node]: position for position, node in enumerate(program.graph.nodes) if node in written}
     buffers = buffer_names(program)
     if not all(root.op == "call_function" or root in buffers for root in last):
         return False
-    if not all(_is_known(node, place, roots, last) for place, node in enumerate(program.graph.nodes)):
+    if not all(_is_known(node, position, roots, last) for position, node in enumerate(program.graph.nodes)):
         return False
     if not all(_is_simple(builder, node, roots) for node in found):
         return False
@@ -98,14 +98,14 @@ def functionalize_views(program: EdgeProgram) -> bool:
     return True
 
 
-def _is_known(node: Node, place: int, roots: Mapping[Node, Node], last: Mapping[Node, int]) -> bool:
+def _is_known(node: Node, position: int, roots: Mapping[Node, Node], last: Mapping[Node, int]) -> bool:
     """Whether it is known which writes the results of `node` observe, given the last write to each tensor."""
     if may_view_several(node):
         tensors = node.all_input_nodes
-        return node not in last and all(last.get(roots[each], -1) < place for each in tensors)
+        return node not in last and all(last.get(roots[each], -1) < position for each in tensors)
     is_known = isinstance(node.target, OpOverload) or node.target is operator.getitem
     is_known = is_known and not is_view_or_copy(node)
-    return is_known or not may_be_view(node) or last.get(roots[node], -1) < place
+    return is_known or not may_be_view(node) or last.get(roots[node], -1) < position
 
 
 def _is_simple(builder: Builder, node: Node, roots: Mapping[Node, Node]) -> bool:
@@ -117,20 +117,20 @@ def _is_simple(builder: Builder, node: Node, roots: Mapping[Node, Node]) -> bool
     if not isinstance(written, Node) or not keeps_type(builder, node):
         return False
     while written is not roots[node]:
-        whole = written.args[0]
-        assert isinstance(whole, Node)
-        if not writes(written) and not _is_invertible(written, whole):
+        base = written.args[0]
+        assert isinstance(base, Node)
+        if not writes(written) and not _is_invertible(written, base):
             return False
-        written = whole
+        written = base
     return True
 
 
-def _is_invertible(view: Node, whole: Node) -> bool:
+def _is_invertible(view: Node, base: Node) -> bool:
     if not isinstance(view.target, OpOverload) or view.target._opname not in _INVERSES:
         return False
-    if view.meta["val"].dtype != whole.meta["val"].dtype:  # the bits as another dtype
+    if view.meta["val"].dtype != base.meta["val"].dtype:  # the bits as another dtype
         return False
-    is_static = all(type(size) is int for size in whole.meta["val"].shape)
+    is_static = all(type(size) is int for size in base.meta["val"].shape)
     return is_static or _INVERSES[view.target._opname] is not _reshaped
 
 

@@ -16,7 +16,7 @@ def _bytes(pool: ConstantPool, index: int) -> bytes:
     return bytes(pool.data[index - 1])
 
 
-def test_numbers_start_at_one() -> None:
+def test_indices_start_at_one() -> None:
     pool = ConstantPool()
     assert [pool.add(torch.tensor([value]), str(value)) for value in (5, 6, 7)] == [1, 2, 3]
     assert pool.names == [("5",), ("6",), ("7",)]

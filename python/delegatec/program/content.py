@@ -18,7 +18,7 @@ _SAMPLE_BYTES: Final = 192
 # Number of different sequences with equal samples that are compared one by one; more are found by checksum.
 _COMPARED: Final = 4
 # Number of bytes to compare at a time, which bounds memory.
-_STEP: Final = 1 << 20
+_CHUNK: Final = 1 << 20
 
 Parts = Sequence[Part]
 
@@ -48,9 +48,9 @@ class ContentIndex:
         if first is not None:
             self._runs[tuple(map(_fingerprint, first[0]))] = [first]
         alike = self._alike(parts)
-        for other, number in alike:
+        for other, known in alike:
             if all(map(equal_bytes, parts, other)):
-                return number
+                return known
         alike.append((parts, index))
         return index
 
@@ -77,8 +77,8 @@ def _fingerprint(part: Part) -> Hashable:
 def _checksum(parts: Parts) -> int:
     checksum = 0
     for part in parts:
-        for start in range(0, len(part), _STEP):
-            checksum = zlib.crc32(read(part, start, start + _STEP), checksum)
+        for start in range(0, len(part), _CHUNK):
+            checksum = zlib.crc32(read(part, start, start + _CHUNK), checksum)
     return checksum
 
 
@@ -87,8 +87,10 @@ def equal_bytes(first: Part, second: Part) -> bool:
     if len(first) != len(second):
         return False
     return all(
-        np.array_equal(_array(read(first, start, start + _STEP)), _array(read(second, start, start + _STEP)))
-        for start in range(0, len(first), _STEP)
+        np.array_equal(
+            _array(read(first, start, start + _CHUNK)), _array(read(second, start, start + _CHUNK))
+        )
+        for start in range(0, len(first), _CHUNK)
     )
 
 

@@ -16,8 +16,8 @@ from delegatec.program.content import ContentIndex
 @given(st.lists(st.lists(st.binary(max_size=70), max_size=3), max_size=12))
 def test_equal_runs_have_one_number(runs: list[list[bytes]]) -> None:
     index = ContentIndex()
-    numbers = [index.find_or_add(run, position) for position, run in enumerate(runs)]
-    assert numbers == [runs.index(run) for run in runs]
+    indices = [index.find_or_add(run, position) for position, run in enumerate(runs)]
+    assert indices == [runs.index(run) for run in runs]
 
 
 def test_one_byte_makes_a_difference_anywhere() -> None:

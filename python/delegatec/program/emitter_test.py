@@ -137,7 +137,7 @@ def test_dynamic_sizes_are_bounds_and_computed_by_primitives() -> None:
     assert all(tensor.is_dynamic for tensor in tensors)
 
 
-def test_numbers_and_none_among_inputs_and_outputs() -> None:
+def test_scalars_and_none_among_inputs_and_outputs() -> None:
     method = _method(lambda x, n, _: (x * n, None, 2.5, "text", True), X, 3, None)  # type: ignore[arg-type]
     assert [method.values[index] for index in method.inputs[1:]] == [3, None]
     assert [method.values[index] for index in method.outputs[1:]] == [None, 2.5, "text", True]

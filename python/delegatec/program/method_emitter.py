@@ -32,20 +32,20 @@ from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering,
 from delegatec.program.kernels.dim_order import REORDER
 from delegatec.program.method_values import MethodValues
 from delegatec.program.planning.assignment import Storages
-from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
-from delegatec.program.planning.state import State
-from delegatec.program.planning.steps import (
-    JumpStep,
-    KernelStep,
-    MoveStep,
-    NodeStep,
+from delegatec.program.planning.instructions import (
+    PlannedInstruction,
+    PlannedJump,
+    PlannedKernel,
+    PlannedMove,
+    PlannedNode,
     Slot,
     Source,
-    Step,
     results_of,
     slot_of,
     source_of,
 )
+from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
+from delegatec.program.planning.state import State
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
@@ -92,12 +92,12 @@ class MethodEmitter:
         inputs = [self._input(node) for node in self._program.user_inputs()]
         instructions: list[Instruction] = []
         handles: list[tuple[int, ...]] = []
-        for step in self._storages.steps:
+        for planned in self._storages.instructions:
             try:
-                instructions.append(self._instruction(step))
+                instructions.append(self._instruction(planned))
             except ArgumentError as error:
-                self.problems.append(_bad_argument(step.node, error))
-            handles.append(self._handles(step.node))
+                self.problems.append(_bad_argument(planned.node, error))
+            handles.append(self._handles(planned.node))
         for instruction, value in self._write_back():
             instructions.append(instruction)
             handles.append(self._handles(value))
@@ -126,7 +126,7 @@ class MethodEmitter:
         if isinstance(value, (type(None), bool, int, float, str)):
             return self._values.add(value)
         self.problems.append(
-            Diagnostic("DC301", f"{self._name} returns {value!r}", expected="tensors and numbers")
+            Diagnostic("DC301", f"{self._name} returns {value!r}", expected="tensors and scalars")
         )
         return 0
 
@@ -194,22 +194,22 @@ class MethodEmitter:
         order = self._dim_orders.get(slot, ())
         return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic, dim_order=order)
 
-    def _scalar_tensor(self, number: Any, dtype: torch.dtype) -> int:
-        index = self._pool.add(torch.tensor(number, dtype=dtype), f"scalar {number}")
+    def _scalar_tensor(self, scalar: Any, dtype: torch.dtype) -> int:
+        index = self._pool.add(torch.tensor(scalar, dtype=dtype), f"scalar {scalar}")
         return self._values.intern(TensorValue(SCALAR_TYPES[dtype], (), constant_index=index))
 
     def _operator(self, name: str, overload: str) -> int:
         return self._operators.setdefault((name, overload), len(self._operators))
 
-    def _instruction(self, step: Step) -> Instruction:
-        match step:
-            case KernelStep():
-                return KernelCall(self._operator(*step.operator), tuple(map(self._index, step.args)))
-            case MoveStep():
-                return MoveCall(self._index(step.source), self._index(step.target))
-            case JumpStep():
-                return JumpFalseCall(self._index(step.condition), step.destination)
-            case NodeStep(node):
+    def _instruction(self, planned: PlannedInstruction) -> Instruction:
+        match planned:
+            case PlannedKernel():
+                return KernelCall(self._operator(*planned.operator), tuple(map(self._index, planned.args)))
+            case PlannedMove():
+                return MoveCall(self._index(planned.source), self._index(planned.target))
+            case PlannedJump():
+                return JumpFalseCall(self._index(planned.condition), planned.destination)
+            case PlannedNode(node):
                 if node.target is call_delegate:
                     return self._delegate_call(node)
                 if node.target in PRIMITIVES:
@@ -302,5 +302,5 @@ def _bad_argument(node: Node, error: ArgumentError) -> Diagnostic:
         f"cannot emit a call of {node.target} with {error}",
         location=node.meta.get("source"),
         node=node.name,
-        help="pass tensors, numbers, or lists of these",
+        help="pass tensors, scalars, or lists of these",
     )

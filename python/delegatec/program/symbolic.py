@@ -78,16 +78,16 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
                     if not symbols <= known:
                         known |= symbols
                         found[str(size)] = node
-    numbers = [node for node in program.user_inputs() if is_symbolic(node.meta["val"])]
+    scalars = [node for node in program.user_inputs() if is_symbolic(node.meta["val"])]
     return [
         Diagnostic(
             "DC210",
-            f"input {node.name} is a dynamic number",
+            f"input {node.name} is a dynamic scalar",
             node=node.name,
-            expected="numbers that are the same in every call, or tensors",
+            expected="scalars that are the same in every call, or tensors",
             help=f"pass a 0-d tensor and call {node.name}.item() where its value is used",
         )
-        for node in numbers
+        for node in scalars
     ] + [
         Diagnostic(
             "DC203",
@@ -107,4 +107,4 @@ def _bound_help(symbol: str, node: Node) -> str:
         return "declare it with a bound: torch.export.Dim(name, min=1, max=...)"
     if "repeat_interleave" in str(node.target):
         return "pass the number of rows of the result: torch.repeat_interleave(x, repeats, output_size=...)"
-    return "bound the number that it depends on: n = count.item(); torch._check(n <= 64)"
+    return "bound the value that it depends on: n = count.item(); torch._check(n <= 64)"

@@ -58,10 +58,10 @@ def accuracies(model: QuantizedModel, samples: RecordedSamples, source: str = ""
     modules = {name: runnable(program, state) for name, program in model.methods.items()}
     sums: dict[tuple[str, str, str], ErrorSums] = {}
     for call in samples.calls:
-        program, levels = model.methods[call.method], model.inputs.get(call.method, {})
+        program, quantizations = model.methods[call.method], model.inputs.get(call.method, {})
         names = MethodInputs.of(program).values
         leaves = [
-            quantize(leaf, levels[name]) if name in levels else leaf
+            quantize(leaf, quantizations[name]) if name in quantizations else leaf
             for name, leaf in zip(names, call.inputs, strict=True)
         ]
         results = pytree.tree_leaves(_called(modules[call.method], leaves, program))
@@ -113,7 +113,7 @@ def limit_problems(found: Sequence[OutputAccuracy], minimum: float) -> Iterator[
                 f"in {each.calls} call(s) of {_SOURCES[each.samples]}",
                 expected=f"at least minimum_snr_db = {minimum:g}",
                 help="pass calibration samples like the inputs of an app, keep modules in float "
-                "(float_modules), or choose more levels (activation, weight)",
+                "(float_modules), or use wider dtypes (activation, weight)",
             )
 
 

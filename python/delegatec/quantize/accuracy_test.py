@@ -64,11 +64,11 @@ def test_the_error_against_the_module(settings: dict[str, Any]) -> None:
     found = {each.output: each for each in accuracies(model, recorded, "module")}
     assert found.keys() == {"['y']", "['mean']"}
     run = model.methods["forward"].module(check_guards=False)
-    levels = model.inputs.get("forward", {}).get("x")
+    quantization = model.inputs.get("forward", {}).get("x")
     results: dict[str, list[Tensor]] = {"['y']": [], "['mean']": []}
     for row in _ROWS:
         with torch.no_grad():
-            result = run(quantize(row, levels) if levels else row)
+            result = run(quantize(row, quantization) if quantization else row)
         for position, name in enumerate(results):
             value = result[name[2:-2]]
             scale = model.outputs.get("forward", {}).get(position)

@@ -74,7 +74,7 @@ def written_constants(model: GraphModule, state: Collection[str]) -> set[str]:
     return written
 
 
-def store_levels(model: GraphModule, state: Collection[str]) -> None:
+def store_quantized(model: GraphModule, state: Collection[str]) -> None:
     """Replaces quantizations of constants with their quantized values, named after the constants, in place.
 
     Args:
@@ -89,9 +89,9 @@ def store_levels(model: GraphModule, state: Collection[str]) -> None:
         value = tensor_of(model, source)
         arguments = torch.fx.map_arg(node.args[1:], lambda part: tensor_of(model, part))
         with torch.no_grad():
-            levels = node.target(value, *arguments)
+            integers = node.target(value, *arguments)
         name = str(source.target)
-        stored = store(model, node, unused_name(model, name + "_levels"), levels)
+        stored = store(model, node, unused_name(model, name + "_levels"), integers)
         for part, suffix in zip(node.args[1:3], ("scale", "zero_point"), strict=True):
             if isinstance(part, Node):
                 _rename(model, part, unused_name(model, f"{name}_{suffix}"))
@@ -119,10 +119,10 @@ def getattr_of(model: GraphModule, node: Node) -> Any:
 def unused_name(model: GraphModule, name: str) -> str:
     """Returns a name of an attribute that the model does not have yet."""
     owner, _, last = name.rpartition(".")
-    module, number, candidate = model.get_submodule(owner), 0, last
+    module, counter, candidate = model.get_submodule(owner), 0, last
     while hasattr(module, candidate):
-        number += 1
-        candidate = f"{last}_{number}"
+        counter += 1
+        candidate = f"{last}_{counter}"
     return f"{owner}.{candidate}" if owner else candidate
 
 

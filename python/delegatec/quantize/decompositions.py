@@ -37,13 +37,13 @@ def decompose(program: ExportedProgram, kept: Container[str] = ()) -> ExportedPr
         program: a program of any ATen operators; it is not changed.
         kept: names of other operators that are not decomposed, such as "aten.softmax" or "aten.softmax.int".
     """
-    numbers = itertools.count()
+    ids = itertools.count()
     table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
     table |= _SIMPLER
-    table |= {operator: _marked(function, numbers) for operator, function in _COMPOSITES.items()}
+    table |= {operator: _marked(function, ids) for operator, function in _COMPOSITES.items()}
     for operator in [*table]:
-        kept_whole = operator in KEPT and operator not in _SIMPLER
-        if kept_whole or any(name in kept for name in names_of(operator)):
+        is_kept = operator in KEPT and operator not in _SIMPLER
+        if is_kept or any(name in kept for name in names_of(operator)):
             del table[operator]
     decomposed: ExportedProgram = program.run_decompositions(table)
     return decomposed
@@ -55,12 +55,12 @@ def names_of(operator: Any) -> set[str]:
     return {name, name.rpartition(".")[0]}
 
 
-def _marked(function: Callable[..., Any], numbers: Iterator[int]) -> Callable[..., Any]:
+def _marked(function: Callable[..., Any], ids: Iterator[int]) -> Callable[..., Any]:
     """Returns the function with its nodes marked as values inside one composite."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        with torch.fx.traceback.annotate({COMPOSITE: next(numbers)}):
+        with torch.fx.traceback.annotate({COMPOSITE: next(ids)}):
             return function(*arguments, **keywords)
 
     return call
@@ -240,7 +240,7 @@ def _conv2d_padding(
 ) -> Tensor:
     spatial = weight.dim() - 2
     dilation = [*dilation] * (spatial // len(dilation))
-    totals = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
+    totals = [spacing * (size - 1) for spacing, size in zip(dilation, weight.shape[2:], strict=True)]
     totals = totals if padding == "same" else [0] * spatial
     if any(total % 2 for total in totals):
         sides = [side for total in reversed(totals) for side in (total // 2, total - total // 2)]

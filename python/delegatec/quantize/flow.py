@@ -22,7 +22,7 @@ from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
-from delegatec.quantize.constants import fold_constants, store_levels
+from delegatec.quantize.constants import fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
@@ -172,19 +172,19 @@ def _quantize(
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
-        for number, (arguments, keywords) in enumerate(samples):
-            announce(f"observing {method}, sample {number + 1} of {len(samples)}")
+        for index, (arguments, keywords) in enumerate(samples):
+            announce(f"observing {method}, sample {index + 1} of {len(samples)}")
             try:
                 results = prepared(*arguments, **keywords)
             except Exception as error:  # the model's own
-                raise _failed(method, number, f"fails: {exception_text(error)}") from error
+                raise _failed(method, index, f"fails: {exception_text(error)}") from error
             if any(_has_nan(result) for result in pytree.tree_leaves(results)):
-                raise _failed(method, number, "returns NaN")
+                raise _failed(method, index, "returns NaN")
         announce(f"converting {method}")
         observed.leave(prepared, initial)
         widen_weights(prepared)
         converted = _converted(prepared, method)
-        store_levels(converted, state)
+        store_quantized(converted, state)
         port_metadata(converted)
     result: GraphModule = converted
     return result
@@ -233,7 +233,7 @@ def _has_nan(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and bool(value.isnan().any())
 
 
-def _failed(method: str, number: int, what: str) -> DelegatecError:
-    text = f"calibration sample {number}: method {method} {what}"
+def _failed(method: str, index: int, what: str) -> DelegatecError:
+    text = f"calibration sample {index}: method {method} {what}"
     help = "check the values of the sample, such as indices"
     return DelegatecError([Diagnostic("DC132", text, expected="inputs that the model accepts", help=help)])

@@ -49,8 +49,8 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = self.features(x).flatten(2).transpose(1, 2)
-        mixed = self.norm(rows + self.attention(rows, rows, rows)[0])
-        result: Tensor = self.head(mixed.mean(1))
+        hidden = self.norm(rows + self.attention(rows, rows, rows)[0])
+        result: Tensor = self.head(hidden.mean(1))
         return result
 
 
@@ -104,16 +104,20 @@ def test_names_and_modules_are_those_of_the_model(tmp_path: Path) -> None:
     assert torch.equal(*results)
 
 
-def test_levels_at_the_boundary() -> None:
+def test_quantized_boundary() -> None:
     settings = Settings(quantize_io=True)
     model = quantized(Network(), (_SAMPLES[0],), settings, [((x,), {}) for x in _SAMPLES])
     (program,) = model.methods.values()
-    levels = model.inputs["forward"]["x"]
-    assert isinstance(levels, Quantization) and levels.dtype is torch.int8 and -128 < levels.zero_point < 127
+    quantization = model.inputs["forward"]["x"]
+    assert (
+        isinstance(quantization, Quantization)
+        and quantization.dtype is torch.int8
+        and -128 < quantization.zero_point < 127
+    )
     output = model.outputs["forward"][0]
     inside = quantized(Network(), (_SAMPLES[0],), Settings(), [((x,), {}) for x in _SAMPLES])
     with torch.no_grad():
-        found = program.module(check_guards=False)(quantize(_SAMPLES[1], levels))
+        found = program.module(check_guards=False)(quantize(_SAMPLES[1], quantization))
         expected = inside.methods["forward"].module(check_guards=False)(_SAMPLES[1])
     assert found.dtype is torch.int8 and found.unique().numel() > 4
     assert torch.equal((found.to(torch.float32) - output.zero_point) * output.scale, expected)
@@ -223,7 +227,7 @@ def test_mistakes(module: nn.Module, settings: dict[str, Any], words: str) -> No
 
 @pytest.mark.parametrize("number", [-1e4, -torch.inf])
 @pytest.mark.parametrize("form", ["sum", "fill", "input"])
-def test_masks_of_numbers_leave_levels_for_scores(form: str, number: float) -> None:
+def test_float_masks_do_not_widen_the_range_of_scores(form: str, number: float) -> None:
     class Masked(nn.Module):
         def forward(self, x: Tensor, mask: Tensor) -> Tensor:
             ignored = torch.ones(6, 6, dtype=torch.bool).triu(1)
@@ -327,6 +331,6 @@ def test_an_input_with_the_name_of_a_builtin() -> None:
     model = quantized(nn.Sequential(nn.Linear(4, 3)), (torch.randn(2, 4),), Settings(quantize_io=True))
     program = model.methods["forward"]
     assert program.example_inputs is not None
-    ((levels,), _) = program.example_inputs
-    assert levels.dtype == torch.int8
-    assert program.module()(levels).dtype == torch.int8
+    ((example,), _) = program.example_inputs
+    assert example.dtype == torch.int8
+    assert program.module()(example).dtype == torch.int8

@@ -29,13 +29,13 @@ def inner_values(graph: Graph) -> frozenset[Node]:
         moved = any(user in multiplied and _kind(user) is Kind.SHARED for user in node.users)
         if kinds & {Kind.PRODUCT, Kind.LAYER} or moved:
             multiplied.add(node)
-            if _number(node) is not None:
+            if _composite(node) is not None:
                 continue
-        numbers = {_number(user) for user in node.users}
-        if _number(node) is not None:
-            if numbers == {_number(node)}:
+        composites = {_composite(user) for user in node.users}
+        if _composite(node) is not None:
+            if composites == {_composite(node)}:
                 found.add(node)
-        elif node.target in _SUMS and numbers - {None}:
+        elif node.target in _SUMS and composites - {None}:
             found.add(node)
     for node in graph.nodes:
         if node in found and _kind(node) is Kind.SHARED and node.all_input_nodes[0] not in found:
@@ -48,6 +48,6 @@ def _kind(node: Node) -> Kind | None:
     return KINDS.get(target) if node.op == "call_function" else None
 
 
-def _number(node: Node) -> int | None:
-    number: int | None = (node.meta.get("custom") or {}).get(COMPOSITE)
-    return number
+def _composite(node: Node) -> int | None:
+    composite: int | None = (node.meta.get("custom") or {}).get(COMPOSITE)
+    return composite

@@ -58,7 +58,7 @@ def scheme_of(layer: Layer, settings: Settings, value: Tensor) -> Scheme:
     return Scheme(dtype, tuple(block), axis)
 
 
-def levels_of(value: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+def quantize_weight(value: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     """Returns a weight's quantized values, int8, and its scales, one per block in as many dimensions.
 
     Args:
@@ -68,6 +68,6 @@ def levels_of(value: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     scale, zeros = choose_qparams_affine(
         value, MappingType.SYMMETRIC, scheme.block, torch.int8, *scheme.limits, zero_point_dtype=torch.int8
     )
-    levels = quantize_affine(value, scheme.block, scale, zeros, torch.int8, *scheme.limits)
+    quantized = quantize_affine(value, scheme.block, scale, zeros, torch.int8, *scheme.limits)
     counts = [size // width for size, width in zip(value.shape, scheme.block, strict=True)]
-    return levels, scale.reshape(counts)
+    return quantized, scale.reshape(counts)

@@ -27,7 +27,7 @@ from delegatec.quantize.constants import (
     unused_name,
 )
 from delegatec.quantize.layer_forms import Form, Layer, layers_of
-from delegatec.quantize.layer_weights import RANGES, Scheme, levels_of, scheme_of
+from delegatec.quantize.layer_weights import RANGES, Scheme, quantize_weight, scheme_of
 from delegatec.quantize.norms import fold_batch_norms
 from delegatec.quantize.settings import Settings
 
@@ -110,7 +110,7 @@ def _undivided(graph: GraphModule, layer: Layer, settings: Settings) -> Diagnost
     return Diagnostic(
         "DC134",
         f'group_size = {size} does not divide the {_inputs(graph, layer)} inputs of "{layer.name}"',
-        expected="a number that divides the inputs of each linear layer",
+        expected="a divisor of the input features of each linear layer",
         help="change group_size, or keep the layer in float" + f': float_modules = ["{owner}"]' * bool(owner),
     )
 
@@ -154,7 +154,7 @@ class _Writer:
         # Name and scheme of a weight -> the nodes of its parts: tied weights may be stored once.
         self._stored: dict[tuple[str, Scheme], tuple[Node, ...]] = {}
         # Activations that are quantized at run time: several layers may read one.
-        self._rounded: dict[tuple[Node, Form], Node] = {}
+        self._dynamically_quantized: dict[tuple[Node, Form], Node] = {}
 
     def write(self, layers: Iterable[Layer]) -> None:
         """Quantizes layers of the graph."""
@@ -169,13 +169,13 @@ class _Writer:
         weight = self._weight(layer)
         if self._settings.activation == "dynamic_int8" and operands.form is not Form.EMBEDDING:
             key = (x, operands.form)
-            if key not in self._rounded:
-                self._rounded[key] = (
-                    self._round_image(node, x)
+            if key not in self._dynamically_quantized:
+                self._dynamically_quantized[key] = (
+                    self._quantize_image(node, x)
                     if operands.form is Form.CONVOLUTION
-                    else self._round_rows(node, x, _inputs(self._graph, layer))
+                    else self._quantize_rows(node, x, _inputs(self._graph, layer))
                 )
-            x = self._rounded[key]
+            x = self._dynamically_quantized[key]
         if layer.is_product:
             bias = node.args[0] if node.target is aten.addmm.default else None
             linear = self._call(node, aten.linear.default, x, weight, bias)
@@ -196,7 +196,7 @@ class _Writer:
 
     # ---- activations ---------------------------------------------------------------------------------------
 
-    def _round_rows(self, layer: Node, x: Node, width: int) -> Node:
+    def _quantize_rows(self, layer: Node, x: Node, width: int) -> Node:
         """Quantizes and dequantizes a tensor, with a scale and a zero point per row of a width."""
         block = [*[1] * (x.meta["val"].dim() - 1), width]
         limits = RANGES["int8"]
@@ -205,17 +205,17 @@ class _Writer:
             layer, self._call(layer, torchao.choose_qparams_affine.default, x, *options)
         )
         arguments = (block, scale, zero, torch.int8, *limits)
-        levels = self._call(layer, torchao.quantize_affine.default, x, *arguments)
-        return self._call(layer, torchao.dequantize_affine.default, levels, *arguments)
+        quantized_values = self._call(layer, torchao.quantize_affine.default, x, *arguments)
+        return self._call(layer, torchao.dequantize_affine.default, quantized_values, *arguments)
 
-    def _round_image(self, layer: Node, x: Node) -> Node:
+    def _quantize_image(self, layer: Node, x: Node) -> Node:
         """Quantizes and dequantizes a tensor, with one scale and zero point."""
         limits = RANGES["int8"]
         options = (*limits, _EPS, torch.int8)
         scale, zero = self._parts(layer, self._call(layer, quantized.choose_qparams.tensor, x, *options))
         arguments = (scale, zero, *limits, torch.int8)
-        levels = self._call(layer, quantized.quantize_per_tensor.tensor, x, *arguments)
-        return self._call(layer, quantized.dequantize_per_tensor.tensor, levels, *arguments)
+        quantized_values = self._call(layer, quantized.quantize_per_tensor.tensor, x, *arguments)
+        return self._call(layer, quantized.dequantize_per_tensor.tensor, quantized_values, *arguments)
 
     def _parts(self, layer: Node, chosen: Node) -> tuple[Node, Node]:
         scale, zero = (self._call(layer, python.getitem, chosen, position) for position in (0, 1))
@@ -233,25 +233,25 @@ class _Writer:
             self._stored[key] = self._store(layer, scheme, value.contiguous())
         return self._call(layer.node, *self._values(layer, scheme, *self._stored[key]))
 
-    def _values(self, layer: Layer, scheme: Scheme, levels: Node, *parts: Node) -> tuple[Any, ...]:
+    def _values(self, layer: Layer, scheme: Scheme, quantized_values: Node, *parts: Node) -> tuple[Any, ...]:
         """Returns the operator and the arguments of the call that dequantizes a weight."""
         if scheme.dtype == "float16":
-            return aten.to.dtype, levels, torch.float32
+            return aten.to.dtype, quantized_values, torch.float32
         limits = (*scheme.limits, torch.int8)
         if scheme.axis is None:
-            step = float(tensor_of(self._graph, parts[0]))
-            return quantized.dequantize_per_tensor.default, levels, step, 0, *limits
+            scale = float(tensor_of(self._graph, parts[0]))
+            return quantized.dequantize_per_tensor.default, quantized_values, scale, 0, *limits
         if layer.operands.form is Form.CONVOLUTION:
-            return quantized.dequantize_per_channel.default, levels, *parts, scheme.axis, *limits
+            return quantized.dequantize_per_channel.default, quantized_values, *parts, scheme.axis, *limits
         arguments = (list(scheme.block), *parts, None, torch.int8, *scheme.limits)
-        return torchao.dequantize_affine.default, levels, *arguments
+        return torchao.dequantize_affine.default, quantized_values, *arguments
 
     def _store(self, layer: Layer, scheme: Scheme, value: Tensor) -> tuple[Node, ...]:
         """Stores the parts of a weight; returns the nodes that load them."""
         if scheme.dtype == "float16":
             return (self._constant(layer, "float16", value.to(torch.float16)),)
-        levels, scale = levels_of(value, scheme)
-        stored = [self._constant(layer, "levels", levels)]
+        quantized_values, scale = quantize_weight(value, scheme)
+        stored = [self._constant(layer, "levels", quantized_values)]
         if layer.operands.form is Form.CONVOLUTION:
             scale = scale.flatten()
             zeros = torch.zeros_like(scale, dtype=torch.int64)

@@ -125,7 +125,7 @@ _CONFIGS: Final[dict[str, tuple[dict[str, Any], Callable[[], Any]]]] = {
 
 
 @pytest.mark.parametrize("name", _CONFIGS)
-def test_levels_and_results_are_those_of_torchao(name: str) -> None:
+def test_quantized_values_and_results_are_those_of_torchao(name: str) -> None:
     settings, config = _CONFIGS[name]
     program = _quantized(Words(), (TOKENS,), float_operators=("aten.matmul",), **settings)
     theirs = Words().eval()
@@ -165,17 +165,19 @@ def test_a_tied_weight_is_stored_once() -> None:
 def test_modules_and_operators_stay_in_float() -> None:
     settings = {"float_modules": ("gate", "head"), "float_operators": ("aten.matmul", "aten.embedding")}
     program = _quantized(Words(), (TOKENS,), **DYNAMIC, **settings)
-    levels = {name for name, value in program.state_dict.items() if value.dtype is torch.int8}
-    assert levels == {"up.weight_levels", "down.weight_levels"}
+    quantized = {name for name, value in program.state_dict.items() if value.dtype is torch.int8}
+    assert quantized == {"up.weight_levels", "down.weight_levels"}
     assert {"gate.weight", "head.weight", "mixer"} <= set(program.state_dict)
 
 
 def test_convolutions_have_int8_weights_or_stay_in_float() -> None:
     program = _quantized(Images(), (X,), **DYNAMIC, weight="int4")
-    levels = {name for name, value in program.state_dict.items() if value.dtype is torch.int8}
-    assert levels == {f"{layer}.weight_levels" for layer in ("wide", "deep", "back", "head")}
-    widest = {name: program.state_dict[name].abs().max().item() for name in levels}
-    assert {name: most > 8 for name, most in widest.items()} == {name: "head" not in name for name in levels}
+    quantized = {name for name, value in program.state_dict.items() if value.dtype is torch.int8}
+    assert quantized == {f"{layer}.weight_levels" for layer in ("wide", "deep", "back", "head")}
+    widest = {name: program.state_dict[name].abs().max().item() for name in quantized}
+    assert {name: most > 8 for name, most in widest.items()} == {
+        name: "head" not in name for name in quantized
+    }
     assert "batch_norm.default" not in _calls(program)
     kept = _quantized(Images(), (X,), activation="float")
     assert [name for name, value in kept.state_dict.items() if value.dtype is torch.int8] == [

@@ -38,16 +38,16 @@ def range_problems(
             for name, tensor in inputs.items()
             if tensor.is_floating_point() and any(sample[name].numel() > 1 for sample in values)
         }
-        only = {name: number for name, tensors in wide.items() if (number := _only(tensors)) is not None}
+        only = {name: value for name, tensors in wide.items() if (value := _only(tensors)) is not None}
         if inputs and only.keys() == inputs.keys() and not any(only.values()):
             text = f"the calibration samples{where} are all zero"
             yield Diagnostic("DC132", text, expected=_EXPECTED, help="record inputs as an app passes them")
             continue
-        for name, number in only.items():
+        for name, value in only.items():
             if _only([examples[name]]) is None:
                 yield Diagnostic(
                     "DC132",
-                    f'all values of the input "{name}" in the calibration samples{where} are {number:g}',
+                    f'all values of the input "{name}" in the calibration samples{where} are {value:g}',
                     expected=_EXPECTED,
                     help="its example has several values: pass samples like it",
                 )

@@ -99,10 +99,10 @@ def samples_of_function(
             text = f"the {purpose} function returns {what}"
             problems.append(Diagnostic("DC133", text, location=location, expected=_SAMPLES))
             continue
-        for number, sample in enumerate(group):
+        for index, sample in enumerate(group):
             texts = _checked(sample, inputs[method], samples[method])
             where = "" if len(inputs) == 1 else f" of {method}"
-            texts = [f"{purpose} sample {number}{where}: {text}" for text in texts]
+            texts = [f"{purpose} sample {index}{where}: {text}" for text in texts]
             problems += [Diagnostic("DC132", text, location=location, expected=_SAMPLES) for text in texts]
             if texts:
                 break
@@ -200,10 +200,10 @@ def _stacked(tensors: Mapping[str, torch.Tensor], inputs: MethodInputs, samples:
         return [f"inputs have different numbers of samples: {listed}"]
     count = next(iter(counts.values()), None)
     singles = [tensors] if count is None else [{k: v[i] for k, v in tensors.items()} for i in range(count)]
-    for number, single in enumerate(singles):
+    for index, single in enumerate(singles):
         problems = _add(single, inputs, samples)
         if problems:
-            return [text if count is None else f"sample {number}: {text}" for text in problems]
+            return [text if count is None else f"sample {index}: {text}" for text in problems]
     return []
 
 

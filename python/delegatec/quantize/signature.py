@@ -10,7 +10,7 @@ from delegatec.edge.quantization.scale import Quantization
 from delegatec.quantize.flow import QuantizedModel
 
 
-def add_levels(signature: str, model: QuantizedModel) -> str:
+def add_quantization(signature: str, model: QuantizedModel) -> str:
     """Returns a signature with `"quantization": {"scale", "zero_point", "min", "max"}` of its values."""
     content = json.loads(signature)
     for name, method in content["methods"].items():
@@ -19,8 +19,8 @@ def add_levels(signature: str, model: QuantizedModel) -> str:
             if entry["name"] in inputs:
                 entry["quantization"] = _json(inputs[entry["name"]])
         results = [entry for entry in method["outputs"] if "kind" not in entry]
-        for position, levels in model.outputs.get(name, {}).items():
-            results[position]["quantization"] = _json(levels)
+        for position, quantization in model.outputs.get(name, {}).items():
+            results[position]["quantization"] = _json(quantization)
     return json.dumps(content, indent=1) + "\n"
 
 

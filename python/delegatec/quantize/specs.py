@@ -21,7 +21,7 @@ _INT32: Final = torch.iinfo(torch.int32)
 # The least scale of an activation: products of three of these are normal float32 values.
 _ACTIVATION_EPS: Final = 2.0**-16
 _WEIGHT_EPS: Final = 2.0**-24
-_LEVELS: Final = {"int8": 127, "int4": 7}
+_LARGEST: Final = {"int8": 127, "int4": 7}
 
 
 def activation_spec(settings: Settings, dtype: str) -> QuantizationSpec:
@@ -55,7 +55,7 @@ def weight_spec(settings: Settings, axis: int | None) -> QuantizationSpec:
     """
     per_channel = axis is not None and settings.weight_scales == "channel"
     observer = PerChannelMinMaxObserver if per_channel else MinMaxObserver
-    most = _LEVELS[settings.weight]
+    most = _LARGEST[settings.weight]
     return QuantizationSpec(
         dtype=torch.int8,
         observer_or_fake_quant_ctr=observer.with_args(eps=_WEIGHT_EPS),

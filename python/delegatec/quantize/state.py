@@ -71,10 +71,10 @@ class SharedTensors:
 
     def _moved(self, graph: GraphModule, name: str, tensor: Tensor) -> str:
         """Gives a tensor a name that no other tensor has."""
-        number, new = 1, f"{name}_1"
+        suffix, new = 1, f"{name}_1"
         while self._named.setdefault(new, tensor) is not tensor or _has(graph, new):
-            number += 1
-            new = f"{name}_{number}"
+            suffix += 1
+            new = f"{name}_{suffix}"
         owner, _, last = new.rpartition(".")
         delattr(graph.get_submodule(owner), name.rpartition(".")[2])
         graph.get_submodule(owner).register_buffer(last, tensor)

@@ -34,7 +34,7 @@ _SETTINGS: dict[str, tuple[dict[str, Any], float]] = {
     "float16 weights": ({"activation": "float", "weight": "float16"}, 55),
 }
 _ROWS = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-_STEPS: list[Sample] = [((row[None], torch.tensor([at])), {}) for at, row in enumerate(_ROWS)]
+_TOKENS: list[Sample] = [((row[None], torch.tensor([at])), {}) for at, row in enumerate(_ROWS)]
 
 
 class Caches(nn.Module):
@@ -98,30 +98,30 @@ def _stored(model: QuantizedModel, folder: Path) -> dict[str, ExportedProgram]:
 @pytest.mark.parametrize("name", _SETTINGS)
 def test_caches_of_equal_values(name: str, tmp_path: Path) -> None:
     settings, least = _SETTINGS[name]
-    inputs, at = _STEPS[0][0]
+    inputs, at = _TOKENS[0][0]
     methods = _loaded(Model(Caches(), (inputs, at)), tmp_path)
-    model = quantize_model(methods, {"forward": _STEPS}, Settings(**settings))
+    model = quantize_model(methods, {"forward": _TOKENS}, Settings(**settings))
     (program,) = _stored(model, tmp_path).values()
     assert written_state([program]) == {"keys", "values", "ones", "tens"}
     module, run = Caches(), program.module(check_guards=False)
-    levels = model.inputs.get("forward", {}).get("x")
-    for step, ((x, at), _) in enumerate(_STEPS):
+    quantization = model.inputs.get("forward", {}).get("x")
+    for index, ((x, at), _) in enumerate(_TOKENS):
         with torch.no_grad():
             exact, *counts = module(x, at)
-            found, *counted = run(quantize(x, levels) if levels else x, at)
-        if levels:
+            found, *counted = run(quantize(x, quantization) if quantization else x, at)
+        if quantization:
             scale = model.outputs["forward"][0]
             found = (found.to(torch.float32) - scale.zero_point) * scale.scale
-        assert signal_to_noise(exact, found) > least, step
-        assert counted == counts == [step + 1, 10 * step + 10]
+        assert signal_to_noise(exact, found) > least, index
+        assert counted == counts == [index + 1, 10 * index + 10]
 
 
 @pytest.mark.parametrize("name", ["int8", "dynamic int8", "int4 weights"])
 def test_methods_share_their_state_and_no_other(name: str, tmp_path: Path) -> None:
-    x, at = _STEPS[0][0]
+    x, at = _TOKENS[0][0]
     others = {"read": Method("read", (x,)), "reset": Method("reset", (x,))}
     rows: list[Sample] = [((row[None],), {}) for row in _ROWS]
-    samples = {"forward": _STEPS, "read": rows, "reset": rows}
+    samples = {"forward": _TOKENS, "read": rows, "reset": rows}
     module = Caches()
     with torch.no_grad():  # the range of scores comes from keys
         module.keys.normal_()
@@ -141,16 +141,16 @@ def test_methods_share_their_state_and_no_other(name: str, tmp_path: Path) -> No
     eager = Caches()
     eager.load_state_dict({**module.state_dict(), "keys": initial, "values": initial, "ones": torch.zeros(1)})
     least = 8 if name == "int8" else 14
-    for method, (step, _) in [
-        ("forward", _STEPS[0]),
-        ("read", _STEPS[0]),
-        ("forward", _STEPS[1]),
-        ("read", _STEPS[1]),
-        ("reset", _STEPS[1]),
-        ("forward", _STEPS[2]),
-        ("read", _STEPS[2]),
+    for method, (sample, _) in [
+        ("forward", _TOKENS[0]),
+        ("read", _TOKENS[0]),
+        ("forward", _TOKENS[1]),
+        ("read", _TOKENS[1]),
+        ("reset", _TOKENS[1]),
+        ("forward", _TOKENS[2]),
+        ("read", _TOKENS[2]),
     ]:
-        arguments = step if method == "forward" else step[:1]
+        arguments = sample if method == "forward" else sample[:1]
         with torch.no_grad():
             exact, found = getattr(eager, method)(*arguments), run[method](*arguments)
         if method == "forward":
@@ -263,7 +263,7 @@ def test_a_norm_whose_statistics_calls_write_to(tmp_path: Path) -> None:
             assert signal_to_noise(module(x), run["forward"](x)) > 15, activation
 
 
-def test_levels_of_several_methods_have_several_names(tmp_path: Path) -> None:
+def test_quantized_values_of_several_methods_have_several_names(tmp_path: Path) -> None:
     """A bias has the scale of its layer's operands, whose ranges are those of each method."""
     torch.manual_seed(0)
     x = torch.randn(4, 8)

@@ -41,16 +41,16 @@ def signal_to_noise(exact: Tensor, found: Tensor) -> float:
 
 
 def _lines(graph: torch.fx.Graph) -> Iterator[str]:
-    numbers: dict[tuple[Any, ...], int] = {}
+    indices: dict[tuple[Any, ...], int] = {}
     shown: dict[torch.fx.Node, str] = {}
     for node in graph.nodes:
         name = str(node.target).removesuffix(".default").rpartition("::")[2]
         if "dequantize_per" in name:
-            levels = node.args[0]
+            operand = node.args[0]
             if "channel" in name:
-                shown[node] = f"{shown[levels]}:channels"
+                shown[node] = f"{shown[operand]}:channels"
                 continue
-            shown[node] = shown[levels] + _levels(node, numbers)
+            shown[node] = shown[operand] + _quantization(node, indices)
         elif "quantize_per" in name:
             shown[node] = shown[node.args[0]]
         elif node.op == "placeholder":
@@ -59,14 +59,14 @@ def _lines(graph: torch.fx.Graph) -> Iterator[str]:
             shown[node] = node.name
             operands = ", ".join(shown[source] for source in node.all_input_nodes)
             users = [user for user in node.users if "quantize_per" in str(user.target)]
-            result = _levels(users[0], numbers) if users else ""
+            result = _quantization(users[0], indices) if users else ""
             yield f"{node.name}{result} = {name.removeprefix('aten.')}({operands})"
         elif node.op == "output":
             yield f"return {', '.join(shown[source] for source in node.all_input_nodes)}"
 
 
-def _levels(call: torch.fx.Node, numbers: dict[tuple[Any, ...], int]) -> str:
+def _quantization(call: torch.fx.Node, indices: dict[tuple[Any, ...], int]) -> str:
     """Returns the index of the parameters, and the dtype, of a call that quantizes or dequantizes."""
     dtype = str(call.args[-1]).removeprefix("torch.int")
-    number = numbers.setdefault(tuple(call.args[1:]), len(numbers))
-    return f":{number}" + f"i{dtype}" * (dtype != "8")
+    index = indices.setdefault(tuple(call.args[1:]), len(indices))
+    return f":{index}" + f"i{dtype}" * (dtype != "8")

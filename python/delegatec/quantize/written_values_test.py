@@ -55,10 +55,10 @@ def test_constants_that_the_model_writes_to_while_it_computes() -> None:
             self.rows, self.layer = nn.Embedding(16, 32), nn.Linear(32, 8)
 
         def forward(self, tokens: Tensor) -> Tensor:
-            places = torch.zeros(4, dtype=torch.int64)
-            places[1:] += 2
-            places += tokens
-            result: Tensor = self.layer(self.rows(places)) * places[:, None]
+            positions = torch.zeros(4, dtype=torch.int64)
+            positions[1:] += 2
+            positions += tokens
+            result: Tensor = self.layer(self.rows(positions)) * positions[:, None]
             return result
 
     module, tokens = Positions(), torch.arange(4)

@@ -34,8 +34,6 @@ def test_errors_of_all_calls_count() -> None:
         ([], [], MOST_DB, 0.0),
     ],
 )
-def test_values_that_are_not_numbers(
-    found: list[float], expected: list[float], ratio: float, largest: float
-) -> None:
+def test_nonfinite_values(found: list[float], expected: list[float], ratio: float, largest: float) -> None:
     accuracy = _of((found, expected))
     assert (accuracy.snr_db, accuracy.max_error) == (ratio, largest)

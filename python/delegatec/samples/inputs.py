@@ -95,9 +95,9 @@ def trials(exported: ExportedProgram, seeds: int, samples: Sequence[Sample] = ()
     ordered = {name: kwargs[name] for name in names}
     leaves, spec = pytree.tree_flatten((tuple(args), ordered))
     yield _trial(_EXAMPLE, [_copy(leaf) for leaf in leaves], spec)
-    for number, (positional, keywords) in enumerate(samples):
+    for index, (positional, keywords) in enumerate(samples):
         given = pytree.tree_leaves((tuple(positional), {name: keywords[name] for name in names}))
-        yield _trial(f"sample {number}", [_copy(leaf) for leaf in given], spec)
+        yield _trial(f"sample {index}", [_copy(leaf) for leaf in given], spec)
     if not seeds:
         return
     shapes = symbolic_shapes(exported)

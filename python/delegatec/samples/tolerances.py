@@ -75,10 +75,10 @@ def parse_tolerance(text: str) -> tuple[torch.dtype, Tolerance]:
     absolute, _, relative = values.partition(",")
     if name not in DTYPES:
         raise ValueError(f"{text}: unknown dtype {name!r}; expected one of {', '.join(DTYPES)}")
-    return DTYPES[name], Tolerance(parse_number(absolute), parse_number(relative or "0"))
+    return DTYPES[name], Tolerance(parse_float(absolute), parse_float(relative or "0"))
 
 
-def parse_number(text: str) -> float:
+def parse_float(text: str) -> float:
     """Parses a tolerance. No difference exceeds NaN or infinity: a test with either could not fail.
 
     Raises:

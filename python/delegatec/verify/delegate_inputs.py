@@ -35,7 +35,7 @@ def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]
                     counts[position] = range(num_inputs, num_inputs + 1)
                 else:
                     known = (i in written or _has_content(method.values[i]) for i in args)
-                    least = max((number for number, yes in enumerate(known, 1) if yes), default=0)
+                    least = max((count for count, yes in enumerate(known, 1) if yes), default=0)
                     counts[position] = range(least, len(args) + 1)
                 written.update(args)
     return counts

@@ -166,9 +166,11 @@ class Quantized(torch.nn.Module):
     """A layer between integers, as quantization writes it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        levels = (0.1, 3, -128, 127, torch.int8)
-        x = Q.dequantize_per_tensor(Q.quantize_per_tensor(x, *levels), *levels)
-        y: torch.Tensor = Q.dequantize_per_tensor(Q.quantize_per_tensor(x.exp().relu(), *levels), *levels)
+        parameters = (0.1, 3, -128, 127, torch.int8)
+        x = Q.dequantize_per_tensor(Q.quantize_per_tensor(x, *parameters), *parameters)
+        y: torch.Tensor = Q.dequantize_per_tensor(
+            Q.quantize_per_tensor(x.exp().relu(), *parameters), *parameters
+        )
         return y.neg()
 
 

@@ -44,7 +44,7 @@ from delegatec.verify.prim_kernels import PRIM_KERNELS
 from delegatec.verify.slots import POISON, TensorSlot
 
 # Programs with endless loops must end, too.
-_MAX_STEPS: Final = 10_000_000
+_MAX_INSTRUCTIONS: Final = 10_000_000
 _KERNEL_ERRORS: Final = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
@@ -124,12 +124,12 @@ class Interpreter:
         for position, (index, value) in enumerate(zip(self._method.inputs, inputs, strict=True)):
             self._set_input(position, index, value)
         instructions = self._method.chains[0].instructions
-        position = steps = 0
+        position = executed = 0
         while position < len(instructions):
-            steps += 1
-            if steps > _MAX_STEPS:
-                _fail("DC505", f"the program did not finish within {_MAX_STEPS} instructions")
-            jump = self._step(position, instructions[position])
+            executed += 1
+            if executed > _MAX_INSTRUCTIONS:
+                _fail("DC505", f"the program did not finish within {_MAX_INSTRUCTIONS} instructions")
+            jump = self._execute_or_fail(position, instructions[position])
             position = position + 1 if jump is None else jump
         outputs = [self.read(index) for index in self._method.outputs]
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
@@ -158,7 +158,7 @@ class Interpreter:
     def set_scalar(self, index: int, value: bool | int | float) -> None:
         """Sets a scalar."""
         if isinstance(self._values[index], (TensorSlot, IntList, DoubleList, BoolList, TensorList, str)):
-            _fail("DC505", f"value {index} is not a number")
+            _fail("DC505", f"value {index} is not a scalar")
         self._values[index] = value
 
     def _load(self, value: Value) -> Any:
@@ -194,7 +194,7 @@ class Interpreter:
         except DelegatecError as error:
             _fail("DC504", f"input {position}: {error.diagnostics[0].message}")
 
-    def _step(self, position: int, instruction: Instruction) -> int | None:
+    def _execute_or_fail(self, position: int, instruction: Instruction) -> int | None:
         try:
             return self._execute(position, instruction)
         except DelegatecError as error:

@@ -86,8 +86,8 @@ def test_outputs_are_copies() -> None:
 def test_a_plan_that_overwrites_a_live_tensor_has_wrong_results() -> None:
     # the addition uses value 0, and value 2 has the same memory
     values: list[Value] = [_planned(0), _planned(16), _planned(0), _planned(32), 1]
-    steps = [KernelCall(0, (0, 1, 1)), KernelCall(1, (1, 2, 2)), KernelCall(2, (0, 2, 4, 3, 3))]
-    machine = _load(values, [NEG, EXP, ("aten::add", "out")], steps, [0], [3])
+    instructions = [KernelCall(0, (0, 1, 1)), KernelCall(1, (1, 2, 2)), KernelCall(2, (0, 2, 4, 3, 3))]
+    machine = _load(values, [NEG, EXP, ("aten::add", "out")], instructions, [0], [3])
     (output,) = machine.run([X])
     assert not torch.allclose(output, X + torch.exp(-X))
     torch.testing.assert_close(output, 2 * torch.exp(-X))
@@ -112,9 +112,9 @@ def test_state_lasts_from_run_to_run() -> None:
     initial = _bytes(torch.tensor([10.0, 20.0, 30.0, 40.0]))
     state = _planned(16, constant_index=1, is_mutable=True, name="total")
     values: list[Value] = [_planned(0), state, _planned(32), 1, False]
-    steps = [KernelCall(0, (1, 0, 3, 2, 2)), KernelCall(1, (1, 2, 4, 1))]
+    instructions = [KernelCall(0, (1, 0, 3, 2, 2)), KernelCall(1, (1, 2, 4, 1))]
     operators = [("aten::add", "out"), ("aten::copy_", "")]
-    machine = _load(values, operators, steps, [0], [2], mutable_data=[initial])
+    machine = _load(values, operators, instructions, [0], [2], mutable_data=[initial])
     machine.run([X])
     (output,) = machine.run([X])
     torch.testing.assert_close(output, torch.tensor([10.0, 20.0, 30.0, 40.0]) + 2 * X)

@@ -38,8 +38,8 @@ class Call:
     oracle: str = EXPORTED
 
     def __str__(self) -> str:
-        place = "" if self.executor == REFERENCE else f" in {self.executor}"
-        return f"method {self.method!r}, {self.trial}{place}"
+        suffix = "" if self.executor == REFERENCE else f" in {self.executor}"
+        return f"method {self.method!r}, {self.trial}{suffix}"
 
 
 @dataclass(frozen=True)

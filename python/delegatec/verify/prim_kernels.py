@@ -27,7 +27,7 @@ def _quotient(dividend: float, divisor: float) -> float:
 
 
 # The last argument of each is the result.
-_NUMBERS: Final[dict[str, Callable[..., Any]]] = {
+_SCALAR_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "add.Scalar": operator.add,
     "sub.Scalar": operator.sub,
     "mul.Scalar": operator.mul,
@@ -54,7 +54,7 @@ _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def _number(function: Callable[..., Any]) -> Kernel:
+def _scalar_kernel(function: Callable[..., Any]) -> Kernel:
     def kernel(machine: Machine, args: Sequence[int]) -> None:
         machine.set_scalar(args[-1], function(*(machine.read(index) for index in args[:-1])))
 
@@ -92,7 +92,7 @@ def _empty(machine: Machine, args: Sequence[int]) -> None:
 
 
 PRIM_KERNELS: Final[dict[str, Kernel]] = {
-    **{f"executorch_prim::{name}": _number(function) for name, function in _NUMBERS.items()},
+    **{f"executorch_prim::{name}": _scalar_kernel(function) for name, function in _SCALAR_FUNCTIONS.items()},
     "executorch_prim::et_view.default": _view,
     "executorch_prim::et_copy_index.tensor": _copy_index,
     "dim_order_ops::_to_dim_order_copy.out": _copy,

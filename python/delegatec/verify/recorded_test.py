@@ -49,8 +49,8 @@ def _exported() -> dict[str, Any]:
 def _recorded() -> RecordedSamples:
     """Calls of the module in a row, of both methods in turn."""
     module, calls = Counter(), []
-    for number, method in enumerate(("forward", "take", "forward", "forward", "take")):
-        given = X * (number + 1)
+    for index, method in enumerate(("forward", "take", "forward", "forward", "take")):
+        given = X * (index + 1)
         passed = given.clone()
         result = getattr(module, method)(passed)
         pairs = (
@@ -58,7 +58,7 @@ def _recorded() -> RecordedSamples:
         )
         outputs = tuple((path, value.clone()) for path, value in pairs.items())
         written = {0: passed} if method == "take" else {}
-        calls.append(RecordedCall(method, f"seed {number}", (given,), outputs, written))
+        calls.append(RecordedCall(method, f"seed {index}", (given,), outputs, written))
     return RecordedSamples(tuple(calls))
 
 
@@ -68,9 +68,9 @@ def _verify(folder: Path, recorded: RecordedSamples, **options: Any) -> Verifica
     return verify_program(folder / "p.pte", _exported(), builtin_backends(), recorded=recorded, **options)
 
 
-def _changed(samples: RecordedSamples, number: int, **fields: Any) -> RecordedSamples:
+def _changed(samples: RecordedSamples, index: int, **fields: Any) -> RecordedSamples:
     calls = [*samples.calls]
-    calls[number] = replace(calls[number], **fields)
+    calls[index] = replace(calls[index], **fields)
     return RecordedSamples(tuple(calls))
 
 

@@ -26,9 +26,9 @@ def table(results: Sequence[OutputResult]) -> str:
     rows: list[tuple[str, ...]] = [("method", "output", "", *shown, "worst call", *_FIGURES, "")]
     for result in worst(results):
         output = f"{result.output} {result.path}".strip()
-        places = (kind(result.call) for kind in shown.values())
+        targets = (kind(result.call) for kind in shown.values())
         figures = _figures(result.comparison)
-        rows.append((result.method, output, result.kind, *places, result.trial, *figures, result.verdict))
+        rows.append((result.method, output, result.kind, *targets, result.trial, *figures, result.verdict))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 

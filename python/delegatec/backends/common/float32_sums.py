@@ -16,7 +16,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
-from delegatec.edge.legalize.value import Number, Value, value_of
+from delegatec.edge.legalize.value import Scalar, Value, value_of
 
 aten = torch.ops.aten
 
@@ -101,7 +101,7 @@ def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | N
     return _in_float32(builder, node, inner, scalar)
 
 
-def _in_float32(builder: Builder, node: Node, wide: Node, *scalar: Number) -> Node:
+def _in_float32(builder: Builder, node: Node, wide: Node, *scalar: Scalar) -> Node:
     """Repeats a call in float32 with another first operand, and optionally another scalar."""
     args: list[Any] = [wide if each is node.args[0] else each for each in node.args]
     args[1 : 1 + len(scalar)] = scalar

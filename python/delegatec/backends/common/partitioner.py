@@ -25,7 +25,7 @@ from delegatec.edge.control_flow import FORMS, bodies_of
 from delegatec.edge.passes.lower_ranks import lower_ranks
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 SettingsT = TypeVar("SettingsT")
 
@@ -75,7 +75,7 @@ class TablePartitioner(Partitioner, Generic[SettingsT]):
                 continue
             rejection = self.rejection(program, node, legality)
             supported.append(rejection is None)
-            if rejection is not None and node.target is not call_delegate and not is_number(node):
+            if rejection is not None and node.target is not call_delegate and not is_scalar(node):
                 rejections.append(rejection)
         groups, dropped = worthwhile_groups(
             nodes,
@@ -122,7 +122,7 @@ class TablePartitioner(Partitioner, Generic[SettingsT]):
             legality = self.legality(body)
             nodes = [node for node in body.graph.nodes if node.op == "call_function"]
             for node in nodes:
-                if node.target is not operator.getitem and not is_number(node):
+                if node.target is not operator.getitem and not is_scalar(node):
                     found = self.rejection(body, node, legality)
                     if found is not None:
                         return in_body(call, found)

@@ -17,7 +17,7 @@ from delegatec.backends.common.table import OperatorTable
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Refusal, Rewrite, Rewrites
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def recorded(table: OperatorTable[Any, Any], rewrites: Rewrites) -> Iterator[Rec
         if results is not None and not isinstance(results, Refusal):
             made = set()
             while (before := before.next) is not node:
-                if not is_number(before):
+                if not is_scalar(before):
                     made.add(str(before.target))
             applied[node] = names[id(rewrite)], made
         return results

@@ -19,7 +19,7 @@ from delegatec.delegation.delegates.operators import operator_name
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Refusal, first_broken
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 class GraphBuilder(Protocol):
@@ -95,7 +95,7 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
     def lower(self, builder: BuilderT, nodes: Iterable[Node]) -> None:
         """Lowers supported nodes, in topological order. Scalars are lowered where they are used."""
         for node in nodes:
-            if node.target is not operator.getitem and not is_number(node):
+            if node.target is not operator.getitem and not is_scalar(node):
                 builder.current = node
                 self.rows[node.target].lower(builder, node)
         builder.current = None

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, tensors
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
 
@@ -30,7 +30,7 @@ def computes_indices(nodes: Sequence[Node], constants: dict[str, torch.Tensor]) 
     if not all(_is_pointwise(node) for node in nodes):
         return False
     sources = {each for node in nodes for each in node.all_input_nodes} - members
-    dynamic = [each for each in sources if each.name not in constants and not is_number(each)]
+    dynamic = [each for each in sources if each.name not in constants and not is_scalar(each)]
     if not dynamic or not all(_converts(each, from_integers=True) for each in dynamic):
         return False
     users = {each for node in nodes for each in node.users} - members

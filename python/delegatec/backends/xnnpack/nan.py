@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.control_flow import COND
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
 
@@ -82,6 +82,6 @@ def _follows_from_test(condition: Node) -> bool:
         pending += [
             each
             for each in node.all_input_nodes
-            if each not in seen and not is_number(each) and dtype_of(each) == torch.bool
+            if each not in seen and not is_scalar(each) and dtype_of(each) == torch.bool
         ]
     return False

@@ -54,8 +54,8 @@ def blob_headline(graph: BlobGraph, size: Callable[[int], str] = "{} B".format) 
         sum(len(getattr(part, name)) for part in graph.walk()) for name in ("nodes", "values", "constants")
     )
     return (
-        f"{graph.title}: {_number(nodes, 'operation')}, {_number(values, 'value')}, "
-        f"{_number(constants, 'constant')} of {size(data)}"
+        f"{graph.title}: {_count(nodes, 'operation')}, {_count(values, 'value')}, "
+        f"{_count(constants, 'constant')} of {size(data)}"
     )
 
 
@@ -64,10 +64,10 @@ def blob_notes(graph: BlobGraph) -> tuple[str, ...]:
     dead = sum(len(part.dead) for part in graph.walk())
     if not dead:
         return graph.notes
-    return (*graph.notes, f"dead code: {_number(dead, 'operation')}, which the runtime may omit")
+    return (*graph.notes, f"dead code: {_count(dead, 'operation')}, which the runtime may omit")
 
 
-def _number(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

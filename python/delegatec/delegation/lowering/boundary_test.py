@@ -23,7 +23,7 @@ class NarrowBackend(EagerBackend):
         return torch.int32 if dtype == torch.int64 else dtype
 
 
-class Lookup(torch.nn.Module):
+class Gather(torch.nn.Module):
     """Returns an integer that it computes, one that it uses after an unsupported operator, and floats."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ ARGS = (torch.tensor([0, 1, 4]), torch.randn(3, 4))
 
 @pytest.mark.parametrize("left", [(), (aten.sin.default,), (aten.relu.default, aten.sin.default)])
 def test_integers_cross_as_int32(left: tuple[torch._ops.OpOverload, ...]) -> None:
-    module = Lookup().eval()
+    module = Gather().eval()
     program = edge(module, ARGS)
     program, report = to_backend(program, SupportsAllBut(*left), registry=BackendRegistry([NarrowBackend()]))
     for delegate in report.delegates:
@@ -65,9 +65,9 @@ def test_integers_cross_as_int32(left: tuple[torch._ops.OpOverload, ...]) -> Non
 def test_a_complete_program_is_rejected() -> None:
     registry = BackendRegistry([NarrowBackend()])
     with pytest.raises(DelegatecError) as caught:
-        to_backend(NarrowBackend().id, edge(Lookup(), ARGS), registry=registry)
+        to_backend(NarrowBackend().id, edge(Gather(), ARGS), registry=registry)
     assert {each.code for each in caught.value.diagnostics} == {"DC405"}
-    assert "does not exchange int64: i" in str(caught.value)
+    assert "does not accept int64 inputs and outputs: i" in str(caught.value)
 
 
 def test_a_delegate_of_floats_has_no_conversions() -> None:

@@ -34,7 +34,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify_after
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 def lower_partitions(
@@ -228,7 +228,7 @@ def _summarize(
             [
                 node
                 for node in (*view.nodes, *view.body_nodes())
-                if node.target is not operator.getitem and not is_number(node) and "crossing" not in node.meta
+                if node.target is not operator.getitem and not is_scalar(node) and "crossing" not in node.meta
             ]
         ),
         input_names=tuple(node.meta.get("crossing", node.name) for node in view.inputs),

@@ -19,7 +19,7 @@ from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.arguments import dtype_of, short_name
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 def lower_to_single_delegate(
@@ -49,7 +49,7 @@ def lower_to_single_delegate(
             )
             for rejection in partitioning.rejections
         )
-    nodes = [node for node in program.graph.nodes if node.op == "call_function" and not is_number(node)]
+    nodes = [node for node in program.graph.nodes if node.op == "call_function" and not is_scalar(node)]
     view = PartitionView(program, nodes, computes_sizes=partitioning.computes_sizes)
     if not view.outputs:
         raise DelegatecError(
@@ -75,7 +75,7 @@ def lower_to_single_delegate(
         raise DelegatecError(
             Diagnostic(
                 "DC405",
-                f"{backend_id} does not exchange {short_name(dtype_of(each))}: {each.name}",
+                f"{backend_id} does not accept {short_name(dtype_of(each))} inputs and outputs: {each.name}",
                 location=each.meta.get("source"),
                 expected=short_name(exchanged(dtype_of(each))),
                 help="lower it with a partitioner, which converts such inputs and outputs",

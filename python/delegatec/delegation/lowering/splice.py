@@ -16,7 +16,7 @@ from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.delegates.lowered_module import LoweredModule
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | None:
@@ -31,31 +31,31 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
         order, because a group depends on itself.
     """
     nodes = list(graph.nodes)
-    unit_of: dict[Node, int] = {}
+    block_of: dict[Node, int] = {}
     members: dict[int, list[Node]] = {}
     owner = {node: group[-1] for group in groups for node in group}
     position = {node: index for index, node in enumerate(nodes)}
     for index, node in enumerate(nodes):
-        unit = position[owner[node]] if node in owner else index
-        unit_of[node] = unit
-        members.setdefault(unit, []).append(node)
+        block = position[owner[node]] if node in owner else index
+        block_of[node] = block
+        members.setdefault(block, []).append(node)
     waiting = dict.fromkeys(members, 0)
-    users_of: dict[int, list[int]] = {unit: [] for unit in members}
+    users_of: dict[int, list[int]] = {block: [] for block in members}
     for node in nodes:
         for source in node.all_input_nodes:
-            if unit_of[source] != unit_of[node]:
-                users_of[unit_of[source]].append(unit_of[node])
-                waiting[unit_of[node]] += 1
-    ready = [unit for unit, count in waiting.items() if count == 0]
+            if block_of[source] != block_of[node]:
+                users_of[block_of[source]].append(block_of[node])
+                waiting[block_of[node]] += 1
+    ready = [block for block, count in waiting.items() if count == 0]
     heapq.heapify(ready)
     order: list[Node] = []
     while ready:
-        unit = heapq.heappop(ready)
-        order += members[unit]
-        for user_unit in users_of[unit]:
-            waiting[user_unit] -= 1
-            if waiting[user_unit] == 0:
-                heapq.heappush(ready, user_unit)
+        block = heapq.heappop(ready)
+        order += members[block]
+        for user_block in users_of[block]:
+            waiting[user_block] -= 1
+            if waiting[user_block] == 0:
+                heapq.heappush(ready, user_block)
     return order if len(order) == len(nodes) else None
 
 
@@ -97,7 +97,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
     graph = program.graph
     lowered.name = name
     program.graph_module.add_submodule(lowered.name, lowered)
-    contiguous = [node for node in view.nodes if not is_number(node)]
+    contiguous = [node for node in view.nodes if not is_scalar(node)]
     first, last = contiguous[0], contiguous[-1]
     with graph.inserting_after(last):
         delegate = graph.create_node("get_attr", lowered.name, name=lowered.name)
@@ -129,7 +129,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         user.kwargs = map_arg(user.kwargs, lambda node: replaced.get(node, node))
     renamed = {old.name: new.name for old, new in replaced.items()}
     for node in reversed(view.nodes):
-        if not is_number(node) or not node.users:
+        if not is_scalar(node) or not node.users:
             graph.erase_node(node)
     for body in view.bodies:
         graph.erase_node(body)

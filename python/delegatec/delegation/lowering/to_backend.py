@@ -151,10 +151,10 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
     names = free_names(program)
     several = partitioners if isinstance(partitioners, Sequence) else (partitioners,)
     preserved = _preserved(program, several, registry) if len(several) > 1 else []
-    for number, partitioner in enumerate(several):
-        if number:
-            earlier, later = _NONE.union(*preserved[:number]), _NONE.union(*preserved[number + 1 :])
-            decompose_for(program, partitioner, preserved[number], earlier=earlier, later=later)
+    for index, partitioner in enumerate(several):
+        if index:
+            earlier, later = _NONE.union(*preserved[:index]), _NONE.union(*preserved[index + 1 :])
+            decompose_for(program, partitioner, preserved[index], earlier=earlier, later=later)
         if operators := partitioner.control_flow:
             run_passes(program, [partial(quantize_borders, operators=operators)])
         run_passes(program, partitioner.preparation)

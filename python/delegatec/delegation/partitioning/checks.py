@@ -44,9 +44,9 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
         raise bad_partitioner(
             partitioner, "it edited the program", "only group nodes, and edit them in passes"
         )
-    grouped = [node for group in partitioning.groups for node in group]
-    if len(set(grouped)) != len(grouped) or any(
-        node.op != "call_function" or node.graph is not program.graph for node in grouped
+    members = [node for group in partitioning.groups for node in group]
+    if len(set(members)) != len(members) or any(
+        node.op != "call_function" or node.graph is not program.graph for node in members
     ):
         raise bad_partitioner(
             partitioner,
@@ -62,9 +62,9 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             "its delegation is not a DelegationSpec, or a rejection not a Rejection of one of its nodes",
             "see delegatec.delegation.Partitioning",
         )
-    owner = {node: number for number, group in enumerate(partitioning.groups) for node in group}
+    owner = {node: index for index, group in enumerate(partitioning.groups) for node in group}
     operators = partitioner.control_flow
-    for node in grouped:
+    for node in members:
         results = [each for each in (node, *node.users) if each.target is operator.getitem]
         if any(owner.get(result) != owner.get(result.all_input_nodes[0]) for result in results):
             raise bad_partitioner(

@@ -95,7 +95,7 @@ class _Trial:
         self._partitioner = partitioner
         self._preserved = preserved
         self._answers: dict[Hashable, bool] = {}
-        self._units: dict[Node, bool] = {}
+        self._regions: dict[Node, bool] = {}
 
     def supports_parts(self, program: EdgeProgram, node: Node) -> bool:
         """Whether the partitioner supports the complete decomposition of a composite.
@@ -114,14 +114,16 @@ class _Trial:
         )
         if key not in self._answers:
             self._answers[key] = self._try(program, [node, *results])
-        return self._answers[key] or self._supports_unit(program, node)
+        return self._answers[key] or self._supports_region(program, node)
 
-    def _supports_unit(self, program: EdgeProgram, node: Node) -> bool:
-        if node not in self._units:
-            unit = _closed_unit(program, node)
-            answer = bool(unit) and self._try(program, [each for each in program.graph.nodes if each in unit])
-            self._units |= dict.fromkeys([node, *unit], answer)
-        return self._units[node]
+    def _supports_region(self, program: EdgeProgram, node: Node) -> bool:
+        if node not in self._regions:
+            region = _float_region(program, node)
+            answer = bool(region) and self._try(
+                program, [each for each in program.graph.nodes if each in region]
+            )
+            self._regions |= dict.fromkeys([node, *region], answer)
+        return self._regions[node]
 
     def _try(self, program: EdgeProgram, nodes: Sequence[Node]) -> bool:
         alone = Original(PartitionView(program, nodes, computes_sizes=True), program.specs_by_name()).program
@@ -132,7 +134,7 @@ class _Trial:
         return all(rejection.rule == "trivial" for rejection in rejections)
 
 
-def _closed_unit(program: EdgeProgram, node: Node) -> set[Node]:
+def _float_region(program: EdgeProgram, node: Node) -> set[Node]:
     """Returns the calls that floating-point values connect to a call; none if a value is from outside.
 
     These are all calls from dequantization to quantization.

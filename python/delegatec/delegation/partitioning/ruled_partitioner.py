@@ -91,9 +91,9 @@ class _Selection:
         self._movable = constant_calls(self._nodes, program.fixed_constants())
         self._owner = [-1] * len(self._nodes)
         self._groups = [[self._index[node] for node in group] for group in found.groups if group]
-        for number, group in enumerate(self._groups):
+        for index, group in enumerate(self._groups):
             for member in group:
-                self._owner[member] = number
+                self._owner[member] = index
         assigned = [owner >= 0 for owner in self._owner]
         self._is_maximal = sorted(map(sorted, self._groups)) == sorted(
             convex_groups(self._predecessors, assigned, self._movable)

@@ -75,7 +75,7 @@ class PartitionRules:
         """
         what, names = _called(node, origins), names_of_call(node, origins)
         return _listed(node, "operators", what, names, self.allow_operators, self.block_operators) or _listed(
-            node, "modules", *_place(node), self.allow_modules, self.block_modules
+            node, "modules", *_scope(node), self.allow_modules, self.block_modules
         )
 
 
@@ -120,7 +120,7 @@ def _origin(node: Node, origins: Mapping[int, Origin]) -> str:
     return origin.operator if origin is not None and origin.is_call else ""
 
 
-def _place(node: Node) -> tuple[str, list[str]]:
+def _scope(node: Node) -> tuple[str, list[str]]:
     paths = module_paths(node)
     return (f"module {paths[-1]!r}" if paths and paths[-1] else "the model itself"), paths
 

@@ -29,11 +29,11 @@ class ComputedBytes(ABC):
         """Returns the number of bytes."""
 
     @abstractmethod
-    def __getitem__(self, place: slice, /) -> bytes | memoryview:
+    def __getitem__(self, span: slice, /) -> bytes | memoryview:
         """Returns a contiguous range of them.
 
         Args:
-            place: start and end as in any sequence; no step.
+            span: start and end as in any sequence; no step.
         """
 
 
@@ -48,7 +48,7 @@ class Elements(Protocol):
         """Returns their number."""
         ...
 
-    def __getitem__(self, place: slice, /) -> torch.Tensor:
+    def __getitem__(self, span: slice, /) -> torch.Tensor:
         """Returns a contiguous range of them, of one dimension."""
         ...
 
@@ -71,8 +71,8 @@ class TensorBytes(ComputedBytes):
     def __len__(self) -> int:
         return self._size * self.values.numel()
 
-    def __getitem__(self, place: slice, /) -> memoryview:
-        start, end, _ = place.indices(len(self))
+    def __getitem__(self, span: slice, /) -> memoryview:
+        start, end, _ = span.indices(len(self))
         elements = self.elements(start // self._size, -(-end // self._size))
         offset = start % self._size
         return tensor_bytes(elements)[offset : offset + end - start]

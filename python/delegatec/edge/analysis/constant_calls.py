@@ -36,7 +36,7 @@ _PER_BYTE_AND_TERM: Final = 1
 
 # A result may have this many times the bytes of the constants that its gather reads, such as a table of
 # relative positions.
-_LOOKUP_GROWTH: Final = 64
+_GATHER_GROWTH: Final = 64
 # Larger results than this are not even computed if they are larger than the constants that they come from.
 _LARGEST_GROWN: Final = 64 << 20
 
@@ -51,7 +51,7 @@ _MOVES: Final = frozenset(
             unfold unsqueeze view"""),
     }
 )
-_LOOKUPS: Final = frozenset(overloads("gather index.Tensor"))
+_GATHERS: Final = frozenset(overloads("gather index.Tensor"))
 # Operators of products -> the argument and the dimensions of which each element is a term of a sum.
 _PRODUCTS: Final[Mapping[Any, tuple[int, slice]]] = {
     **dict.fromkeys(overloads("bmm mm mv linear dot"), (0, slice(-1, None))),
@@ -141,8 +141,8 @@ class _Costs:
         if node.target in _MOVES:
             return 1 if size <= SMALL else 0
         source = self._total(self._sources[node])
-        if node.target in _LOOKUPS:
-            return size * _PER_BYTE_FOUND if size <= _LOOKUP_GROWTH * source else 1
+        if node.target in _GATHERS:
+            return size * _PER_BYTE_FOUND if size <= _GATHER_GROWTH * source else 1
         if node.target in _PRODUCTS:
             position, dimensions = _PRODUCTS[node.target]
             factor: Any = node.args[position]
@@ -167,13 +167,13 @@ class _Cut:
     def __init__(self, program: EdgeProgram, calls: Collection[Node], costs: _Costs) -> None:
         self._network = network = Network()
         self._nodes = {node: network.node() for node in calls}
-        for node, place in self._nodes.items():
-            network.edge(place, network.sink, costs.late(node))
+        for node, vertex in self._nodes.items():
+            network.edge(vertex, network.sink, costs.late(node))
             for operand in node.all_input_nodes:
                 if operand in self._nodes:
-                    network.edge(self._nodes[operand], place, INFINITE)
+                    network.edge(self._nodes[operand], vertex, INFINITE)
             stored = INFINITE if isinstance(node.meta["val"], (tuple, list)) else _storage(_bytes(node))
-            self._store([node], place, stored)
+            self._store([node], vertex, stored)
         tied: dict[int, list[Node]] = {}
         for node in program.placeholders():
             if node.name in program.constants:
@@ -183,18 +183,18 @@ class _Cut:
                 size = max(program.constants[node.name].nbytes for node in several)
                 self._store(several, network.sink, _BYTE * size)
 
-    def _store(self, several: list[Node], place: int, cost: int) -> None:
+    def _store(self, several: list[Node], vertex: int, cost: int) -> None:
         """Demands the cost of storing an early value, if any call that reads it is late."""
         network = self._network
         is_late = network.node()
-        network.edge(is_late, place, cost)
+        network.edge(is_late, vertex, cost)
         for user in dict.fromkeys(user for node in several for user in node.users):
             network.edge(self._nodes.get(user, network.source), is_late, INFINITE)
 
     def early(self) -> set[Node]:
         """Returns the early calls."""
         sides = self._network.sink_side()
-        return {node for node, place in self._nodes.items() if sides[place]}
+        return {node for node, vertex in self._nodes.items() if sides[vertex]}
 
 
 def _storage(size: int) -> int:

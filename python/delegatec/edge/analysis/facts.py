@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import torch
 from torch.fx import Node
 
-from delegatec.edge.analysis.interval import UNKNOWN, Interval, converted, of_constant, of_dtype, of_number
+from delegatec.edge.analysis.interval import UNKNOWN, Interval, converted, of_constant, of_dtype, of_scalar
 from delegatec.edge.analysis.rules import Rule, operands_and_rule
 
 STATED: Final = "interval"
@@ -43,7 +43,7 @@ class Facts:
     def of(self, value: Any) -> Interval:
         """Returns the interval of a node's values, or of a scalar."""
         if not isinstance(value, Node):
-            return of_number(value)
+            return of_scalar(value)
         # Chains of operators are longer than Python's recursion limit.
         pending: list[Node] = [value]
         opened: dict[Node, tuple[list[Any], Rule | None]] = {}
@@ -86,4 +86,4 @@ class Facts:
             return None
         if isinstance(operand, Node):
             return self._known[operand]
-        return converted(of_number(operand), dtype) if dtype.is_floating_point else of_number(operand)
+        return converted(of_scalar(operand), dtype) if dtype.is_floating_point else of_scalar(operand)

@@ -21,7 +21,7 @@ X = torch.tensor([[3, -4, 0], [7, 2, -9]])
 REAL = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 FLAGS = torch.tensor([[True, False, True]])
 LOWEST = torch.finfo(torch.float32).min
-WHOLE = (torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max)
+INT64 = (torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max)
 
 
 def _facts(program: EdgeProgram) -> Interval:
@@ -37,9 +37,9 @@ def _of(function: Callable[..., Any], *inputs: torch.Tensor, **buffers: torch.Te
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        pytest.param(lambda x, t: x + t, WHOLE, id="an input"),
+        pytest.param(lambda x, t: x + t, INT64, id="an input"),
         pytest.param(lambda x, t: x[:, :2].clamp(-1, 5).reshape(-1), (-1, 5), id="clamp"),
-        pytest.param(lambda x, t: x.clamp(min=0), (0, WHOLE[1]), id="clamp at one end"),
+        pytest.param(lambda x, t: x.clamp(min=0), (0, INT64[1]), id="clamp at one end"),
         pytest.param(lambda x, t: (x.clamp(-3, 5) - 1).relu(), (0, 4), id="relu"),
         pytest.param(lambda x, t: x.clamp(0, 2) + t, (1, 8), id="constant"),
         pytest.param(lambda x, t: 3 - x.clamp(0, 2) * t, (-9, 3), id="product"),
@@ -48,7 +48,7 @@ def _of(function: Callable[..., Any], *inputs: torch.Tensor, **buffers: torch.Te
         pytest.param(lambda x, t: -x.clamp(-1, 2), (-2, 1), id="negative"),
         pytest.param(lambda x, t: x.float().remainder(5).long(), (0, 5), id="remainder"),
         pytest.param(lambda x, t: (x.clamp(-4, 9) / t).long(), (-4, 9), id="quotient"),
-        pytest.param(lambda x, t: (x.clamp(-4, 9) / (t - 1)).long(), WHOLE, id="quotient by zero"),
+        pytest.param(lambda x, t: (x.clamp(-4, 9) / (t - 1)).long(), INT64, id="quotient by zero"),
         pytest.param(lambda x, t: torch.cat([x.clamp(0, 1)[0], t]), (0, 6), id="cat"),
         pytest.param(lambda x, t: torch.where(x > 0, t, -1), (-1, 6), id="where"),
         pytest.param(lambda x, t: torch.maximum(x.clamp(-4, 9), t), (1, 9), id="maximum"),
@@ -62,16 +62,16 @@ def _of(function: Callable[..., Any], *inputs: torch.Tensor, **buffers: torch.Te
         pytest.param(lambda x, t: x.topk(2).indices, (0, 2), id="indices of topk"),
         pytest.param(lambda x, t: x.clamp(0, 4).topk(2).values, (0, 4), id="values of topk"),
         pytest.param(lambda x, t: x.clamp(0, 4).split(1)[1], (0, 4), id="split"),
-        pytest.param(lambda x, t: torch.aminmax(x).max, WHOLE, id="not seen through"),
+        pytest.param(lambda x, t: torch.aminmax(x).max, INT64, id="not seen through"),
         pytest.param(lambda x, t: (x.float().clamp(-1.5, 2.5)).long(), (-1, 2), id="conversion"),
         pytest.param(lambda x, t: x.float().clamp(-1.5, 2.5).round().long(), (-2, 2), id="round"),
-        pytest.param(lambda x, t: x.clamp(0, 2**62) * t, WHOLE, id="overflow"),
+        pytest.param(lambda x, t: x.clamp(0, 2**62) * t, INT64, id="overflow"),
         pytest.param(lambda x, t: x.char() * 2, (-128, 127), id="int8"),
         pytest.param(lambda x, t: x * 0, (0, 0), id="times zero"),
         pytest.param(lambda x, t: torch.arange(9, 1, -2) + 0, (3, 9), id="arange"),
         pytest.param(lambda x, t: t.index_put((x[0].clamp(0, 2),), t), (1, 6), id="index_put"),
         pytest.param(
-            lambda x, t: t.index_put((x[0].clamp(0, 0),), t, accumulate=True), WHOLE, id="index_put that adds"
+            lambda x, t: t.index_put((x[0].clamp(0, 0),), t, accumulate=True), INT64, id="index_put that adds"
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_integers(function: Callable[..., Any], expected: tuple[float, float]) -
 def test_dynamic_sizes_are_not_counted() -> None:
     dynamic = ({0: torch.export.Dim("rows", min=2, max=9)},)
     for function in (lambda x: (x > 0).long().sum(0), lambda x: x.argmax(0)):
-        assert _facts(edge(function, X, dynamic_shapes=dynamic))[:2] == WHOLE
+        assert _facts(edge(function, X, dynamic_shapes=dynamic))[:2] == INT64
 
 
 @pytest.mark.parametrize("name", ["gelu", "hardswish"])
@@ -97,16 +97,22 @@ def test_activations_have_a_least_value(name: str) -> None:
     assert found.low <= function(x).min() < found.low + 1e-3 and found.high == 3
 
 
-def test_levels() -> None:
-    def rounded(x: torch.Tensor, *levels: Any) -> Any:
+def test_quantized_values() -> None:
+    def simulated(x: torch.Tensor, *parameters: Any) -> Any:
         calls = torch.ops.quantized_decomposed
-        return calls.dequantize_per_tensor(calls.quantize_per_tensor(x, *levels), *levels)
+        return calls.dequantize_per_tensor(calls.quantize_per_tensor(x, *parameters), *parameters)
 
-    assert _of(lambda x: rounded(x, 0.5, 3, -127, 127, torch.int8), REAL) == (-65, 62, False)
-    assert _of(lambda x: rounded(x, 0.25, 128, 0, 255, torch.uint8), REAL) == (-32, 31.75, False)
-    assert _of(lambda x: rounded(x.clamp(-9.1, 3.1), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (-9, 3)
-    assert _of(lambda x: rounded(x.clamp(-99, -90), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (-65, -65)
-    assert _of(lambda x: rounded(x.clamp(90, 99), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (62, 62)
+    assert _of(lambda x: simulated(x, 0.5, 3, -127, 127, torch.int8), REAL) == (-65, 62, False)
+    assert _of(lambda x: simulated(x, 0.25, 128, 0, 255, torch.uint8), REAL) == (-32, 31.75, False)
+    assert _of(lambda x: simulated(x.clamp(-9.1, 3.1), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (
+        -9,
+        3,
+    )
+    assert _of(lambda x: simulated(x.clamp(-99, -90), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (
+        -65,
+        -65,
+    )
+    assert _of(lambda x: simulated(x.clamp(90, 99), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (62, 62)
 
 
 @pytest.mark.parametrize(
@@ -195,16 +201,16 @@ def test_a_buffer_that_is_written_to_may_become_anything() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("number", [0.1, -0.1, 1e-7, 2049.5, 65504.0, 65519.0, -1e6, 1e-46, 2**63 - 1, 1e39])
-def test_bounds_are_rounded_outwards(dtype: torch.dtype, number: float) -> None:
+@pytest.mark.parametrize("value", [0.1, -0.1, 1e-7, 2049.5, 65504.0, 65519.0, -1e6, 1e-46, 2**63 - 1, 1e39])
+def test_bounds_are_rounded_outwards(dtype: torch.dtype, value: float) -> None:
     """No value of the dtype lies between a bound and the value that it bounds."""
-    low, high, _ = _of(lambda x: (x, torch.full((), number, dtype=dtype))[1] + 0, REAL)
+    low, high, _ = _of(lambda x: (x, torch.full((), value, dtype=dtype))[1] + 0, REAL)
     for bound, end in ((low, -math.inf), (high, math.inf)):
         held = torch.tensor(bound, dtype=dtype)
         assert float(held) == bound
-        assert bound <= number if end < 0 else bound >= number
+        assert bound <= value if end < 0 else bound >= value
         inner = torch.nextafter(held, torch.tensor(-end, dtype=dtype)).item()
-        assert bound == number or ((inner > number) if end < 0 else (inner < number))
+        assert bound == value or ((inner > value) if end < 0 else (inner < value))
 
 
 def test_facts_of_another_program() -> None:
@@ -217,7 +223,7 @@ def test_facts_of_another_program() -> None:
 
     (result,) = inner.output_node().all_input_nodes
     assert Facts({}, seed).of(result) == (2, 12, True)
-    assert Facts({}).of(result)[:2] == WHOLE
+    assert Facts({}).of(result)[:2] == INT64
 
 
 @pytest.fixture(name="visited")
@@ -239,8 +245,8 @@ def test_intervals_are_memoized(visited: list[Any]) -> None:
 
     def model(q: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         mask = torch.zeros(4, 4)
-        for number in range(20):
-            mask = torch.where(c > number, mask, mask.transpose(-1, -2))
+        for value in range(20):
+            mask = torch.where(c > value, mask, mask.transpose(-1, -2))
         return attend(attend(q, q, q, mask), q, q, mask)
 
     program = edge(model, torch.randn(1, 4, 8), torch.arange(16.0).view(4, 4), passes=())

@@ -14,9 +14,9 @@ from delegatec.edge.arguments import bind, operand_nodes, positive
 
 aten = torch.ops.aten
 
-_NUMBERS: Final = "mul.Scalar add.Scalar sub.Scalar div.Scalar"
+_SCALAR_OVERLOADS: Final = "mul.Scalar add.Scalar sub.Scalar div.Scalar"
 _ELEMENTWISE: Final = frozenset(
-    overloads(f"_to_copy clone cos sin neg mul.Tensor add.Tensor sub.Tensor div.Tensor {_NUMBERS}")
+    overloads(f"_to_copy clone cos sin neg mul.Tensor add.Tensor sub.Tensor div.Tensor {_SCALAR_OVERLOADS}")
 )
 _RESHAPES: Final = frozenset(overloads("view unsqueeze squeeze.dims expand"))
 _CHOICES: Final = frozenset(overloads("slice.Tensor index_select select.int"))

@@ -50,27 +50,27 @@ def of_dtype(dtype: torch.dtype) -> Interval:
     return Interval(limits.min, limits.max, True)
 
 
-def of_number(number: float) -> Interval:
+def of_scalar(value: float) -> Interval:
     """Returns the interval of one scalar."""
-    if isinstance(number, complex) or math.isnan(number):
+    if isinstance(value, complex) or math.isnan(value):
         return UNKNOWN
-    return Interval(number, number, float(number).is_integer())
+    return Interval(value, value, float(value).is_integer())
 
 
 def of_constant(tensor: torch.Tensor) -> Interval:
     """Returns the interval from the smallest to the largest element, in one pass."""
     if tensor.numel() == 0:
-        return of_number(0)
+        return of_scalar(0)
     if tensor.dtype not in (torch.bool, *_INTEGERS, *FORMATS):
         return of_dtype(tensor.dtype)
     low, high = (end.item() for end in tensor.aminmax())
-    return union(of_number(low), of_number(high))._replace(is_integral=tensor.dtype not in FORMATS)
+    return union(of_scalar(low), of_scalar(high))._replace(is_integral=tensor.dtype not in FORMATS)
 
 
 def union(*intervals: Interval) -> Interval:
     """Returns the smallest interval that contains all of them."""
-    lows, highs, whole = zip(*intervals, strict=True)
-    return Interval(min(lows), max(highs), all(whole))
+    lows, highs, integral = zip(*intervals, strict=True)
+    return Interval(min(lows), max(highs), all(integral))
 
 
 def converted(interval: Interval, dtype: torch.dtype) -> Interval:
@@ -98,16 +98,16 @@ def _rounded(bound: float, dtype: torch.dtype, outwards: float) -> float:
         dtype: the dtype.
         outwards: infinity, or minus infinity for a lower bound.
     """
-    number = float(bound)
-    if number != bound and (number < bound) == (outwards > 0):
-        number = math.nextafter(number, outwards)
-    if dtype == torch.float64 or math.isinf(number):
-        return number
+    value = float(bound)
+    if value != bound and (value < bound) == (outwards > 0):
+        value = math.nextafter(value, outwards)
+    if dtype == torch.float64 or math.isinf(value):
+        return value
     if dtype not in FORMATS:
         return outwards
     largest = torch.finfo(dtype).max
-    if abs(number) > largest:
-        return outwards if (number > 0) == (outwards > 0) else math.copysign(largest, number)
+    if abs(value) > largest:
+        return outwards if (value > 0) == (outwards > 0) else math.copysign(largest, value)
     bits, smallest = FORMATS[dtype]
-    unit = 2.0 ** max(math.frexp(number)[1] - bits, smallest)
-    return (math.ceil if outwards > 0 else math.floor)(number / unit) * unit
+    unit = 2.0 ** max(math.frexp(value)[1] - bits, smallest)
+    return (math.ceil if outwards > 0 else math.floor)(value / unit) * unit

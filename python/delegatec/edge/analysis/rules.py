@@ -51,7 +51,7 @@ def _constantly(low: float, high: float, is_integral: bool = False) -> Rule:
     return lambda _node: Interval(low, high, is_integral)
 
 
-def _rounding(function: Callable[[float], int]) -> Rule:
+def _rounded_by(function: Callable[[float], int]) -> Rule:
     def rule(_node: Node, operand: Interval) -> Interval:
         low, high = (end if math.isinf(end) else function(end) for end in operand[:2])
         return Interval(low, high, True)
@@ -88,7 +88,7 @@ def _from(least: float) -> Rule:
     return lambda _node, operand: Interval(least, max(operand.high, 0), False)
 
 
-def _levels(node: Node, operand: Interval) -> Interval:
+def _quantized(node: Node, operand: Interval) -> Interval:
     bound = bind(node)
     least, most = bound["quant_min"], bound["quant_max"]
     ends = (end / bound["scale"] + bound["zero_point"] for end in operand[:2])
@@ -96,9 +96,9 @@ def _levels(node: Node, operand: Interval) -> Interval:
     return Interval(low, high, True)
 
 
-def _dequantized(node: Node, levels: Interval) -> Interval:
+def _dequantized(node: Node, quantized: Interval) -> Interval:
     bound = bind(node)
-    low, high = ((end - bound["zero_point"]) * bound["scale"] for end in levels[:2])
+    low, high = ((end - bound["zero_point"]) * bound["scale"] for end in quantized[:2])
     return Interval(low, high, False)
 
 
@@ -152,12 +152,12 @@ _RULES: Final[Mapping[Any, tuple[tuple[str, ...], Rule]]] = {
     **_rows("exp", _constantly(0, math.inf)),
     **_rows("gelu", _from(-0.1701), "self"),
     **_rows("hardswish", _from(-0.375), "self"),
-    QUANTIZE: (("input",), _levels),
+    QUANTIZE: (("input",), _quantized),
     DEQUANTIZE: (("input",), _dequantized),
-    **_rows("ceil", _rounding(math.ceil), "self"),
-    **_rows("floor", _rounding(math.floor), "self"),
-    **_rows("round", _rounding(round), "self"),
-    **_rows("trunc", _rounding(math.trunc), "self"),
+    **_rows("ceil", _rounded_by(math.ceil), "self"),
+    **_rows("floor", _rounded_by(math.floor), "self"),
+    **_rows("round", _rounded_by(round), "self"),
+    **_rows("trunc", _rounded_by(math.trunc), "self"),
     **_rows("sum sum.dim_IntList cumsum", _total, "self"),
     **_rows("arange.start_step", _arange, "start", "step"),
     **_rows("argmax argmin", _position),

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes, positive, shape_of
-from delegatec.edge.channels_last.dimensions import Dimensions, Emit, Part, Places, call, same_call
+from delegatec.edge.channels_last.dimensions import Dimensions, Emit, Part, StoredDims, call, same_call
 from delegatec.edge.channels_last.operation import Operation, OperationRule
 from delegatec.edge.channels_last.storage import Storage
 
@@ -32,13 +32,13 @@ def pointwise(node: Node) -> Operation | None:
         parts.append(Part(sizes, tuple(dim - lacks if dim >= lacks else None for dim in range(len(shape)))))
     fixed = [each for each in found if each not in operands]
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        rank = len(places.axes)
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        rank = len(result_dims.axes)
         for each in fixed:
             # the stored result may have fewer dimensions than this element, which would add some
             if len(shape_of(stored[each])) > rank:
                 stored[each] = _element(storage, stored[each], rank)
-        return same_call(storage, node, stored, places)
+        return same_call(storage, node, stored, result_dims)
 
     return Dimensions(node, operands, parts, _all(shape), (), emit, copies=False, fixed=fixed)
 
@@ -51,8 +51,8 @@ def along(name: str) -> OperationRule:
         rank = len(shape_of(x))
         dim = positive(bound[name], rank) if rank else 0
 
-        def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-            return _called(storage, node, stored, places, **{name: places.of(dim)})
+        def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+            return _called(storage, node, stored, result_dims, **{name: result_dims.of(dim)})
 
         return one_operand(node, [dim], emit) if rank else None
 
@@ -70,12 +70,12 @@ def reduction(node: Node) -> Operation | None:
     result = _all(shape_of(node))
     if not bound["keepdim"]:
         kept = [dim for dim in range(rank) if dim not in reduced]
-        places = {dim: place for place, dim in enumerate(kept)}
-        result = Part(shape_of(node), tuple(places.get(dim) for dim in range(rank)))
+        result_dims = {dim: index for index, dim in enumerate(kept)}
+        result = Part(shape_of(node), tuple(result_dims.get(dim) for dim in range(rank)))
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        found: Any = places.all_of(*reduced)
-        return _called(storage, node, stored, places, dim=found[0] if is_single else found, keepdim=True)
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        found: Any = result_dims.all_of(*reduced)
+        return _called(storage, node, stored, result_dims, dim=found[0] if is_single else found, keepdim=True)
 
     if all(shape_of(x)[dim] == 1 for dim in reduced):
         return None
@@ -98,8 +98,10 @@ def select(node: Node) -> Operation | None:
         tuple(None if each == dim else each - (each > dim) for each in range(rank)),
     )
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        return call(storage, node, aten.slice.Tensor, places, stored[x], places.of(dim), index, index + 1)
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        return call(
+            storage, node, aten.slice.Tensor, result_dims, stored[x], result_dims.of(dim), index, index + 1
+        )
 
     return one_operand(node, [dim], emit, result)
 
@@ -109,14 +111,14 @@ def pad(node: Node) -> Operation | None:
     bound, x = bind(node), node.all_input_nodes[0]
     rank = len(shape_of(x))
     pads = bound["pad"]
-    amounts = {rank - 1 - place // 2: pads[place : place + 2] for place in range(0, len(pads), 2)}
+    amounts = {rank - 1 - index // 2: pads[index : index + 2] for index in range(0, len(pads), 2)}
     padded = [dim for dim, pair in amounts.items() if any(pair)]
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        pairs = {places.of(dim): amounts[dim] for dim in padded}
-        last = len(places.axes)
-        moved = [pairs.get(place, (0, 0)) for place in range(last - 1, min(pairs, default=last) - 1, -1)]
-        return _called(storage, node, stored, places, pad=[amount for pair in moved for amount in pair])
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        pairs = {result_dims.of(dim): amounts[dim] for dim in padded}
+        last = len(result_dims.axes)
+        moved = [pairs.get(index, (0, 0)) for index in range(last - 1, min(pairs, default=last) - 1, -1)]
+        return _called(storage, node, stored, result_dims, pad=[amount for pair in moved for amount in pair])
 
     return one_operand(node, padded, emit)
 
@@ -128,8 +130,8 @@ def flip(node: Node) -> Operation | None:
     dims = [positive(dim, rank) for dim in bind(node)["dims"]]
     dims = [dim for dim in dims if shape_of(x)[dim] != 1]
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        return _called(storage, node, stored, places, dims=[places.of(dim) for dim in dims])
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        return _called(storage, node, stored, result_dims, dims=[result_dims.of(dim) for dim in dims])
 
     return one_operand(node, dims, emit, needs=False)
 
@@ -138,8 +140,8 @@ def expand(node: Node) -> Operation | None:
     """An expansion of dimensions of size 1."""
     x, rank = node.all_input_nodes[0], len(shape_of(node))
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        return call(storage, node, aten.expand.default, places, stored[x], places.sizes)
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        return call(storage, node, aten.expand.default, result_dims, stored[x], result_dims.sizes)
 
     return Dimensions(node, [x], [_last(shape_of(x), rank)], _all(shape_of(node)), (), emit)
 
@@ -148,15 +150,15 @@ def repeat(node: Node) -> Operation | None:
     """A repetition; repeated dimensions are not split."""
     x, rank = node.all_input_nodes[0], len(shape_of(node))
     times = bind(node)["repeats"]
-    whole = [dim for dim, count in enumerate(times) if count != 1]
+    unsplit = [dim for dim, count in enumerate(times) if count != 1]
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        counts = [1] * len(places.axes)
-        for dim in whole:
-            counts[places.of(dim)] = times[dim]
-        return _called(storage, node, stored, places, repeats=counts)
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        counts = [1] * len(result_dims.axes)
+        for dim in unsplit:
+            counts[result_dims.of(dim)] = times[dim]
+        return _called(storage, node, stored, result_dims, repeats=counts)
 
-    return Dimensions(node, [x], [_last(shape_of(x), rank)], _all(shape_of(node)), whole, emit)
+    return Dimensions(node, [x], [_last(shape_of(x), rank)], _all(shape_of(node)), unsplit, emit)
 
 
 def cat(node: Node) -> Operation | None:
@@ -169,9 +171,9 @@ def cat(node: Node) -> Operation | None:
     if shape_of(node)[dim] == 1:
         return None
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
         tensors = [stored[each] for each in bound["tensors"]]
-        return call(storage, node, aten.cat.default, places, tensors, places.of(dim))
+        return call(storage, node, aten.cat.default, result_dims, tensors, result_dims.of(dim))
 
     return Dimensions(
         node, operands, [_all(shape_of(each)) for each in operands], _all(shape_of(node)), [dim], emit
@@ -181,20 +183,20 @@ def cat(node: Node) -> Operation | None:
 def on_first(node: Node) -> Operation | None:
     """A call that computes each element from that of its first operand; other operands are row-major."""
 
-    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
-        return same_call(storage, node, stored, places)
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        return same_call(storage, node, stored, result_dims)
 
     return one_operand(node, [], emit)
 
 
 def one_operand(
-    node: Node, whole: Sequence[int], emit: Emit, result: Part | None = None, needs: bool = True
+    node: Node, unsplit: Sequence[int], emit: Emit, result: Part | None = None, needs: bool = True
 ) -> Operation | None:
     """Returns the operation of a call on its first operand; other operands are row-major.
 
     Args:
         node: the call.
-        whole: dimensions that are not split.
+        unsplit: dimensions that are not split.
         emit: emits it.
         result: for the result if it does not have the dimensions of the operand.
         needs: whether the call needs the positions of these dimensions, also if their size is 1.
@@ -202,9 +204,9 @@ def one_operand(
     x, *others = operand_nodes(node)
     result = result or _all(shape_of(node))
     part = _all(shape_of(x))
-    if needs and any(part.size(dim) == result.size(dim) == 1 for dim in whole):
+    if needs and any(part.size(dim) == result.size(dim) == 1 for dim in unsplit):
         return None
-    return Dimensions(node, [x], [part], result, whole, emit, fixed=others)
+    return Dimensions(node, [x], [part], result, unsplit, emit, fixed=others)
 
 
 def _all(shape: tuple[int, ...]) -> Part:
@@ -225,7 +227,7 @@ def _element(storage: Storage, node: Node, rank: int) -> Node:
 
 
 def _called(
-    storage: Storage, node: Node, stored: Mapping[Node, Node], places: Places, **changes: Any
+    storage: Storage, node: Node, stored: Mapping[Node, Node], result_dims: StoredDims, **changes: Any
 ) -> Node:
     """Emits a call of the same operator with other arguments."""
     assert isinstance(node.target, OpOverload)
@@ -239,4 +241,4 @@ def _called(
             args.append(value)
         elif each.name in node.kwargs or each.name in changes:
             kwargs[each.name] = value
-    return call(storage, node, node.target, places, *args, **kwargs)
+    return call(storage, node, node.target, result_dims, *args, **kwargs)

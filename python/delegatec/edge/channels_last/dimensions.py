@@ -16,7 +16,7 @@ from delegatec.edge.channels_last.layouts import Axes, Fragment, Layout, Shape, 
 from delegatec.edge.channels_last.operation import MOST_AXES, Config, Operation, is_own, keep
 from delegatec.edge.channels_last.storage import Storage, Stored
 
-_WHOLE: Final = 0
+_UNSPLIT: Final = 0
 """Size of a fragment of a joint dimension that is not split: operands may have different sizes."""
 
 
@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Places:
+class StoredDims:
     """Where dimensions are in a stored result.
 
     Attributes:
@@ -56,10 +56,10 @@ class Places:
 
     def all_of(self, *joints: int) -> list[int]:
         """Returns all dimensions with fragments of joint dimensions."""
-        return [place for place, axis in enumerate(self.axes) if any(each[0] in joints for each in axis)]
+        return [index for index, axis in enumerate(self.axes) if any(each[0] in joints for each in axis)]
 
 
-Emit = Callable[[Storage, dict[Node, Node], Places], Node]
+Emit = Callable[[Storage, dict[Node, Node], StoredDims], Node]
 
 
 class Dimensions(Operation):
@@ -72,7 +72,7 @@ class Dimensions(Operation):
         operands: the operands, which have a layout.
         parts: for each of them.
         result: for the result.
-        whole: joint dimensions that are not split.
+        unsplit: joint dimensions that are not split.
         emit: emits the call on stored operands.
         copies: whether an operand without a joint dimension that another part has may determine the
             configuration.
@@ -85,13 +85,13 @@ class Dimensions(Operation):
         operands: Sequence[Node],
         parts: Sequence[Part],
         result: Part,
-        whole: Collection[int],
+        unsplit: Collection[int],
         emit: Emit,
         copies: bool = True,
         fixed: Sequence[Node] = (),
     ) -> None:
         super().__init__(node, [*operands, *fixed])
-        self._parts, self._result, self._whole = tuple(parts), result, frozenset(whole)
+        self._parts, self._result, self._unsplit = tuple(parts), result, frozenset(unsplit)
         self._all = (*self._parts, result)
         self._emit, self._copies = emit, copies
         self._sizes = [max(part.size(joint) for part in self._all) for joint in range(len(result.dims))]
@@ -134,17 +134,17 @@ class Dimensions(Operation):
         for operand in self.operands[len(self._parts) :]:
             stored[operand] = storage.arranged(values[operand], storage.own(operand).axes)
         result = self._own(self._result, axes)
-        return Stored(self._emit(storage, stored, Places(axes, sizes_of(result))), result)
+        return Stored(self._emit(storage, stored, StoredDims(axes, sizes_of(result))), result)
 
     def _entire(self, joint: int) -> Fragment:
-        return (joint, 1, _WHOLE if joint in self._whole else self._sizes[joint])
+        return (joint, 1, _UNSPLIT if joint in self._unsplit else self._sizes[joint])
 
     def _layout(self, part: Part, fragments: Layout) -> Layout:
         found: list[Fragment] = []
         for joint, inner, size in fragments:
             dim = part.dims[joint]
             if dim is not None and part.shape[dim] != 1:
-                found.append((dim, inner, part.shape[dim] if size == _WHOLE else size))
+                found.append((dim, inner, part.shape[dim] if size == _UNSPLIT else size))
         return merged(found)
 
     def _own(self, part: Part, axes: Axes) -> Axes:
@@ -156,10 +156,10 @@ class Dimensions(Operation):
         found: list[Fragment] = []
         for dim, inner, size in layout:
             joint = names[dim]
-            if joint in self._whole:
+            if joint in self._unsplit:
                 if size != shape[dim]:
                     return None
-                inner, size = 1, _WHOLE
+                inner, size = 1, _UNSPLIT
             found.append((joint, inner, size))
         return tuple(found)
 
@@ -175,8 +175,8 @@ class Dimensions(Operation):
             if not self._copies:
                 return None
             # after the dimensions before it
-            place = max((at + 1 for at, found in enumerate(config) if found[0] < each), default=0)
-            config.insert(place, self._entire(each))
+            position = max((at + 1 for at, found in enumerate(config) if found[0] < each), default=0)
+            config.insert(position, self._entire(each))
         most = max(MOST_AXES, len(self._sizes))
         return tuple(config) if len(config) <= most else None
 
@@ -209,8 +209,10 @@ class Dimensions(Operation):
     def _like(self, stored: Axes, index: int, config: Layout) -> list[Layout]:
         names, part = self._names[index], self._all[index]
         pending: list[tuple[int, Fragment | None]] = []
-        for place, axis in enumerate(stored):
-            pending += [(place, (names[dim], inner, size)) for dim, inner, size in axis] or [(place, None)]
+        for position, axis in enumerate(stored):
+            pending += [(position, (names[dim], inner, size)) for dim, inner, size in axis] or [
+                (position, None)
+            ]
         pending.reverse()
         axes: list[Layout] = []
         last = -1  # the stored dimension that the last fragment was in
@@ -221,25 +223,25 @@ class Dimensions(Operation):
                 axes.append(((joint, inner, size),))
                 last = -1
                 continue
-            remaining = part.size(joint) if size == _WHOLE else size
+            remaining = part.size(joint) if size == _UNSPLIT else size
             while remaining != 1:
                 if not pending:  # the operand is broadcast here, and has no fragments to follow
                     return self._default(config)
-                place, fragment = pending.pop()
+                position, fragment = pending.pop()
                 if fragment is None:
                     axes.append(())
                     last = -1
                     continue
                 remaining //= fragment[2]
-                if size == _WHOLE:
+                if size == _UNSPLIT:
                     continue
-                if place == last:
+                if position == last:
                     axes[-1] = (*axes[-1], fragment)
                 else:
                     axes.append((fragment,))
-                last = place
-            if size == _WHOLE:
-                axes.append(((joint, 1, _WHOLE),))
+                last = position
+            if size == _UNSPLIT:
+                axes.append(((joint, 1, _UNSPLIT),))
                 last = -1
         axes += [() for _, fragment in pending if fragment is None]
         return axes
@@ -259,14 +261,22 @@ class Dimensions(Operation):
 
 
 def call(
-    storage: Storage, node: Node, target: Any, places: Places, *args: Any, dtype: Any = None, **kwargs: Any
+    storage: Storage,
+    node: Node,
+    target: Any,
+    result_dims: StoredDims,
+    *args: Any,
+    dtype: Any = None,
+    **kwargs: Any,
 ) -> Node:
     """Emits a call with the result of another one, stored in other dimensions."""
     builder = storage.builder
-    return builder.call(target, *args, val=builder.empty(places.sizes, dtype or dtype_of(node)), **kwargs)
+    return builder.call(
+        target, *args, val=builder.empty(result_dims.sizes, dtype or dtype_of(node)), **kwargs
+    )
 
 
-def same_call(storage: Storage, node: Node, stored: Mapping[Node, Node], places: Places) -> Node:
+def same_call(storage: Storage, node: Node, stored: Mapping[Node, Node], result_dims: StoredDims) -> Node:
     """Emits the same call on stored operands."""
     args, kwargs = map_arg((node.args, node.kwargs), lambda each: stored.get(each, each))
-    return call(storage, node, node.target, places, *args, **kwargs)
+    return call(storage, node, node.target, result_dims, *args, **kwargs)

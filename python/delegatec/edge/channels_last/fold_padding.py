@@ -70,7 +70,7 @@ def _padding(node: Node) -> _Padding | None:
         return None
     bound = bind(x)
     pads = [*bound["pad"], *[0] * (2 * (spatial + 2) - len(bound["pad"]))]
-    pairs = [pads[place : place + 2] for place in range(0, len(pads), 2)][::-1]
+    pairs = [pads[offset : offset + 2] for offset in range(0, len(pads), 2)][::-1]
     if any(pairs[0]) or any(pairs[-1]):
         return None
     amounts = [amount for pair in pairs[1:-1] for amount in pair]

@@ -13,7 +13,7 @@ from typing import Any
 from torch.fx import Node
 
 from delegatec.edge.arguments import shape_of
-from delegatec.edge.channels_last.dimensions import Places, same_call
+from delegatec.edge.channels_last.dimensions import StoredDims, same_call
 from delegatec.edge.channels_last.layouts import (
     Axes,
     Layout,
@@ -94,7 +94,7 @@ class LabeledOp(Operation):
             for index, operand in enumerate(self.operands)
         }
         axes = self._axes(len(self.operands), config)
-        return Stored(same_call(storage, self.node, stored, Places(axes, sizes_of(axes))), axes)
+        return Stored(same_call(storage, self.node, stored, StoredDims(axes, sizes_of(axes))), axes)
 
     def _axes(self, index: int, config: Any) -> Axes:
         orders = dict(zip(self._labels, config, strict=True))
@@ -115,9 +115,9 @@ class LabeledOp(Operation):
             config[axis.label] = order
         if remaining or len(layout) > MOST_AXES:
             return None
-        return tuple(config.values()) if self._is_whole(config) else None
+        return tuple(config.values()) if self._has_all_elements(config) else None
 
-    def _is_whole(self, config: Mapping[str, Layout]) -> bool:
+    def _has_all_elements(self, config: Mapping[str, Layout]) -> bool:
         """Whether each label has as many elements as at the start."""
         counts = (sizes_of([order])[0] for order in config.values())
         return all(count == sizes_of([order])[0] for count, order in zip(counts, self._start, strict=True))

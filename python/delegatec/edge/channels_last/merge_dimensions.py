@@ -201,15 +201,15 @@ class _Merged:
         pending = {positive(each, rank) for each in bind(node)["dim"] or range(rank)}
         pending = {dim for dim in pending if self._shape[dim] != 1}
         first = _MOST + 1 - len(self._groups)
-        whole = [place for place, group in enumerate(self._groups) if pending.issuperset(group)]
+        reduced = [index for index, group in enumerate(self._groups) if pending.issuperset(group)]
         shape = list(self._shape)
-        for dim in (dim for place in whole for dim in self._groups[place]):
+        for dim in (dim for index in reduced for dim in self._groups[index]):
             shape[dim] = 1
             pending.discard(dim)
         found = self._operand(x)
-        if whole:
-            places = [first + place for place in whole]
-            found = self._reduced(node, found, places)
+        if reduced:
+            dims = [first + index for index in reduced]
+            found = self._reduced(node, found, dims)
         found = self._view(found, shape)
         if pending:
             found = self._reduced(node, found, sorted(pending))

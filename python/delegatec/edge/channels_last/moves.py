@@ -98,11 +98,11 @@ class Permute(Move):
         super().__init__(node)
         rank = len(self.after)
         self._dims = [dim % rank for dim in bind(node)["dims"]]
-        self._places = [self._dims.index(dim) for dim in range(rank)]
+        self._inverse = [self._dims.index(dim) for dim in range(rank)]
 
     def forward(self, layout: Layout) -> Layout | None:
         """See `Move.forward`."""
-        return renamed(layout, self._places)
+        return renamed(layout, self._inverse)
 
     def backward(self, layout: Layout) -> Layout | None:
         """See `Move.backward`."""

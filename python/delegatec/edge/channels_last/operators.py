@@ -207,7 +207,7 @@ def _channels_first(x: Tensor) -> Tensor:
 
 def _innermost_first(padding: Sequence[int]) -> list[int]:
     """Returns padding in the order of `torch.nn.functional.pad`."""
-    pairs = [padding[place : place + 2] for place in range(0, len(padding), 2)]
+    pairs = [padding[start : start + 2] for start in range(0, len(padding), 2)]
     return [amount for pair in reversed(pairs) for amount in pair]
 
 

@@ -22,7 +22,7 @@ def _normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def _levels(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
+def _integers(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
     limits = torch.iinfo(dtype)
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(limits.min, limits.max + 1, shape, dtype=dtype, generator=generator)
@@ -99,7 +99,7 @@ def test_transposed_convolution_with_dilation_and_groups(groups: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
 def test_integer_convolutions_are_exact(dtype: torch.dtype) -> None:
-    x, weight = _levels(dtype, 1, 5, 6, 64), _levels(torch.int8, 4, 3, 3, 64, seed=1)
+    x, weight = _integers(dtype, 1, 5, 6, 64), _integers(torch.int8, 4, 3, 3, 64, seed=1)
     wide = torch.int32 if dtype == torch.int8 else torch.int64
     bias = torch.tensor([7, -(2**29), 2**29, 0], dtype=wide)
     args = [1, 1], [1, 1, 1, 1], [1, 1], 1, 5, -3
@@ -138,7 +138,7 @@ def test_average_pool_does_not_count_padding() -> None:
 
 
 def test_average_pool_of_integers_rounds_halves_away_from_zero() -> None:
-    x = _levels(torch.int8, 1, 7, 9, 3)
+    x = _integers(torch.int8, 1, 7, 9, 3)
     result = _checked(NHWC.avg_pool2d.default, x, [3, 3], [1, 2], [1, 1, 1, 1], -4, 9)
     exact = f.avg_pool2d(
         (x.double() + 4).movedim(-1, 1), (3, 3), (1, 2), (1, 1), count_include_pad=False
@@ -157,15 +157,15 @@ def test_resize_by_an_integer(size: int, outputs: int) -> None:
     result = _checked(NHWC.resize.default, _last(x), scale, offset, border, "bilinear")
     wanted = f.interpolate(x, scale_factor=factor, mode="bilinear")
     torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-6)
-    levels = x.mul(40).to(torch.int8)
-    sums = _checked(NHWC.resize.default, _last(levels), scale, offset, border, "bilinear")
-    wanted = f.interpolate(levels.double(), scale_factor=factor, mode="bilinear")
+    quantized = x.mul(40).to(torch.int8)
+    sums = _checked(NHWC.resize.default, _last(quantized), scale, offset, border, "bilinear")
+    wanted = f.interpolate(quantized.double(), scale_factor=factor, mode="bilinear")
     assert sums.dtype == torch.int32
     torch.testing.assert_close(sums.double() / (2 * factor) ** 2, _last(wanted))
 
 
 def test_resize_to_the_nearest() -> None:
-    x = _levels(torch.int8, 1, 4, 5, 2)
+    x = _integers(torch.int8, 1, 4, 5, 2)
     wanted = f.interpolate(x.movedim(-1, 1).float(), scale_factor=2).to(torch.int8).movedim(1, -1)
     # the position of an output is o / 2 - 1 / 4, rounded to the nearest
     result = _checked(NHWC.resize.default, x, [4, 2, 4, 2], [-1, -1], [1, 1], "nearest")

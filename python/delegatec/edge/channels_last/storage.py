@@ -112,7 +112,7 @@ class Storage:
 
     def _constant(self, value: Stored, axes: Axes) -> Node:
         source, wanted = _common(value.axes, axes)
-        order = {fragment: place for place, fragment in enumerate(itertools.chain(*source))}
+        order = {fragment: position for position, fragment in enumerate(itertools.chain(*source))}
         tensor = self._constants[value.node.name].detach()
         parts = tensor.reshape([size for _, _, size in order])
         parts = parts.permute([order[fragment] for fragment in itertools.chain(*wanted)])
@@ -128,15 +128,15 @@ class Storage:
             return self._permute(value.node, direct, axes)
         # Dimensions that stay together: fragments that are consecutive in both orders.
         now = [*itertools.chain(*source)]
-        place = {fragment: index for index, fragment in enumerate(now)}
+        position = {fragment: index for index, fragment in enumerate(now)}
         runs: list[list[Fragment]] = []
         for fragment in itertools.chain(*wanted):
-            if runs and place[runs[-1][-1]] + 1 == place[fragment]:
+            if runs and position[runs[-1][-1]] + 1 == position[fragment]:
                 runs[-1].append(fragment)
             else:
                 runs.append([fragment])
         groups: Axes = tuple(map(tuple, runs))
-        ordered = tuple(sorted(groups, key=lambda run: place[run[0]]))
+        ordered = tuple(sorted(groups, key=lambda run: position[run[0]]))
         node = self.view(value.node, ordered)
         return self._permute(node, [ordered.index(run) for run in groups], groups)
 
@@ -185,12 +185,12 @@ def _matched(source: Axes, wanted: Axes) -> list[int] | None:
     """Returns the order of dimensions in which a permutation alone gives some axes."""
     if len(source) != len(wanted):
         return None
-    places: dict[Layout, list[int]] = {}
-    for place, axis in enumerate(source):
-        places.setdefault(axis, []).append(place)
-    if any(axis not in places for axis in wanted):
+    positions: dict[Layout, list[int]] = {}
+    for position, axis in enumerate(source):
+        positions.setdefault(axis, []).append(position)
+    if any(axis not in positions for axis in wanted):
         return None
     try:
-        return [places[axis].pop(0) for axis in wanted]
+        return [positions[axis].pop(0) for axis in wanted]
     except IndexError:
         return None

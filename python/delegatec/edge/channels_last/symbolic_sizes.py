@@ -57,7 +57,7 @@ class SymbolicSizes:
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
                 self._true[node] = value
-                node.meta["val"] = self._builder.empty([*map(self._number, value.shape)], value.dtype)
+                node.meta["val"] = self._builder.empty([*map(self._encoded, value.shape)], value.dtype)
         if all(map(_is_consistent, self._graph.nodes)):
             return True
         self.decode()
@@ -79,12 +79,12 @@ class SymbolicSizes:
                     )
         self._true.clear()
 
-    def _number(self, size: int | torch.SymInt) -> int:
+    def _encoded(self, size: int | torch.SymInt) -> int:
         if not isinstance(size, torch.SymInt):
             return size
-        number = math.prod(self._prime(each) for each in _factors(size))
-        self._known.setdefault(number, size)
-        return number
+        encoded = math.prod(self._prime(each) for each in _factors(size))
+        self._known.setdefault(encoded, size)
+        return encoded
 
     def _prime(self, factor: Any) -> int:
         if factor.is_Integer:
@@ -93,23 +93,23 @@ class SymbolicSizes:
             self._primes[factor] = next(self._free)
         return self._primes[factor]
 
-    def _size(self, number: int | torch.SymInt) -> int | torch.SymInt:
-        if isinstance(number, torch.SymInt):
-            return number
-        if number not in self._known:
-            rest, found = number, sympy.Integer(1)
+    def _size(self, encoded: int | torch.SymInt) -> int | torch.SymInt:
+        if isinstance(encoded, torch.SymInt):
+            return encoded
+        if encoded not in self._known:
+            rest, found = encoded, sympy.Integer(1)
             for factor, prime in self._primes.items():
                 while rest % prime == 0:
                     rest //= prime
                     found = found * factor
-            if rest == number:
-                return number
-            self._known[number] = self._environment.create_symintnode(found * rest, hint=None)
-        return self._known[number]
+            if rest == encoded:
+                return encoded
+            self._known[encoded] = self._environment.create_symintnode(found * rest, hint=None)
+        return self._known[encoded]
 
     def _argument(self, value: Any) -> Any:
         size = self._size(value) if type(value) is int else value
-        return self._builder.number(size) if isinstance(size, torch.SymInt) else size
+        return self._builder.scalar(size) if isinstance(size, torch.SymInt) else size
 
 
 def _sizes(node: Node) -> Iterable[Any]:
@@ -131,9 +131,9 @@ def _factors(size: torch.SymInt) -> Iterator[Any]:
 
 
 def _primes() -> Iterator[int]:
-    for number in itertools.count(_FIRST):
-        if all(number % each for each in range(2, math.isqrt(number) + 1)):
-            yield number
+    for encoded in itertools.count(_FIRST):
+        if all(encoded % each for each in range(2, math.isqrt(encoded) + 1)):
+            yield encoded
 
 
 def _is_consistent(node: Node) -> bool:

@@ -65,7 +65,7 @@ def test_sizes_that_are_joined_and_divided(function: Callable[..., Any]) -> None
         assert_computes(program, function(y), y)
 
 
-def test_numbers_are_restored() -> None:
+def test_symbolic_sizes_are_restored() -> None:
     class Model(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x.flatten(1, 2).relu()

@@ -222,11 +222,11 @@ def _converted(values: Values, b: Builder, node: Node) -> Pair | Part:
     return Pair(cast(b, x.real, _kind(node)), cast(b, x.imag, _kind(node)))
 
 
-def _constant(number: complex | None) -> Rule:
+def _constant(value: complex | None) -> Rule:
     """Returns the rule for an operator that fills a tensor with a scalar; None: its argument."""
 
     def rule(values: Values, b: Builder, node: Node) -> Pair:
-        return values.pair(bind(node)["fill_value"] if number is None else number)
+        return values.pair(bind(node)["fill_value"] if value is None else value)
 
     return rule
 

@@ -137,13 +137,13 @@ def known_length(values: Values, node: Node, count: Any) -> int:
     )
 
 
-def _along(values: Values, b: Builder, node: Node, x: Pair, dim: int, rank: int, step: Any) -> Any:
-    """Applies `step` to the parts with `dim` as the last dimension."""
+def _along(values: Values, b: Builder, node: Node, x: Pair, dim: int, rank: int, apply: Any) -> Any:
+    """Applies `apply` to the parts with `dim` as the last dimension."""
     order = [d for d in range(rank) if d != dim] + [dim]
     if dim == rank - 1:
-        return step(x)
+        return apply(x)
     moved = Pair(*(_permuted(b, part, order) for part in x))
-    result = step(moved)
+    result = apply(moved)
     back = [order.index(d) for d in range(rank)]
     if isinstance(result, Pair):
         return Pair(*(_permuted(b, part, back) for part in result))
@@ -177,10 +177,10 @@ def _all_along(
     for dim in dims:
         count = counts[dim]
 
-        def step(part: Pair, count: int = count) -> Pair:
+        def apply(part: Pair, count: int = count) -> Pair:
             return transform(values, b, node, part, count, count, forward=forward)
 
-        x = _along(values, b, node, x, dim, rank, step)
+        x = _along(values, b, node, x, dim, rank, apply)
     return x
 
 
@@ -206,10 +206,10 @@ def _both(
     last = dims[-1]
     bins = counts[last] // 2 + 1 if onesided else counts[last]
 
-    def step(part: Pair) -> Pair:
+    def apply(part: Pair) -> Pair:
         return transform(values, b, node, part, counts[last], bins, forward=forward, scale=scale)
 
-    x = _along(values, b, node, x, last, len(sizes), step)
+    x = _along(values, b, node, x, last, len(sizes), apply)
     return _all_along(values, b, node, x, dims[:-1], len(sizes), counts, forward=forward)
 
 

@@ -130,5 +130,5 @@ def _magnitude(b: Builder, x: Part) -> Part:
     return b.call(aten.abs.default, x) if isinstance(x, Node) else abs(x)
 
 
-def _is(x: Part, number: float) -> bool:
-    return not isinstance(x, Node) and x == number
+def _is(x: Part, value: float) -> bool:
+    return not isinstance(x, Node) and x == value

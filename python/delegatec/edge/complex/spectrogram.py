@@ -37,8 +37,8 @@ def _stft(values: Values, b: Builder, node: Node) -> Pair | Part | None:
     def windows(part: Part) -> Part:
         if not isinstance(part, Node):
             return part
-        whole = filled(b, part, shape_of(signal), kind)
-        return b.call(aten.mul.Tensor, b.call(aten.unfold.default, whole, -1, count, hop), window)
+        padded = filled(b, part, shape_of(signal), kind)
+        return b.call(aten.mul.Tensor, b.call(aten.unfold.default, padded, -1, count, hop), window)
 
     frames = Pair(*(windows(part) for part in values.pair(signal)))
     bins = count // 2 + 1 if onesided else count
@@ -76,7 +76,7 @@ def _istft(values: Values, b: Builder, node: Node) -> Part | None:
     if not isinstance(end, int) or not isinstance(full, int):
         return None
     signal, envelope = (
-        b.call(aten.slice.Tensor, whole, -1, start, min(end, full)) for whole in (signal, envelope)
+        b.call(aten.slice.Tensor, padded, -1, start, min(end, full)) for padded in (signal, envelope)
     )
     result = b.call(aten.div.Tensor, signal, envelope)
     return b.call(aten.constant_pad_nd.default, result, [0, end - full]) if end > full else result

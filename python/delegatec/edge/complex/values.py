@@ -58,8 +58,8 @@ class Values:
         """Returns the parts of an argument: a complex node, a real one or a scalar."""
         if isinstance(value, Node):
             return self.pairs[value] if value in self.pairs else Pair(value, 0.0)
-        number = complex(value)
-        return Pair(number.real, number.imag)
+        scalar = complex(value)
+        return Pair(scalar.real, scalar.imag)
 
     def tensors(self, b: Builder, value: Node, kind: torch.dtype) -> Pair:
         """Returns the parts of a node as tensors of the real dtype `kind` and the node's sizes."""

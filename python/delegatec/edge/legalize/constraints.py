@@ -20,12 +20,12 @@ from delegatec.edge.arguments import (
     values_of,
 )
 from delegatec.edge.legalize.constraint import Constraint
-from delegatec.edge.symbols import is_number, largest, smallest
+from delegatec.edge.symbols import is_scalar, largest, smallest
 
 # ---- for all rows of a table -----------------------------------------------------------------------------
 
 
-_NUMBERS: Final = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
+_SCALARS: Final = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
 
 
 def static_shapes(why: str) -> Constraint[object]:
@@ -34,8 +34,8 @@ def static_shapes(why: str) -> Constraint[object]:
     def broken(node: Node, _: object) -> str | None:
         for source in node.all_input_nodes:
             # a scalar is specialized if torch.export finds that its sizes are static
-            if isinstance(source.meta.get("val"), _NUMBERS):
-                return f"the symbolic number {source.meta['val']} is an operand"
+            if isinstance(source.meta.get("val"), _SCALARS):
+                return f"the symbolic scalar {source.meta['val']} is an operand"
         for value in values_of(node):
             if any(not isinstance(size, int) for size in value.shape):
                 return f"has a dynamic shape {[str(size) for size in value.shape]}"
@@ -46,14 +46,14 @@ def static_shapes(why: str) -> Constraint[object]:
 
 
 def bounded_shapes(
-    why: str, computable: Callable[[Any], bool], with_numbers: Collection[OpOverload]
+    why: str, computable: Callable[[Any], bool], with_scalars: Collection[OpOverload]
 ) -> Constraint[object]:
     """Requires symbolic sizes of at least 1, with upper bounds, and arguments that a target can compute.
 
     Args:
         why: the reason for the bounds.
         computable: whether the target can compute a size from others.
-        with_numbers: operators that may have other scalars as operands.
+        with_scalars: operators that may have other scalars as operands.
     """
 
     def broken(node: Node, _: object) -> str | None:
@@ -63,12 +63,12 @@ def bounded_shapes(
             if any(smallest(size) < 1 for size in value.shape if not isinstance(size, int)):
                 sizes = [str(size) for size in value.shape]
                 return f"a tensor of shape {sizes} may be empty: its lower bound is 0, the default of Dim"
-        numbers = (
+        scalars = (
             each
-            for each, is_size in _numbers(node)
-            if not (computable(each) if is_size else node.target in with_numbers)
+            for each, is_size in _scalars(node)
+            if not (computable(each) if is_size else node.target in with_scalars)
         )
-        return next((f"the number {each} is an operand" for each in numbers), None)
+        return next((f"the scalar {each} is an operand" for each in scalars), None)
 
     help = 'set both bounds in dynamic_shapes: torch.export.Dim("name", min=1, max=...)'
     return Constraint(
@@ -76,13 +76,13 @@ def bounded_shapes(
     )
 
 
-def _numbers(node: Node) -> Iterator[tuple[Any, bool]]:
+def _scalars(node: Node) -> Iterator[tuple[Any, bool]]:
     """Yields scalars among the operands, and whether the argument is a size."""
     arguments = node.target._schema.arguments  # type: ignore[union-attr]
     for argument, value in zip(arguments, bind(node).values(), strict=True):
         is_size = "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step
         for each in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(each, Node) and is_number(each):
+            if isinstance(each, Node) and is_scalar(each):
                 yield each.meta["val"], is_size
 
 

@@ -21,7 +21,7 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.rule_names import rule_name
 from delegatec.edge.signature import call_signature
-from delegatec.edge.symbols import is_dynamic, is_number
+from delegatec.edge.symbols import is_dynamic, is_scalar
 
 # Target, arguments and keyword arguments.
 _Call = tuple[Any, Sequence[Any], dict[str, Any]]
@@ -144,7 +144,7 @@ class Legalizer:
         holder = node.graph.create_node("call_function", _hold_results, (results,))
         node.prepend(holder)
         for each in _between(before, holder):
-            failure = None if is_erased(each) or is_number(each) else self.legalize(each)
+            failure = None if is_erased(each) or is_scalar(each) else self.legalize(each)
             if failure is not None:
                 failure = failure if failure.rewritten else replaced(failure, rewritten=str(each.target))
                 holder.graph.erase_node(holder)
@@ -206,7 +206,7 @@ def _check(node: Node, result: Any) -> None:
 def _has_dynamic_sizes(node: Node) -> bool:
     """Whether a tensor or scalar of a call varies between runs."""
     values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
-    return any(map(is_number, node.all_input_nodes)) or any(
+    return any(map(is_scalar, node.all_input_nodes)) or any(
         is_dynamic(tensor.shape) for value in values for tensor in tensors(value)
     )
 
@@ -228,7 +228,7 @@ def _erase_between(before: Node, after: Node) -> None:
     """Erases new nodes, except for sizes of earlier values, which the builder shares."""
     made = dict.fromkeys(_between(before, after), True)
     for node in made:
-        made[node] = not is_number(node) or any(made.get(source, False) for source in node.all_input_nodes)
+        made[node] = not is_scalar(node) or any(made.get(source, False) for source in node.all_input_nodes)
     for node in reversed(made):
         if made[node]:
             node.graph.erase_node(node)

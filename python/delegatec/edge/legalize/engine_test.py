@@ -164,15 +164,15 @@ def test_equal_tables_are_one_constant() -> None:
     torch.testing.assert_close(run(program), X * X + X * (X + 1))
 
 
-@pytest.mark.parametrize("number", [2, 2.5])
-def test_a_specialized_number_is_not_a_constant_argument(number: float) -> None:
+@pytest.mark.parametrize("scalar", [2, 2.5])
+def test_a_specialized_number_is_not_a_constant_argument(scalar: float) -> None:
     """torch.export keeps the nodes that computed it."""
     graph = torch.fx.Graph()
     x, computed = graph.placeholder("x"), graph.call_function(operator.truediv, (4, 2))
     product = graph.call_function(torch.ops.aten.mul.Tensor, (x, computed))
-    computed.meta["val"] = number
+    computed.meta["val"] = scalar
     x.meta["val"] = product.meta["val"] = torch.ones(3)
-    assert static_shapes("").broken(product, None) == f"the symbolic number {number} is an operand"
+    assert static_shapes("").broken(product, None) == f"the symbolic scalar {scalar} is an operand"
 
 
 @pytest.mark.parametrize("full", [True, False])

@@ -70,7 +70,7 @@ class _NormalForm:
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`. The rule itself decides whether it applies."""
-        if _is_known_number(node) or _is_other_number(node):
+        if _is_specialized_scalar(node) or _is_unsupported_scalar(node):
             return _NOT_NORMAL
         target = node.target
         if not isinstance(target, OpOverload) or node in self._kept:
@@ -84,13 +84,13 @@ class _NormalForm:
         if node.target is not DEQUANTIZE_BLOCKS:
             return False
         x = node.all_input_nodes[0]
-        is_whole = x.op == "placeholder" or x.target in self._preserve
-        return not is_whole and not _follows_from_constants(x, facts)
+        is_quantized = x.op == "placeholder" or x.target in self._preserve
+        return not is_quantized and not _follows_from_constants(x, facts)
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""
-        if _is_known_number(node):
-            return (_known_number,)
+        if _is_specialized_scalar(node):
+            return (_specialized_scalar,)
         if not isinstance(node.target, OpOverload):
             return (_recompute,)
         if _is_empty(node):
@@ -118,16 +118,16 @@ def _is_linear_of_vector(node: Node) -> bool:
     return node.target is aten.linear.default and len(shape_of(bind(node)["weight"])) == 1
 
 
-def _is_known_number(node: Node) -> bool:
+def _is_specialized_scalar(node: Node) -> bool:
     """Whether a node computes a scalar from sizes that became static after it was traced."""
     return node.op == "call_function" and isinstance(node.meta.get("val"), (int, float))
 
 
-def _known_number(_: Builder, node: Node) -> Any:
+def _specialized_scalar(_: Builder, node: Node) -> Any:
     return node.meta["val"]
 
 
-def _is_other_number(node: Node) -> bool:
+def _is_unsupported_scalar(node: Node) -> bool:
     """Whether a node computes a scalar by a function without a primitive in the runtime."""
     return (
         node.op == "call_function"
@@ -140,13 +140,13 @@ def _is_other_number(node: Node) -> bool:
 
 def _is_floored(node: Node) -> bool:
     """Whether a node computes a remainder that may differ from the runtime's, which truncates as C does."""
-    numbers = [each.meta["val"] if isinstance(each, Node) else each for each in node.args]
-    return node.target is operator.mod and not all(map(is_never_negative, numbers))
+    scalars = [each.meta["val"] if isinstance(each, Node) else each for each in node.args]
+    return node.target is operator.mod and not all(map(is_never_negative, scalars))
 
 
 def _recompute(builder: Builder, node: Node) -> Any:
     try:
-        return builder.number(node.meta["val"])
+        return builder.scalar(node.meta["val"])
     except UnknownSizeError as error:
         raise DelegatecError([_data_dependent(node, error)]) from None
 
@@ -220,10 +220,10 @@ def _is_empty(node: Node) -> bool:
 def _fixed_size(node: Node) -> Diagnostic:
     return Diagnostic(
         "DC205",
-        f"torch decomposes {node.target} for one size only, and a size of its arguments is dynamic",
+        f"torch's decomposition of {node.target} specializes a dynamic size of its arguments",
         location=node.meta.get("source"),
         node=node.name,
-        expected="an operator that has the same decomposition for all sizes",
+        expected="an operator whose decomposition holds for all sizes",
         help="make the dimension static, or use other operators",
     )
 

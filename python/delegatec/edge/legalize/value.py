@@ -16,11 +16,11 @@ from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.analysis.interval import Interval
 from delegatec.edge.arguments import broadcast
 from delegatec.edge.builder import Builder
-from delegatec.edge.symbols import is_number, sizes_key
+from delegatec.edge.symbols import is_scalar, sizes_key
 
 aten = torch.ops.aten
 
-Number = bool | int | float
+Scalar = bool | int | float
 
 
 def _unary(target: Callable[..., Any], dtype: torch.dtype | None = None) -> Callable[[Value], Value]:
@@ -30,10 +30,10 @@ def _unary(target: Callable[..., Any], dtype: torch.dtype | None = None) -> Call
 
 def _binary(
     tensors: Callable[..., Any], scalar: Callable[..., Any] | None = None, *, dtype: torch.dtype | None = None
-) -> Callable[[Value, Value | Number], Value]:
+) -> Callable[[Value, Value | Scalar], Value]:
     """Returns a method for the two overloads of an operator: with a tensor, and with a scalar."""
 
-    def method(self: Value, other: Value | Number) -> Value:
+    def method(self: Value, other: Value | Scalar) -> Value:
         if isinstance(other, Value):
             assert other.dtype == self.dtype, (self.dtype, other.dtype)
             return self._call(tensors, self, other, shape=self._broadcast(other), dtype=dtype)
@@ -119,15 +119,15 @@ class Value:
     isnan = _unary(aten.isnan.default, torch.bool)
     isinf = _unary(aten.isinf.default, torch.bool)
 
-    def __rsub__(self, other: Number) -> Value:
+    def __rsub__(self, other: Scalar) -> Value:
         return self._call(aten.rsub.Scalar, self, other, shape=self.shape)
 
-    def __truediv__(self, other: Value | Number) -> Value:
+    def __truediv__(self, other: Value | Scalar) -> Value:
         """Returns the quotient of floating-point values."""
         assert self.dtype.is_floating_point
         return _binary(aten.div.Tensor, aten.div.Scalar)(self, other)
 
-    def truncated_quotient(self, other: Value | Number) -> Value:
+    def truncated_quotient(self, other: Value | Scalar) -> Value:
         """Returns the quotient, rounded toward zero."""
         target = aten.div.Tensor_mode if isinstance(other, Value) else aten.div.Scalar_mode
         return self._call(target, self, other, shape=self._broadcast(other), rounding_mode="trunc")
@@ -137,7 +137,7 @@ class Value:
         assert self.dtype == torch.bool
         return _unary(aten.logical_not.default)(self)
 
-    def where(self, then: Value | Number, otherwise: Value | Number) -> Value:
+    def where(self, then: Value | Scalar, otherwise: Value | Scalar) -> Value:
         """Returns `then` where this bool is true, else `otherwise`. At least one of them is a value."""
         like = then if isinstance(then, Value) else otherwise
         assert isinstance(like, Value)
@@ -146,7 +146,7 @@ class Value:
         shape = broadcast(self.shape, first.shape, second.shape)
         return self._call(aten.where.self, self, first, second, shape=shape, dtype=first.dtype)
 
-    def clamp(self, low: Number | None = None, high: Number | None = None) -> Value:
+    def clamp(self, low: Scalar | None = None, high: Scalar | None = None) -> Value:
         """Limits elements to `low` and `high`; keeps NaN."""
         return self._call(aten.clamp.default, self, low, high, shape=self.shape)
 
@@ -214,7 +214,7 @@ class Value:
         size = self.shape[dim] // count
         return [self.slice(dim, index * size, (index + 1) * size) for index in range(count)]
 
-    def pad(self, pads: Sequence[int], value: Number = 0) -> Value:
+    def pad(self, pads: Sequence[int], value: Scalar = 0) -> Value:
         """Pads with a scalar: before and after the last dimension, then the one before it, etc."""
         shape = list(self.shape)
         for position, amount in enumerate(pads):
@@ -287,20 +287,20 @@ class Value:
 
     # ---- creation ----------------------------------------------------------------------------------------
 
-    def scalar(self, number: Number, dtype: torch.dtype | None = None) -> Value:
+    def scalar(self, operand: Scalar, dtype: torch.dtype | None = None) -> Value:
         """Returns a scalar as a 0-d tensor, by default in the same dtype."""
-        return full(self.builder, (), number, dtype or self.dtype)
+        return full(self.builder, (), operand, dtype or self.dtype)
 
     # ---- facts -------------------------------------------------------------------------------------------
 
-    def within(self, low: Number, high: Number) -> Value:
+    def within(self, low: Scalar, high: Scalar) -> Value:
         """Records the range of the elements of this new value."""
         self.node.meta[STATED] = Interval(low, high, not self.dtype.is_floating_point)
         return self
 
     # ---- private -----------------------------------------------------------------------------------------
 
-    def _broadcast(self, other: Value | Number) -> tuple[int, ...]:
+    def _broadcast(self, other: Value | Scalar) -> tuple[int, ...]:
         return broadcast(self.shape, other.shape) if isinstance(other, Value) else self.shape
 
     def _resized(self, dim: int, size: int) -> tuple[int, ...]:
@@ -324,19 +324,19 @@ def _at(dim: int, index: Value) -> list[Node | None]:
     return [None] * dim + [index.node]
 
 
-def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None = None) -> Value:
+def value_of(builder: Builder, operand: Node | Scalar, dtype: torch.dtype | None = None) -> Value:
     """Returns the value of an operand: a tensor, optionally in another dtype, or a scalar in that dtype."""
-    if isinstance(operand, Node) and not is_number(operand):
+    if isinstance(operand, Node) and not is_scalar(operand):
         value = Value(builder, operand)
         return value if dtype is None else value.to(dtype)
     assert dtype is not None
     return full(builder, (), operand, dtype)
 
 
-def full(builder: Builder, shape: Sequence[int], number: Node | Number, dtype: torch.dtype) -> Value:
+def full(builder: Builder, shape: Sequence[int], fill_value: Node | Scalar, dtype: torch.dtype) -> Value:
     """Returns a tensor filled with a scalar, which may be a node that computes it."""
     value = builder.empty(shape, dtype)
-    return Value(builder, builder.call(aten.full.default, list(shape), number, val=value, dtype=dtype))
+    return Value(builder, builder.call(aten.full.default, list(shape), fill_value, val=value, dtype=dtype))
 
 
 def arange(builder: Builder, count: int, dtype: torch.dtype, *, start: int = 0, step: int = 1) -> Value:

@@ -109,14 +109,14 @@ def test_a_table_of_relative_positions_is_looked_up() -> None:
     """As in TinyViT: 196 values for each head become 38416."""
     line = torch.arange(14)
     offsets = (line[:, None] - line).abs()
-    places = (offsets[:, None, :, None] * 14 + offsets[None, :, None, :]).reshape(196, 196)
+    positions = (offsets[:, None, :, None] * 14 + offsets[None, :, None, :]).reshape(196, 196)
     scores = torch.randn(5, 196, 196)
 
     def function(self: Any, x: Tensor) -> Tensor:
-        looked_up: Tensor = x + self.table[:, self.places]
+        looked_up: Tensor = x + self.table[:, self.positions]
         return looked_up
 
-    model = Function(function, table=torch.rand(5, 196), places=places)
+    model = Function(function, table=torch.rand(5, 196), positions=positions)
     program = edge(model, scores)
     assert called(program) == [aten.add.Tensor]
     assert_computes(program, model(scores), scores)
@@ -139,16 +139,16 @@ def test_nothing_explodes(function: Callable[[Any, Tensor], Tensor]) -> None:
     assert sum(constant.nbytes for constant in program.constants.values()) < 1.5 * WEIGHT.nbytes
 
 
-def test_levels_stay_levels() -> None:
-    levels = torch.arange(40_000).view(200, 200).remainder(255).sub(127).to(torch.int8)
+def test_quantized_weights_stay_quantized() -> None:
+    quantized = torch.arange(40_000).view(200, 200).remainder(255).sub(127).to(torch.int8)
 
     def function(self: Any, x: Tensor) -> Tensor:
-        weight = (self.levels.float() - self.zero) * self.scale[:, None]
+        weight = (self.quantized.float() - self.zero) * self.scale[:, None]
         result: Tensor = x @ (weight - weight.mean(0)).softmax(0)
         return result
 
-    program = _program(function, levels=levels, zero=torch.ones(200), scale=torch.rand(200))
-    assert levels.data_ptr() in [constant.data_ptr() for constant in program.constants.values()]
+    program = _program(function, quantized=quantized, zero=torch.ones(200), scale=torch.rand(200))
+    assert quantized.data_ptr() in [constant.data_ptr() for constant in program.constants.values()]
     assert all(constant.numel() <= 200 for constant in program.constants.values() if constant.ndim < 2)
 
 

@@ -75,5 +75,5 @@ def _step(values: torch.Tensor) -> int | None:
         return None
     if len(values) == 1:
         return 1
-    steps = values.diff()
-    return int(steps[0]) if steps[0] > 0 and bool((steps == steps[0]).all()) else None
+    differences = values.diff()
+    return int(differences[0]) if differences[0] > 0 and bool((differences == differences[0]).all()) else None

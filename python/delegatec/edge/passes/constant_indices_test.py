@@ -28,7 +28,7 @@ X = torch.arange(24.0).view(2, 3, 4)
         (lambda x: x[:, [True, False, True]], [aten.slice.Tensor]),
     ],
 )
-def test_same_numbers(
+def test_same_results(
     function: Callable[[torch.Tensor], torch.Tensor], operators: list[torch._ops.OpOverload]
 ) -> None:
     program = edge(function, X)

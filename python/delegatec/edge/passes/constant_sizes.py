@@ -200,9 +200,9 @@ def _by_mask(node: Node, values: _Values) -> int | None:
         mask = values.of(each)
         if mask is None or (node.target is aten.masked_select.default and mask.dim() != _rank(bound["self"])):
             return None
-        places = mask.nonzero(as_tuple=True)
-        count = places[0].numel()
-        indices += [values.constant(node, place) for place in places]
+        coordinates = mask.nonzero(as_tuple=True)
+        count = coordinates[0].numel()
+        indices += [values.constant(node, coordinate) for coordinate in coordinates]
     _become(node, aten.index.Tensor, (bound["self"], indices))
     return count
 

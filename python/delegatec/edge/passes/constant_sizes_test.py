@@ -50,7 +50,7 @@ CASES: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sizes_are_numbers_in_the_end(name: str) -> None:
+def test_sizes_are_integers_in_the_end(name: str) -> None:
     net = Net(CASES[name])
     wanted = net(X)
     program = to_edge(torch.export.export(net, (X,)))

@@ -35,16 +35,16 @@ class ConstantValues:
     def __init__(self, program: EdgeProgram, calls: Collection[Node]) -> None:
         self._constants = program.constants
         self.calls = [node for node in program.graph.nodes if node in calls]
-        self._places = {node: place for place, node in enumerate(self.calls)}
-        self.results = [node for node in self.calls if any(user not in self._places for user in node.users)]
+        self._order = {node: index for index, node in enumerate(self.calls)}
+        self.results = [node for node in self.calls if any(user not in self._order for user in node.users)]
         self._values: dict[Node, Any] = {}
-        self._readers = {node: sum(user in self._places for user in node.users) for node in self.calls}
+        self._readers = {node: sum(user in self._order for user in node.users) for node in self.calls}
         for node in self.results:
             self._readers[node] += 1
 
     def take(self, node: Node) -> torch.Tensor:
         """Returns the value of one of the results, row-major; call it once for each."""
-        for each in sorted(self._missing(node), key=self._places.__getitem__):
+        for each in sorted(self._missing(node), key=self._order.__getitem__):
             args, kwargs = map_arg((each.args, each.kwargs), self._value)
             with torch.no_grad():
                 value = each.target(*args, **kwargs)  # type: ignore[operator]
@@ -64,7 +64,7 @@ class ConstantValues:
             node: the call.
         """
         found: dict[Node, str] = {}
-        for each in sorted(self._ancestors(node, frozenset()), key=self._places.__getitem__):
+        for each in sorted(self._ancestors(node, frozenset()), key=self._order.__getitem__):
             operands = [found.get(operand, names.get(operand.name, "")) for operand in each.all_input_nodes]
             sources = "+".join(dict.fromkeys(operands))
             if isinstance(each.target, OpOverload):
@@ -74,7 +74,7 @@ class ConstantValues:
         return found[node]
 
     def _value(self, operand: Node) -> Any:
-        return self._values[operand] if operand in self._places else self._constants[operand.name]
+        return self._values[operand] if operand in self._order else self._constants[operand.name]
 
     def _missing(self, node: Node) -> set[Node]:
         return self._ancestors(node, self._values)
@@ -85,7 +85,7 @@ class ConstantValues:
         stack = [node]
         while stack:
             each = stack.pop()
-            if each in self._places and each not in known and each not in found:
+            if each in self._order and each not in known and each not in found:
                 found.add(each)
                 stack += each.all_input_nodes
         return found

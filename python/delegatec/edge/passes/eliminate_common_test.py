@@ -46,7 +46,7 @@ def test_different_keywords_differ() -> None:
     assert len(called(program)) == 2
 
 
-def test_random_numbers_are_drawn_each_time() -> None:
+def test_random_values_are_drawn_each_time() -> None:
     program = edge(lambda x: torch.rand(3) + torch.rand(3) + x, X, passes=(eliminate_common,))
     assert called(program).count(aten.rand.default) == 2
 

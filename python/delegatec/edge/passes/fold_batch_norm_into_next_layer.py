@@ -110,11 +110,11 @@ def replace_weights(
         made: the new constants of the program.
     """
     arguments = bind(layer)
-    old, place = arguments["weight"], arguments["weight"] if arguments["bias"] is None else arguments["bias"]
+    old, named = arguments["weight"], arguments["weight"] if arguments["bias"] is None else arguments["bias"]
     bias = bias.to(weight.dtype)
     new = {
         "weight": made.add(f"{made.names[old.name]}.folded", weight, old),
-        "bias": made.add(f"{made.names[place.name]}.offset", bias, like),
+        "bias": made.add(f"{made.names[named.name]}.offset", bias, like),
     }
     new["bias"].meta["val"] = old.meta["val"].new_empty(bias.shape)
     layer.args = tuple(new.get(name, argument) for name, argument in arguments.items())

@@ -15,15 +15,15 @@ aten = torch.ops.aten
 X = torch.tensor([-300.7, -2.5, -0.5, 0.0, 0.5, 1.5, 2.49, 126.6, 300.2])
 
 
-def whole(x: Tensor) -> Tensor:
+def integral(x: Tensor) -> Tensor:
     return torch.clamp(torch.round(x) + 3, -128, 127)
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: whole(x).to(torch.int8).float(),
-        lambda x: (whole(x) + 128).clamp(0, 255).to(torch.uint8).float(),
+        lambda x: integral(x).to(torch.int8).float(),
+        lambda x: (integral(x) + 128).clamp(0, 255).to(torch.uint8).float(),
         lambda x: torch.round(x.clamp(-5, 4.5)).to(torch.int64).float(),
         lambda x: x.double().float(),
         lambda x: torch.floor(x).clamp(0, 10).to(torch.int16).float(),

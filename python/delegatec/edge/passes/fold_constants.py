@@ -20,9 +20,9 @@ from delegatec.edge.quantization.operators import QUANTIZING
 
 # Quantized weights are small on purpose: dequantization of more elements than this is not folded.
 _FEW: Final = 64
-_LEVELS: Final = frozenset({torch.int8, torch.uint8})
+_QUANTIZED: Final = frozenset({torch.int8, torch.uint8})
 # Libraries of operators that a backend has requested undecomposed; all others are decomposed before.
-_WHOLE: Final = frozenset({"quantized_decomposed", "delegatec"})
+_PRESERVED: Final = frozenset({"quantized_decomposed", "delegatec"})
 
 
 def fold_constants(program: EdgeProgram) -> bool:
@@ -82,7 +82,7 @@ def _is_foldable(node: Node) -> bool:
     """Whether a call on constants can be computed in lowering."""
     return (
         isinstance(node.target, OpOverload)
-        and node.target.namespace not in _WHOLE
+        and node.target.namespace not in _PRESERVED
         and torch.Tag.nondeterministic_seeded not in node.target.tags
         and _is_static(node.meta["val"])
     )
@@ -102,7 +102,7 @@ def _dequantizes(node: Node) -> bool:
     several = val if isinstance(val, (tuple, list)) else (val,)
     sources = {getattr(operand.meta["val"], "dtype", None) for operand in node.all_input_nodes}
     return (
-        bool(sources & _LEVELS)
+        bool(sources & _QUANTIZED)
         and any(each.dtype.is_floating_point for each in several)
         and sum(math.prod(each.shape) for each in several) > _FEW
     )

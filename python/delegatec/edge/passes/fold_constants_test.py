@@ -92,7 +92,7 @@ def test_mutable_buffers_are_not_constants() -> None:
     assert_computes(program, (torch.ones(3), X), X)
 
 
-def test_random_numbers_and_dynamic_sizes_stay() -> None:
+def test_random_values_and_dynamic_sizes_stay() -> None:
     assert aten.rand.default in called(edge(lambda x: x + torch.rand(3), X, passes=PASSES))
     program = edge(
         lambda x: x + torch.arange(x.shape[0])[:, None],

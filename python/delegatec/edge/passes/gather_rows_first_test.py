@@ -42,13 +42,13 @@ TABLES: dict[str, Callable[[], Tensor]] = {
 _PRESERVED = [DEQUANTIZE_BLOCKS]
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("is_preserved", [False, True])
 @pytest.mark.parametrize("name", TABLES)
-def test_only_gathered_rows_are_computed(name: str, whole: bool) -> None:
+def test_only_gathered_rows_are_computed(name: str, is_preserved: bool) -> None:
     def function(ids: Tensor) -> Tensor:
         return embedding(ids, TABLES[name]()) + 1
 
-    program = edge(function, IDS, passes=PASSES, preserve=_PRESERVED if whole else ())
+    program = edge(function, IDS, passes=PASSES, preserve=_PRESERVED if is_preserved else ())
     assert_computes(program, function(IDS), IDS)
     text = print_program(program)
     # in the part after the constants, no table has 24 rows
@@ -56,14 +56,14 @@ def test_only_gathered_rows_are_computed(name: str, whole: bool) -> None:
     assert not any("[24, " in line.partition("=")[0] for line in text.splitlines() if "aten." in line)
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("is_preserved", [False, True])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_dynamic_number_of_rows(name: str, whole: bool) -> None:
+def test_a_dynamic_number_of_rows(name: str, is_preserved: bool) -> None:
     def function(ids: Tensor) -> Tensor:
         return embedding(ids, TABLES[name]()) + 1
 
     shapes = ({1: torch.export.Dim("length", max=64)},)
-    preserve = _PRESERVED if whole else ()
+    preserve = _PRESERVED if is_preserved else ()
     program = edge(function, IDS, passes=PASSES, dynamic_shapes=shapes, preserve=preserve)
     assert_computes(program, function(IDS), IDS)
     assert_computes(program, function(IDS[:, :1]), IDS[:, :1])

@@ -31,7 +31,7 @@ _VIEWS: Final = (aten.view.default, aten.unsqueeze.default, aten.squeeze.dims)
 _ALONG: Final = (aten._softmax.default, aten.cat.default, aten.select.int, aten.slice.Tensor)
 """Calls along one dimension."""
 _REDUCTIONS: Final = (aten.amax.default, aten.amin.default, aten.mean.dim, aten.sum.dim_IntList)
-_LEVELS: Final = ("quantize_per_tensor", "dequantize_per_tensor")
+_PER_TENSOR: Final = ("quantize_per_tensor", "dequantize_per_tensor")
 
 _Groups = Sequence[Sequence[int]]
 
@@ -129,10 +129,10 @@ class _Editor:
     def permuted(self, x: Node, shape: Sequence[int], order: Sequence[int]) -> Node:
         """Permutes the dimensions of a shape that a value is viewed in, few of them at a time."""
         sizes = dict(enumerate(shape))
-        for before, after in _steps(list(order), self.most):
-            place = {dim: index for index, dim in enumerate(before)}
-            runs = _runs(after, place)
-            first = sorted(runs, key=lambda run: place[run[0]])
+        for before, after in _permutations(list(order), self.most):
+            position = {dim: index for index, dim in enumerate(before)}
+            runs = _runs(after, position)
+            first = sorted(runs, key=lambda run: position[run[0]])
             joined = self._viewed(x, [math.prod(sizes[dim] for dim in run) for run in first])
             x = joined.permute(*(first.index(run) for run in runs)).node
         return x
@@ -143,9 +143,9 @@ class _Editor:
             users = [each for each in node.users if each not in self._replaced]
             if users:
                 self._builder.at(node)
-                whole = Value(self._builder, found).view(*node.meta["val"].shape).node
+                result = Value(self._builder, found).view(*node.meta["val"].shape).node
                 for user in users:
-                    user.replace_input_with(node, whole)
+                    user.replace_input_with(node, result)
         if self._replaced:
             eliminate_dead_code(self._program)
             self._program.erase_unused_placeholders()
@@ -166,26 +166,26 @@ def _permute(editor: _Editor, node: Node) -> Node | None:
     x: Any = node.args[0]
     sizes, rank = _sizes(x), len(_sizes(x))
     order = [dim for dim in (positive(each, rank) for each in bind(node)["dims"]) if sizes[dim] != 1]
-    place = {dim: index for index, dim in enumerate(sorted(order))}
-    runs = _runs(order, place)
+    position = {dim: index for index, dim in enumerate(sorted(order))}
+    runs = _runs(order, position)
     first = sorted(runs)
     shape = x.meta["val"].shape
     joined = [math.prod(shape[dim] for dim in run) for run in first]
     return editor.permuted(editor.low(x), joined, [first.index(run) for run in runs])
 
 
-def _runs(order: Sequence[int], place: Mapping[int, int]) -> list[tuple[int, ...]]:
+def _runs(order: Sequence[int], position: Mapping[int, int]) -> list[tuple[int, ...]]:
     """Returns the dimensions that are adjacent in an order as well as before."""
     runs: list[tuple[int, ...]] = []
     for dim in order:
-        if runs and place[runs[-1][-1]] + 1 == place[dim]:
+        if runs and position[runs[-1][-1]] + 1 == position[dim]:
             runs[-1] += (dim,)
         else:
             runs.append((dim,))
     return runs
 
 
-def _steps(order: list[int], most: int) -> Iterable[tuple[list[int], list[int]]]:
+def _permutations(order: list[int], most: int) -> Iterable[tuple[list[int], list[int]]]:
     """Returns pairs of orders that lead to an order, each of which moves at most `most` runs at once."""
     states = [sorted(order)]
     while states[-1] != order:
@@ -198,8 +198,10 @@ def _steps(order: list[int], most: int) -> Iterable[tuple[list[int], list[int]]]
         states.append([*now[:start], *now[found:end], *now[start:found], *now[end:]])
     at = 0
     while at < len(states) - 1:
-        place = {dim: index for index, dim in enumerate(states[at])}
-        reached = [index for index in range(at + 1, len(states)) if len(_runs(states[index], place)) <= most]
+        position = {dim: index for index, dim in enumerate(states[at])}
+        reached = [
+            index for index in range(at + 1, len(states)) if len(_runs(states[index], position)) <= most
+        ]
         yield states[at], states[max(reached)]
         at = max(reached)
 
@@ -263,7 +265,7 @@ def _reduce(editor: _Editor, node: Node) -> Node | None:
     reduced = {positive(dim, len(sizes)) for dim in bound["dim"] or range(len(sizes))}
     groups = _joined([dim in reduced for dim in range(len(sizes))], sizes)
     value = editor.grouped(x, groups)
-    dims = [place for place, group in enumerate(groups) if group[0] in reduced]
+    dims = [position for position, group in enumerate(groups) if group[0] in reduced]
     if value is None or not dims:
         return None
     dtype = {"dtype": bound["dtype"]} if bound.get("dtype") is not None else {}
@@ -276,7 +278,7 @@ def _is_pointwise(node: Node) -> bool:
         return False
     tags = target.tags
     is_plain = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
-    return is_plain or target._schema.name.rpartition("::")[2] in _LEVELS
+    return is_plain or target._schema.name.rpartition("::")[2] in _PER_TENSOR
 
 
 _Emitter = Callable[[_Editor, Node], Node | None]

@@ -49,12 +49,12 @@ def highest(program: EdgeProgram) -> int:
 
 def quantized(x: Tensor) -> Tensor:
     scale = (0.1, 3, -128, 127, torch.int8)
-    levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *scale)
-    found: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *scale)
+    quantized_values = torch.ops.quantized_decomposed.quantize_per_tensor(x, *scale)
+    found: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(quantized_values, *scale)
     return found
 
 
-def _levels(x: Tensor) -> Tensor:
+def _dequantized(x: Tensor) -> Tensor:
     b, d, h, w, c = x.shape
     x = quantized(x.view(b, d // 2, 2, h // 2, 2, w // 2, 2, c))
     return quantized(x.permute(0, 1, 3, 5, 2, 4, 6, 7)).reshape(-1, 8, c) + 1
@@ -66,7 +66,7 @@ def _seven(x: Tensor) -> Tensor:
 
 CASES: dict[str, Callable[[Tensor], Any]] = {
     "windows of volumes": lambda x: volume(windows(x).relu(), *x.shape[:4]) + 1,
-    "their levels": _levels,
+    "their quantized values": _dequantized,
     "dimensions of size 1": lambda x: (
         x.view(2, 1, 4, 1, 4, 6, 3).permute(0, 4, 3, 1, 5, 6, 2).exp().reshape(2, -1)
     ),

@@ -29,7 +29,7 @@ _IDEMPOTENT: Final = (aten.abs.default, aten.relu.default)
 _LIMITS: Final = (aten.clamp.default, aten.hardtanh.default)
 _ROUNDINGS: Final = (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
 _ORS: Final = (aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor, aten.logical_or.default)
-_OR_NUMBERS: Final = (aten.bitwise_or.Scalar, aten.bitwise_xor.Scalar)
+_OR_SCALARS: Final = (aten.bitwise_or.Scalar, aten.bitwise_xor.Scalar)
 _ANDS: Final = (aten.bitwise_and.Tensor, aten.logical_and.default)
 
 # Whether an argument is a scalar, or a constant filled with it.
@@ -53,8 +53,8 @@ def _expanded(b: Builder, node: Node, x: Node, **_: object) -> Node | None:
 def _neutral(is_full: _IsFull) -> Pattern:
     """Returns the pattern of calls that return `x`."""
 
-    def full(number: float) -> Pattern:
-        return ANY.where(lambda value: is_full(value, number))
+    def full(fill: float) -> Pattern:
+        return ANY.where(lambda value: is_full(value, fill))
 
     x, low, high = Var("x"), Argument("low"), Argument("high")
     choose = aten.where.self
@@ -62,7 +62,7 @@ def _neutral(is_full: _IsFull) -> Pattern:
         x + full(-0.0),  # -0.0 + 0.0 is 0.0, but -0.0 - 0.0 is -0.0
         (x + full(0.0)).where(_ignores_sign_of_zero),
         *(x - full(0.0), x * full(1), x / full(1), x**1),
-        *(Call(_ORS, x, full(0), commutes=True), Call(_OR_NUMBERS, x, full(0))),
+        *(Call(_ORS, x, full(0), commutes=True), Call(_OR_SCALARS, x, full(0))),
         Call(_ANDS, x, full(1), commutes=True).where(lambda node: dtype_of(node) is torch.bool),
         *(Call(choose, ANY, x, x), Call(choose, full(1), x, ANY), Call(choose, full(0), ANY, x)),
         *(Call(each, Call(each, x)) for each in _INVOLUTIONS),
@@ -95,22 +95,22 @@ def _full_constants(program: EdgeProgram) -> _IsFull:
     }
     known: dict[tuple[str, str], bool] = {}
 
-    def is_full(value: Any, number: float) -> bool:
+    def is_full(value: Any, fill: float) -> bool:
         if isinstance(value, (int, float)):
-            return value == number and math.copysign(1, value) == math.copysign(1, number)
+            return value == fill and math.copysign(1, value) == math.copysign(1, fill)
         if not isinstance(value, Node) or value.name not in constants:
             return False
-        key = (value.name, repr(number))
+        key = (value.name, repr(fill))
         if key not in known:
-            known[key] = _is_full(constants[value.name], number)
+            known[key] = _is_full(constants[value.name], fill)
         return known[key]
 
     return is_full
 
 
-def _is_full(tensor: torch.Tensor, number: float) -> bool:
+def _is_full(tensor: torch.Tensor, fill: float) -> bool:
     """Whether a tensor has elements and all are equal to a scalar, of the same sign if they are zero."""
-    if tensor.numel() == 0 or tensor.flatten()[0] != number or not bool((tensor == number).all()):
+    if tensor.numel() == 0 or tensor.flatten()[0] != fill or not bool((tensor == fill).all()):
         return False
-    is_negative = math.copysign(1, number) < 0
-    return number != 0 or bool((tensor.signbit() == is_negative).all())
+    is_negative = math.copysign(1, fill) < 0
+    return fill != 0 or bool((tensor.signbit() == is_negative).all())

@@ -93,8 +93,8 @@ def test_products_with_anything_else_stay() -> None:
     assert _left(
         lambda self, x: x * self.most, X * torch.tensor([1, 1, 2]), most=torch.tensor([1.0, 1.0, 2.0])
     )
-    numbers = torch.tensor([1, 2])
-    assert _left(lambda self, x: x * self.one, numbers.float(), numbers, one=torch.ones(1))
+    integers = torch.tensor([1, 2])
+    assert _left(lambda self, x: x * self.one, integers.float(), integers, one=torch.ones(1))
 
 
 class Gain(torch.nn.Module):
@@ -122,11 +122,11 @@ def test_constant_choices_are_removed() -> None:
 def test_choices_that_are_open_or_promote_stay() -> None:
     chosen = torch.where(FLAGS, X, 0.0)
     assert _left(lambda self, x: torch.where(self.flags, x, 0.0), chosen, flags=FLAGS)
-    numbers = torch.tensor([[1, 2, 3]])
+    integers = torch.tensor([[1, 2, 3]])
     assert _left(
         lambda self, x: torch.where(self.flags, x, self.other),
-        numbers.float(),
-        numbers,
+        integers.float(),
+        integers,
         flags=torch.ones(1, 3, dtype=torch.bool),
         other=torch.tensor(0.5),
     )
@@ -184,17 +184,17 @@ def test_zeros_go_where_their_sign_does_not_matter() -> None:
 
 
 def test_neutral_operands_of_integers_and_bools_go() -> None:
-    numbers, zeros = torch.tensor([[-3, 0, 7]]), torch.zeros(3, dtype=torch.int64)
+    integers, zeros = torch.tensor([[-3, 0, 7]]), torch.zeros(3, dtype=torch.int64)
     for function in (torch.add, torch.sub, torch.bitwise_or, torch.bitwise_xor):
         assert not _left(
-            lambda self, x, function=function: function(x, self.zeros), numbers, numbers, zeros=zeros
+            lambda self, x, function=function: function(x, self.zeros), integers, integers, zeros=zeros
         )
     assert not _left(lambda self, x: torch.logical_or(self.no, x), FLAGS, FLAGS, no=torch.tensor([False]))
     assert not _left(lambda self, x: ~~x, FLAGS, FLAGS, no=FLAGS)
-    assert _left(lambda self, x: torch.logical_or(x, self.zeros), numbers != 0, numbers, zeros=zeros)
+    assert _left(lambda self, x: torch.logical_or(x, self.zeros), integers != 0, integers, zeros=zeros)
 
 
-NUMBERS = torch.tensor([-(2**31), -1, 0, 1, 2**31 - 1], dtype=torch.int32)
+INTS = torch.tensor([-(2**31), -1, 0, 1, 2**31 - 1], dtype=torch.int32)
 
 
 def _is_kept(function: Callable[..., Any], x: torch.Tensor) -> bool:
@@ -247,8 +247,8 @@ def test_others_of_floats_stay(function: Callable[..., Any]) -> None:
     assert _is_kept(function, SPECIAL)
 
 
-def test_numbers_are_neutral_in_their_dtype() -> None:
+def test_scalars_are_neutral_in_their_dtype() -> None:
     for function in (lambda x: x + 0, lambda x: x - 0, lambda x: x * 1, lambda x: x | 0, lambda x: x ^ 0):
-        assert not _is_kept(function, NUMBERS)
-    assert _is_kept(lambda x: x * 1.0, NUMBERS) and _is_kept(lambda x: x / 1, NUMBERS)
-    assert _is_kept(lambda x: x + 0, NUMBERS > 0)
+        assert not _is_kept(function, INTS)
+    assert _is_kept(lambda x: x * 1.0, INTS) and _is_kept(lambda x: x / 1, INTS)
+    assert _is_kept(lambda x: x + 0, INTS > 0)

@@ -31,7 +31,7 @@ class NewConstants:
         self.names = program.names_in_model()
         self._specs: list[InputSpec] = []
         self._used_names = set(self.names.values())
-        self._numbers: dict[str, Iterator[int]] = {}
+        self._counters: dict[str, Iterator[int]] = {}
 
     def add(self, origin: str, value: torch.Tensor, like: Node) -> Node:
         """Adds a placeholder for a constant.
@@ -57,8 +57,8 @@ class NewConstants:
         return bool(self._specs)
 
     def _unique(self, origin: str) -> str:
-        for number in self._numbers.setdefault(origin, count()):
-            name = f"{origin}_{number}" if number else origin
+        for suffix in self._counters.setdefault(origin, count()):
+            name = f"{origin}_{suffix}" if suffix else origin
             if name not in self._used_names:
                 break
         self._used_names.add(name)

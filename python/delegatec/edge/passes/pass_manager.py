@@ -85,10 +85,10 @@ def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
     steady: dict[tuple[str, int], int] = {}  # part and pass -> the number of changes before its last run
     for _ in range(_MAX_ITERATIONS):
         changing = []
-        for part, (number, each) in itertools.product(list(program.walk()), enumerate(passes)):
-            if steady.get((part.method, number)) == changes:
+        for part, (index, each) in itertools.product(list(program.walk()), enumerate(passes)):
+            if steady.get((part.method, index)) == changes:
                 continue
-            steady[part.method, number] = changes
+            steady[part.method, index] = changes
             if run_pass(part, each):
                 changes += 1
                 changing.append(each)

@@ -102,8 +102,8 @@ class _Call:
                 user.args = (self._call, position + len(wanted) - 1)
         for user in own:
             self._builder.at(user)
-            for number, each in enumerate(wanted):
-                result = self._builder.call(operator.getitem, self._call, index + number, val=made[number])
+            for offset, each in enumerate(wanted):
+                result = self._builder.call(operator.getitem, self._call, index + offset, val=made[offset])
                 _redirect(user, each, result)
             self._program.graph.erase_node(user)
 
@@ -167,9 +167,9 @@ def _receive_quantized(
     old = list(body.user_inputs())[index]
     position = body.placeholders().index(old)
     made = []
-    for number, (parameters, val) in enumerate(wanted):
+    for offset, (parameters, val) in enumerate(wanted):
         with body.graph.inserting_before(old):
-            node = body.graph.placeholder(f"{old.name}_{number}")
+            node = body.graph.placeholder(f"{old.name}_{offset}")
         node.meta = {**old.meta, "val": val}
         _redirect(old, parameters, node)
         made.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))

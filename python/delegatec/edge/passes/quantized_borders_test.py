@@ -26,69 +26,79 @@ _CALLS: Final = (quantized.quantize_per_tensor.default, quantized.dequantize_per
 X: Final = torch.linspace(-1.2, 1.7, 8).reshape(2, 4)
 
 
-def levels(x: Tensor, scale: float, zero: int = 0) -> Tensor:
+def quantize(x: Tensor, scale: float, zero: int = 0) -> Tensor:
     found: Tensor = quantized.quantize_per_tensor(x, scale, zero, -128, 127, torch.int8)
     return found
 
 
-def rounded(x: Tensor, scale: float, zero: int = 0) -> Tensor:
+def qdq(x: Tensor, scale: float, zero: int = 0) -> Tensor:
     """Quantizes and dequantizes."""
     found: Tensor = quantized.dequantize_per_tensor(
-        levels(x, scale, zero), scale, zero, -128, 127, torch.int8
+        quantize(x, scale, zero), scale, zero, -128, 127, torch.int8
     )
     return found
 
 
 def _branches(x: Tensor) -> Any:
     def then(x: Tensor) -> Tensor:
-        return rounded(rounded(x, 0.02).sin(), 0.01, 3)
+        return qdq(qdq(x, 0.02).sin(), 0.01, 3)
 
     def otherwise(x: Tensor) -> Tensor:
-        return rounded(rounded(x, 0.03).cos(), 0.02)
+        return qdq(qdq(x, 0.03).cos(), 0.02)
 
-    h = rounded(x, 0.013, -5)
-    return levels(torch.cond(h.sum() > 0, then, otherwise, (h,)), 0.015)
+    h = qdq(x, 0.013, -5)
+    return quantize(torch.cond(h.sum() > 0, then, otherwise, (h,)), 0.015)
 
 
 def _returned(x: Tensor) -> Any:
-    h = rounded(x, 0.013)
+    h = qdq(x, 0.013)
     first, second = torch.cond(
-        h.sum() > 0, lambda h: (h.clone(), rounded(h, 0.1)), lambda h: (rounded(h, 0.2), h.clone()), (h,)
+        h.sum() > 0,
+        lambda h: (h.clone(), qdq(h, 0.1)),
+        lambda h: (qdq(h, 0.2), h.clone()),
+        (h,),
     )
-    return levels(first, 0.02), levels(second, 0.03), levels(second, 0.04)
+    return quantize(first, 0.02), quantize(second, 0.03), quantize(second, 0.04)
 
 
 def _nested(x: Tensor) -> Any:
     def inner(h: Tensor) -> Tensor:
         found: Tensor = torch.cond(
-            rounded(h, 0.05).sum() > 1, lambda h: rounded(h, 0.02) * 2, lambda h: rounded(h, 0.03), (h,)
+            qdq(h, 0.05).sum() > 1,
+            lambda h: qdq(h, 0.02) * 2,
+            lambda h: qdq(h, 0.03),
+            (h,),
         )
         return found
 
-    h = rounded(x, 0.013)
-    return levels(torch.cond(h.sum() > 0, inner, lambda h: rounded(h, 0.5), (h,)), 0.02)
+    h = qdq(x, 0.013)
+    return quantize(torch.cond(h.sum() > 0, inner, lambda h: qdq(h, 0.5), (h,)), 0.02)
 
 
 def _loop(x: Tensor) -> Any:
     run: Any = while_loop
     state = run(
         lambda i, h, k: i < 3,
-        lambda i, h, k: (i + 1, rounded(rounded(h, 0.02) * 0.7, 0.015, 4), rounded(k, 0.1)),
-        (torch.tensor(0), rounded(x, 0.013), rounded(x + 1, 0.03)),
+        lambda i, h, k: (
+            i + 1,
+            qdq(qdq(h, 0.02) * 0.7, 0.015, 4),
+            qdq(k, 0.1),
+        ),
+        (torch.tensor(0), qdq(x, 0.013), qdq(x + 1, 0.03)),
     )
-    return levels(state[1], 0.011), levels(state[2], 0.2)
+    return quantize(state[1], 0.011), quantize(state[2], 0.2)
 
 
 def _mixed(x: Tensor) -> Any:
     """One operand and one result are also used in floating point."""
-    h = rounded(x, 0.013)
+    h = qdq(x, 0.013)
     first, second = torch.cond(
         h.sum() > 0,
-        lambda h, k: (rounded(h, 0.1) + k, rounded(k, 0.2)),
-        lambda h, k: (rounded(h, 0.2), rounded(h, 0.1)),
+        lambda h, k: (qdq(h, 0.1) + k, qdq(k, 0.2)),
+        lambda h, k: (qdq(h, 0.2), qdq(h, 0.1)),
         (h, h + 1),
     )
-    return levels(first, 0.02), second
+    return quantize(first, 0.02), second
 
 
 def _program(function: Callable[[Tensor], Any]) -> EdgeProgram:
@@ -136,15 +146,15 @@ def test_integers_cross(function: Callable[[Tensor], Any], crossing: list[list[s
     assert _crossing(program) == crossing
 
 
-def test_states_that_change_places_stay() -> None:
+def test_exchanged_states_stay() -> None:
     def function(x: Tensor) -> Any:
         run: Any = while_loop
         state = run(
             lambda i, a, b: i < 3,
-            lambda i, a, b: (i + 1, b.clone(), rounded(a, 0.1)),
-            (torch.tensor(0), rounded(x, 0.013), rounded(x + 1, 0.03)),
+            lambda i, a, b: (i + 1, b.clone(), qdq(a, 0.1)),
+            (torch.tensor(0), qdq(x, 0.013), qdq(x + 1, 0.03)),
         )
-        return levels(state[1], 0.011), levels(state[2], 0.2)
+        return quantize(state[1], 0.011), quantize(state[2], 0.2)
 
     program = _program(function)
     wanted = EdgeModule(program)(X)

@@ -18,7 +18,7 @@ from delegatec.edge.testing import assert_computes
 
 aten, quantized = torch.ops.aten, torch.ops.quantized_decomposed
 INT8: Final = (-128, 127, torch.int8)
-WHOLE: Final = frozenset(
+PRESERVED: Final = frozenset(
     {
         *(getattr(quantized.quantize_per_tensor, name) for name in ("default", "tensor", "tensor2")),
         *(getattr(quantized.dequantize_per_tensor, name) for name in ("default", "tensor", "tensor2")),
@@ -58,12 +58,12 @@ class Layer(nn.Module):
 
     def __init__(self, function: Callable[[Layer, Tensor], Tensor]) -> None:
         super().__init__()
-        levels = torch.arange(-64, 64).to(torch.int8)
+        quantized_values = torch.arange(-64, 64).to(torch.int8)
         self.function = function
         # of less elements than are folded otherwise
-        self.register_buffer("weight", levels[:64].view(8, 8))
-        self.register_buffer("kernel", levels[:18].view(2, 1, 3, 3))
-        self.register_buffer("groups", levels.view(8, 16))
+        self.register_buffer("weight", quantized_values[:64].view(8, 8))
+        self.register_buffer("kernel", quantized_values[:18].view(2, 1, 3, 3))
+        self.register_buffer("groups", quantized_values.view(8, 16))
         self.register_buffer("bias", torch.arange(8, dtype=torch.int32))
         self.register_buffer("scale", torch.arange(1, 9) / 8)
         self.register_buffer("zeros", torch.zeros(8, dtype=torch.int64))
@@ -87,32 +87,32 @@ def _static(layer: Layer, x: Tensor) -> Tensor:
 
 def _dynamic(layer: Layer, x: Tensor) -> Tensor:
     scale, zero = quantized.choose_qparams(x, -128, 127, 1e-5, torch.int8)
-    levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
-    return F.linear(quantized.dequantize_per_tensor(levels, scale, zero, *INT8), layer.rows())
+    quantized_values = quantized.quantize_per_tensor(x, scale, zero, *INT8)
+    return F.linear(quantized.dequantize_per_tensor(quantized_values, scale, zero, *INT8), layer.rows())
 
 
 def _tokens(layer: Layer, x: Tensor) -> Tensor:
     scale, zero = quantized.choose_qparams_per_token_asymmetric(x, torch.int8)
-    levels = quantized.quantize_per_token(x, scale, zero, *INT8)
+    quantized_values = quantized.quantize_per_token(x, scale, zero, *INT8)
     weight = quantized.dequantize_per_channel_group(
         layer.groups, layer.group_scale, None, *INT8, 8, torch.float32
     )
-    x = quantized.dequantize_per_token(levels, scale, zero, *INT8, torch.float32)
+    x = quantized.dequantize_per_token(quantized_values, scale, zero, *INT8, torch.float32)
     return F.linear(torch.cat([x, x], -1), weight)
 
 
 def _affine(layer: Layer, x: Tensor) -> Tensor:
     block = [1, 8]
     scale, zero = AFFINE.choose_qparams_affine(x, "ASYMMETRIC", block, torch.int8)
-    levels = AFFINE.quantize_affine(x, block, scale, zero, torch.int8)
-    return F.linear(AFFINE.dequantize_affine(levels, block, scale, zero, torch.int8), layer.rows())
+    quantized_values = AFFINE.quantize_affine(x, block, scale, zero, torch.int8)
+    return F.linear(AFFINE.dequantize_affine(quantized_values, block, scale, zero, torch.int8), layer.rows())
 
 
 def _shared(layer: Layer, x: Tensor) -> Tensor:
     """An activation with two users, each with its own call; a sum and a concatenation of the same scale."""
-    levels = _q(x)
-    total = _q(_dq(levels) + _dq(_q(_dq(levels).relu())))
-    return _dq(_q(torch.cat([_dq(total), _dq(levels)], 1)))
+    quantized_values = _q(x)
+    total = _q(_dq(quantized_values) + _dq(_q(_dq(quantized_values).relu())))
+    return _dq(_q(torch.cat([_dq(total), _dq(quantized_values)], 1)))
 
 
 def _moved(layer: Layer, x: Tensor) -> Tensor:
@@ -151,9 +151,9 @@ def _called(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("function", "calls"), CASES)
-def test_patterns_are_whole(function: Any, calls: str) -> None:
+def test_patterns_are_complete(function: Any, calls: str) -> None:
     module = Layer(function)
-    program = to_edge(torch.export.export(module, (X,)), preserve=WHOLE)
+    program = to_edge(torch.export.export(module, (X,)), preserve=PRESERVED)
     assert _called(print_program(program)) == calls.split()
     assert_computes(program, module(X), X)
 

@@ -14,7 +14,7 @@ from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
 from delegatec.edge.patterns.fusion import fusion
-from delegatec.edge.patterns.pattern import ANY, Call, Const, Number, Pattern, Var
+from delegatec.edge.patterns.pattern import ANY, Call, Const, Pattern, Scalar, Var
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -47,7 +47,7 @@ def _is_of_rows(mean: Node) -> bool:
 
 def _normalized(x: Pattern) -> Pattern:
     mean = Call(aten.mean.dim, x * x | x**2, ANY, True, dtype=ANY).where(_is_of_rows)
-    variance = mean + Number("epsilon")
+    variance = mean + Scalar("epsilon")
     return x / sqrt(variance) | x * (rsqrt(variance) | reciprocal(sqrt(variance)))
 
 

@@ -14,7 +14,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.formulas import sqrt
 from delegatec.edge.patterns.fusion import fusion
-from delegatec.edge.patterns.pattern import Const, Number, Var
+from delegatec.edge.patterns.pattern import Const, Scalar, Var
 from delegatec.edge.testing import assert_computes, edge
 from delegatec.edge.verifier import verify
 
@@ -37,7 +37,7 @@ def root_of_reciprocal(b: Builder, node: Node) -> Node:
 
 
 ROOT = fusion(sqrt(x) ** -1, reciprocal_root)
-EXPONENTIAL = fusion((x * Number("scale")) * Const("weight") | x * Number("scale"), scaled)
+EXPONENTIAL = fusion((x * Scalar("scale")) * Const("weight") | x * Scalar("scale"), scaled)
 
 
 def rewritten(model: Callable[..., Any], rules: Any, users_first: bool = False) -> str:

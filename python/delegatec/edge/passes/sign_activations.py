@@ -35,7 +35,7 @@ def sign_activations(program: EdgeProgram, allows: Callable[[Node], bool]) -> bo
         for each in calls:
             bound = bind(each)
             zero_point = bound["zero_point"] - SHIFT
-            signed = Quantization.whole(torch.int8, bound["scale"], zero_point=zero_point)
+            signed = Quantization.full_range(torch.int8, bound["scale"], zero_point=zero_point)
             each.args = (bound["input"], *signed.arguments)
         node.meta["val"] = builder.empty(shape_of(node), torch.int8)
         changed = True

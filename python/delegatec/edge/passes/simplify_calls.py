@@ -81,13 +81,13 @@ def _drop_operands(program: EdgeProgram, call: Node) -> bool:
     inputs = [list(body.user_inputs()) for body in bodies]
     unused: set[int] = set()
     position = 0
-    for number in form.groups():
-        positions = range(position, position + len(group(call, number)))
+    for argument in form.groups():
+        positions = range(position, position + len(group(call, argument)))
         position = positions.stop
         found = {index for index in positions if not any(nodes[index].users for nodes in inputs)}
-        if number == form.carried:
+        if argument == form.carried:
             continue
-        if number == form.sliced and len(found) == len(positions):
+        if argument == form.sliced and len(found) == len(positions):
             found.discard(positions.start)
         unused |= found
     for body, nodes in zip(bodies, inputs, strict=True):
@@ -102,11 +102,11 @@ def _drop_operands(program: EdgeProgram, call: Node) -> bool:
 def _keep_operands(call: Node, dropped: Collection[int]) -> None:
     """Removes the operands at some positions from the arguments of a call."""
     position = 0
-    for number in FORMS[call.target].groups():
-        held = group(call, number)
+    for argument in FORMS[call.target].groups():
+        held = group(call, argument)
         kept = [operand for index, operand in enumerate(held, start=position) if index not in dropped]
         if len(kept) != len(held):
-            call.update_arg(number, kept)
+            call.update_arg(argument, kept)
         position += len(held)
 
 

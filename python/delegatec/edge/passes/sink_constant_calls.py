@@ -30,12 +30,12 @@ def sink_constant_calls(program: EdgeProgram) -> None:
             largest = max((_bytes(operand) for operand in operands if operand in derived), default=0)
             if _bytes(node) >= largest > -1:
                 derived.add(node)
-    place = {node: index for index, node in enumerate(nodes)}
+    position = {node: index for index, node in enumerate(nodes)}
     before: dict[int, list[Node]] = {}
     for node in reversed(nodes):
         if node in derived and node.users:
-            first = min(place[user] for user in node.users)
-            place[node] = first
+            first = min(position[user] for user in node.users)
+            position[node] = first
             before.setdefault(first, []).append(node)
     for first, moved in before.items():
         anchor = nodes[first]

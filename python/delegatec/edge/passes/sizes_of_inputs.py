@@ -31,6 +31,6 @@ def _size_of_input(b: Builder, node: Node) -> Any:
     if not isinstance(value, torch.SymInt) or free_unbacked_symbols(value):
         return None
     try:
-        return b.number(value)
+        return b.scalar(value)
     except UnknownSizeError:
         return None

@@ -8,7 +8,7 @@ import torch
 from delegatec.edge import to_edge
 from delegatec.edge.passes.sizes_of_inputs import take_sizes_of_inputs
 from delegatec.edge.printer import print_program
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 class Mask(torch.nn.Module):
@@ -33,7 +33,7 @@ def test_nothing_waits_for_an_intermediate_tensor() -> None:
 
 def test_sizes_that_depend_on_data_stay() -> None:
     program = to_edge(torch.export.export(Selected(), (torch.ones(4),)), passes=(take_sizes_of_inputs,))
-    assert any(is_number(node) for node in program.graph.nodes)
+    assert any(is_scalar(node) for node in program.graph.nodes)
     assert not take_sizes_of_inputs(program)
 
 
@@ -47,5 +47,5 @@ def test_the_number_of_elements_is_a_product_of_sizes() -> None:
     sizes = ({0: torch.export.Dim("rows", min=2, max=8), 1: torch.export.Dim("columns", min=2, max=8)},)
     exported = torch.export.export(Elements(), (torch.ones(3, 5),), dynamic_shapes=sizes)
     program = to_edge(exported, passes=(take_sizes_of_inputs,))
-    targets = {node.target for node in program.graph.nodes if is_number(node)}
+    targets = {node.target for node in program.graph.nodes if is_scalar(node)}
     assert torch.ops.aten.sym_numel.default not in targets and torch.ops.aten.sym_size.int in targets

@@ -48,10 +48,10 @@ def _unflatten(b: Builder, node: Node) -> Node | None:
     users = list(node.users)
     first, second = (_operand(b, bind(node)[name], batch) for name in ("self", "mat2"))
     product = b.call(aten.matmul.default, first, second)
-    whole = [*batch, *_sizes(node)[-2:]]
-    if sizes_key(_sizes(product)) != sizes_key(whole):
+    result_shape = [*batch, *_sizes(node)[-2:]]
+    if sizes_key(_sizes(product)) != sizes_key(result_shape):
         # Both operands were copied along a dimension.
-        product = b.call(aten.expand.default, product, whole)
+        product = b.call(aten.expand.default, product, result_shape)
     product = b.call(aten.view.default, product, _sizes(users[0]))
     for user in users:
         user.replace_all_uses_with(product)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns of values, composed like the arithmetic that they match.
 
-With `x, epsilon = Var("x"), Number("epsilon")`, the pattern `x / sqrt(x * x + epsilon)` matches the division
+With `x, epsilon = Var("x"), Scalar("epsilon")`, the pattern `x / sqrt(x * x + epsilon)` matches the division
 of a value by the root of its square plus a scalar. A pattern yields each way in which it matches: operands of
 sums and products commute, and a variable that occurs twice is one value.
 """
@@ -201,7 +201,7 @@ class Argument(Var):
             yield match.binding(self.name, value)
 
 
-class Number(Var):
+class Scalar(Var):
     """A scalar, or a constant of one element with that value."""
 
     def _value(self, value: Any, match: Match) -> Any:

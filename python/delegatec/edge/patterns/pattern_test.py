@@ -13,7 +13,7 @@ import torch
 from delegatec.edge.builder import Builder
 from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
 from delegatec.edge.patterns.match import Match
-from delegatec.edge.patterns.pattern import ANY, Argument, Call, Const, Number, Pattern, Through, Var
+from delegatec.edge.patterns.pattern import ANY, Argument, Call, Const, Pattern, Scalar, Through, Var
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import edge
 
@@ -50,9 +50,9 @@ def described(value: Any) -> str:
 
 MATCHING: dict[str, tuple[Pattern, Callable[..., Any], dict[str, str]]] = {
     "sum": (x + y, lambda a, b: a + b, XY),
-    "sum with a number": (x + Number("c"), lambda a, b: a + 3.0, {**ONLY_X, "c": "3.0"}),
-    "number first": (x * Number("c"), lambda a, b: 3.0 * a, {**ONLY_X, "c": "3.0"}),
-    "constant number": (x + Number("c"), lambda a, b: a + torch.tensor([0.5]), {**ONLY_X, "c": "0.5"}),
+    "sum with a number": (x + Scalar("c"), lambda a, b: a + 3.0, {**ONLY_X, "c": "3.0"}),
+    "number first": (x * Scalar("c"), lambda a, b: 3.0 * a, {**ONLY_X, "c": "3.0"}),
+    "constant number": (x + Scalar("c"), lambda a, b: a + torch.tensor([0.5]), {**ONLY_X, "c": "0.5"}),
     "square": (x * x, lambda a, b: a * a, ONLY_X),
     "power": (x**2, lambda a, b: a.pow(2), ONLY_X),
     "alternatives": (x * x | x**2, lambda a, b: a.pow(2), ONLY_X),
@@ -60,7 +60,7 @@ MATCHING: dict[str, tuple[Pattern, Callable[..., Any], dict[str, str]]] = {
     "power as a root": (x * rsqrt(y), lambda a, b: b.pow(-0.5) * a, XY),
     "reciprocal": (reciprocal(x - y), lambda a, b: (a - b).reciprocal(), XY),
     "number that occurs twice": (
-        x * Number("c") + Number("c"),
+        x * Scalar("c") + Scalar("c"),
         lambda a, b: a * 0.1 + 0.1,
         {**ONLY_X, "c": "0.1"},
     ),
@@ -100,14 +100,14 @@ def test_a_pattern_matches(pattern: Pattern, model: Callable[..., Any], expected
 OTHERS: dict[str, tuple[Pattern, Callable[..., Any]]] = {
     "another operator": (x + y, lambda a, b: a - b),
     "another operand": (x * x, lambda a, b: a * b),
-    "two numbers": (x * Number("c") + Number("c"), lambda a, b: a * 0.1 + 0.2),
+    "two numbers": (x * Scalar("c") + Scalar("c"), lambda a, b: a * 0.1 + 0.2),
     "value behind another call": (Through(x + y, is_view), lambda a, b: (a + b).exp().view(8)),
     "another result": (Call(operator.getitem, Call(aten.topk.default, x, ...), 0), lambda a, b: a.topk(1)[1]),
     "another number": (x**2, lambda a, b: a.pow(3)),
-    "difference of exchanged operands": (Number("c") - x, lambda a, b: a - 1.0),
+    "difference of exchanged operands": (Scalar("c") - x, lambda a, b: a - 1.0),
     "argument that is not the default": (x + y, lambda a, b: torch.add(a, b, alpha=2)),
     "variable in place of a constant": (x * Const("w"), lambda a, b: a * b),
-    "several elements in place of a number": (x * Number("c"), lambda a, b: a * ROW),
+    "several elements in place of a number": (x * Scalar("c"), lambda a, b: a * ROW),
     "shorter list": (Call(aten.cat.default, [x, y], -1), lambda a, b: torch.cat([a, b, a], -1)),
     "false condition": (x.where(lambda node: node.name == "args_2") + y, lambda a, b: a + b),
     "several users": ((x + y).one_use() * x, lambda a, b: (lambda z: (z * a) * (z * 2))(a + b)),

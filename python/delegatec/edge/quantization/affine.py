@@ -98,10 +98,10 @@ def quantize(
     """Returns the quantized values of a tensor."""
     low, high = limits(dtype, low, high)
     shape, per_block, _ = in_blocks(x.shape, block)
-    levels = torch.round(x.view(shape) * scale.view(per_block).reciprocal())
+    scaled = torch.round(x.view(shape) * scale.view(per_block).reciprocal())
     if zero_point is not None:
-        levels = levels + zero_point.view(per_block)
-    return torch.clamp(levels, low, high).view(x.shape).to(dtype)
+        scaled = scaled + zero_point.view(per_block)
+    return torch.clamp(scaled, low, high).view(x.shape).to(dtype)
 
 
 def dequantize(
@@ -116,10 +116,10 @@ def dequantize(
 ) -> Tensor:
     """Returns the dequantized values."""
     shape, per_block, _ = in_blocks(x.shape, block)
-    levels = x.view(shape).to(output_dtype)
+    values = x.view(shape).to(output_dtype)
     if zero_point is not None:
-        levels = levels - zero_point.view(per_block).to(output_dtype)
-    return (levels * scale.view(per_block)).view(x.shape).to(output_dtype)
+        values = values - zero_point.view(per_block).to(output_dtype)
+    return (values * scale.view(per_block)).view(x.shape).to(output_dtype)
 
 
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]

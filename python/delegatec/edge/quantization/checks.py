@@ -28,7 +28,7 @@ def quantization_problems(nodes: Sequence[Node]) -> Iterator[Diagnostic]:
             scale = bind(node)["scale"]
             if isinstance(scale, (int, float)) and not 0 < scale < math.inf:
                 help = "calibrate with real inputs, or set a least scale in the quantizer (eps)"
-                yield _problem(node, f"has the scale {scale}", "a finite number above 0", help)
+                yield _problem(node, f"has the scale {scale}", "a finite value above 0", help)
         elif node.target in _PER_CHANNEL:
             yield from _counts(node)
 

@@ -40,7 +40,7 @@ class Quantization:
     nan: int = 0
 
     @staticmethod
-    def whole(dtype: torch.dtype, *scales: float, zero_point: int = 0) -> Quantization:
+    def full_range(dtype: torch.dtype, *scales: float, zero_point: int = 0) -> Quantization:
         """Returns one with all values of a dtype."""
         limits = torch.iinfo(dtype)
         return Quantization(dtype, scales, zero_point, limits.min, limits.max)
@@ -76,17 +76,17 @@ class Quantization:
         """Returns the dequantized value."""
         return (q - self.zero_point) * self.scale
 
-    def exactly(self, number: float) -> float:
+    def exactly(self, value: float) -> float:
         """Returns the quantized value that stands for a float; not an integer if none does."""
-        return number / self.scale + self.zero_point
+        return value / self.scale + self.zero_point
 
-    def nearest(self, number: float) -> float:
+    def nearest(self, value: float) -> float:
         """Returns the float that the quantized value nearest to a float stands for."""
-        return self.value(round(min(max(self.exactly(number), self.low), self.high)))
+        return self.value(round(min(max(self.exactly(value), self.low), self.high)))
 
-    def holds(self, number: float) -> bool:
+    def holds(self, value: float) -> bool:
         """Whether a quantized value stands for a float, within the precision of float32."""
-        found = self.exactly(number)
+        found = self.exactly(value)
         return self.low <= round(found) <= self.high and abs(found - round(found)) < _NEAR
 
     def signed(self) -> Quantization:
@@ -111,7 +111,7 @@ def quantization_of(
         signed: whether uint8 counts as int8.
     """
     operands = operands_of(node)
-    scales, zeros = (_numbers(each, constant) for each in (operands.scale, operands.zero_point))
+    scales, zeros = (_floats(each, constant) for each in (operands.scale, operands.zero_point))
     if not scales or not zeros or len({*zeros}) != 1:
         return None
     axis = None
@@ -129,7 +129,7 @@ def quantization_of(
     return found.signed() if signed else found
 
 
-def _numbers(value: Any, constant: Constant) -> list[float] | None:
+def _floats(value: Any, constant: Constant) -> list[float] | None:
     """Returns scales or zero points; None if they are computed."""
     if not isinstance(value, Node):
         return [float(value or 0)]

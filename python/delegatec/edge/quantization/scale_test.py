@@ -20,7 +20,7 @@ from delegatec.edge.quantization.scale import Quantization, quantization_of
 from delegatec.edge.quantization.testing import INT8, Call, Constant, in_blocks, per_channel, per_group
 from delegatec.edge.testing import edge
 
-SCALE: Final = Quantization.whole(torch.int8, 0.1, zero_point=3)
+SCALE: Final = Quantization.full_range(torch.int8, 0.1, zero_point=3)
 
 
 def test_a_scale_quantizes_as_eager_mode() -> None:
@@ -38,7 +38,7 @@ def test_floats_of_a_scale() -> None:
 
 
 def test_uint8_as_int8() -> None:
-    found = Quantization.whole(torch.uint8, 0.5, zero_point=100).signed()
+    found = Quantization.full_range(torch.uint8, 0.5, zero_point=100).signed()
     assert found == Quantization(torch.int8, (0.5,), -28, -128, 127, nan=-128)
     assert SCALE.signed() is SCALE
 
@@ -85,8 +85,8 @@ def test_operands_of_activations() -> None:
     class Tokens(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             scale, zero = quantized.choose_qparams_per_token_asymmetric(x, torch.int8)
-            levels = quantized.quantize_per_token(x, scale, zero, *INT8)
-            found: Tensor = quantized.dequantize_per_token(levels, scale, zero, *INT8, torch.float32)
+            quantized_rows = quantized.quantize_per_token(x, scale, zero, *INT8)
+            found: Tensor = quantized.dequantize_per_token(quantized_rows, scale, zero, *INT8, torch.float32)
             return found
 
     program = edge(Tokens(), torch.randn(2, 3, 4), preserve=QUANTIZATIONS, passes=())

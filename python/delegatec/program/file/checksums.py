@@ -26,7 +26,7 @@ def checksums(
         ranges: offset and size of each range.
         known: (offset, size) -> checksum of ranges that do not overlap.
     """
-    ordered = sorted((*place, checksum) for place, checksum in known.items())
+    ordered = sorted((*location, checksum) for location, checksum in known.items())
     found = []
     with open(path, "rb") as file:
         for offset, size in ranges:

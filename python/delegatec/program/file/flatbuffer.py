@@ -17,10 +17,10 @@ def vector(b: Any, offsets: Sequence[int]) -> int:
 
 def ints(b: Any, items: Sequence[int]) -> int:
     """Writes a vector of 32-bit integers."""
-    return numbers(b, items, "i")
+    return scalars(b, items, "i")
 
 
-def numbers(b: Any, items: Sequence[Any], code: str) -> int:
+def scalars(b: Any, items: Sequence[Any], code: str) -> int:
     """Writes a vector of scalars, all at once.
 
     Args:

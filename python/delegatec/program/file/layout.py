@@ -16,7 +16,7 @@ from delegatec.program.file.segments import Parts, Segments, concatenate
 
 
 @dataclass(frozen=True)
-class BlobPlace:
+class BlobLocation:
     """The location of a blob.
 
     Attributes:
@@ -50,7 +50,7 @@ class Layout:
     mutable_offsets: list[int] = field(default_factory=list)
     inline: list[Sequence[Part]] = field(default_factory=list)
     named: dict[str, int] = field(default_factory=dict)
-    delegates: dict[str, list[BlobPlace]] = field(default_factory=dict)
+    delegates: dict[str, list[BlobLocation]] = field(default_factory=dict)
 
 
 def lay_out(program: EmittedProgram) -> Layout:
@@ -65,7 +65,7 @@ def lay_out(program: EmittedProgram) -> Layout:
         layout.mutable_segment = layout.segments.add(parts, options.constant_alignment)
     blobs = {is_inline: ContentIndex() for is_inline in (False, True)}
     for method in program.methods:
-        layout.delegates[method.name] = [_place_blob(program, layout, blobs, d) for d in method.delegates]
+        layout.delegates[method.name] = [_locate_blob(program, layout, blobs, d) for d in method.delegates]
     known = ContentIndex()  # different numbering of blobs
     for key, item in program.named_data.items():
         fresh = len(layout.segments.spans)
@@ -75,9 +75,9 @@ def lay_out(program: EmittedProgram) -> Layout:
     return layout
 
 
-def _place_blob(
+def _locate_blob(
     program: EmittedProgram, layout: Layout, blobs: dict[bool, ContentIndex], delegate: Delegate
-) -> BlobPlace:
+) -> BlobLocation:
     is_inline = delegate.inline or program.options.inline_delegates
     fresh = len(layout.inline) if is_inline else len(layout.segments.spans)
     index = blobs[is_inline].find_or_add(delegate.blob, fresh)
@@ -85,7 +85,7 @@ def _place_blob(
         layout.inline.append(delegate.blob)
     elif index == fresh:
         layout.segments.add(concatenate(delegate.blob), program.options.delegate_alignment)
-    return BlobPlace(is_inline, index)
+    return BlobLocation(is_inline, index)
 
 
 def pack(data: Sequence[Part], alignment: int) -> tuple[list[int], Parts]:

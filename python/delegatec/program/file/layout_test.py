@@ -24,9 +24,9 @@ def _read(parts: list[tuple[int, bytes | memoryview]]) -> bytes:
 @pytest.mark.parametrize("alignment", [16, 64])
 def test_views_of_one_run_are_stored_once(alignment: int) -> None:
     random_bytes = random.Random(0).randbytes
-    whole = memoryview(random_bytes(1000))
+    run = memoryview(random_bytes(1000))
     other = memoryview(random_bytes(100))
-    items = [whole[64:200], other, whole, whole[1:40], whole[128:], memoryview(b"")]
+    items = [run[64:200], other, run, run[1:40], run[128:], memoryview(b"")]
     offsets, parts = pack(items, alignment)
     content = _read(parts)
     assert offsets[0] == 0
@@ -37,8 +37,8 @@ def test_views_of_one_run_are_stored_once(alignment: int) -> None:
 
 
 def test_runs_that_overlap_in_part_are_stored_both() -> None:
-    whole = memoryview(bytes(range(200)))
-    items = [whole[:128], whole[64:], whole[64:96]]
+    run = memoryview(bytes(range(200)))
+    items = [run[:128], run[64:], run[64:96]]
     offsets, parts = pack(items, 16)
     content = _read(parts)
     assert len(parts) == 2
@@ -46,7 +46,7 @@ def test_runs_that_overlap_in_part_are_stored_both() -> None:
         assert content[offset : offset + len(item)] == item
 
 
-def test_equal_data_has_places_of_its_own_on_request() -> None:
+def test_equal_data_is_stored_separately_on_request() -> None:
     data = {key: NamedData(b"1234", is_separate=key in "cd") for key in "abcd"}
     layout = lay_out(EmittedProgram([], named_data=data))
     assert layout.named["a"] == layout.named["b"]

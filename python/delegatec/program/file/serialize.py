@@ -22,8 +22,8 @@ from delegatec.program.emitted import (
     KernelCall,
     MoveCall,
 )
-from delegatec.program.file.flatbuffer import ints, numbers, vector
-from delegatec.program.file.layout import BlobPlace, Layout
+from delegatec.program.file.flatbuffer import ints, scalars, vector
+from delegatec.program.file.layout import BlobLocation, Layout
 from delegatec.program.file.serialize_value import serialize_value
 
 FILE_IDENTIFIER: Final = b"ET12"
@@ -105,13 +105,13 @@ def _plan(b: Any, method: EmittedMethod, layout: Layout) -> int:
     delegates = vector(
         b,
         [
-            _delegate(b, delegate, place)
-            for delegate, place in zip(method.delegates, layout.delegates[method.name], strict=True)
+            _delegate(b, delegate, blob)
+            for delegate, blob in zip(method.delegates, layout.delegates[method.name], strict=True)
         ],
     )
     # arena 0 is reserved
     sizes = [0, method.memory_plan.arena_size, *([method.state_bytes] if method.state_bytes else [])]
-    arenas = numbers(b, sizes, "q")
+    arenas = scalars(b, sizes, "q")
     schema.ExecutionPlanStart(b)
     schema.ExecutionPlanAddName(b, name)
     schema.ExecutionPlanAddContainerMetaType(b, container)
@@ -179,14 +179,14 @@ def _operator(b: Any, name: str, overload: str) -> int:
     return int(schema.OperatorEnd(b))
 
 
-def _delegate(b: Any, delegate: Delegate, place: BlobPlace) -> int:
+def _delegate(b: Any, delegate: Delegate, blob: BlobLocation) -> int:
     backend_id = b.CreateString(delegate.backend_id)
     specs = vector(b, [_compile_spec(b, key, value) for key, value in delegate.compile_specs])
     schema.BackendDelegateDataReferenceStart(b)
     locations = schema.DataLocation
-    location = locations.INLINE if place.is_inline else locations.SEGMENT
+    location = locations.INLINE if blob.is_inline else locations.SEGMENT
     schema.BackendDelegateDataReferenceAddLocation(b, location)
-    schema.BackendDelegateDataReferenceAddIndex(b, place.index)
+    schema.BackendDelegateDataReferenceAddIndex(b, blob.index)
     processed = schema.BackendDelegateDataReferenceEnd(b)
     schema.BackendDelegateStart(b)
     schema.BackendDelegateAddId(b, backend_id)
@@ -219,7 +219,7 @@ def _named_data(b: Any, key: str, segment: int) -> int:
 
 
 def _subsegments(b: Any, segment: int, offsets: Sequence[int]) -> int:
-    items = numbers(b, offsets, "Q")
+    items = scalars(b, offsets, "Q")
     schema.SubsegmentOffsetsStart(b)
     schema.SubsegmentOffsetsAddSegmentIndex(b, segment)
     schema.SubsegmentOffsetsAddOffsets(b, items)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from delegatec_schemas import program as schema
 
 from delegatec.program.emitted import ListValue, TensorValue, Value
-from delegatec.program.file.flatbuffer import ints, numbers
+from delegatec.program.file.flatbuffer import ints, scalars
 
 
 def serialize_value(b: Any, value: Value) -> int:
@@ -51,7 +51,7 @@ def _payload(b: Any, value: Value) -> tuple[int, int]:
 
 
 def _list(b: Any, value: ListValue) -> tuple[int, int]:
-    items = numbers(b, value.items, _LIST_ITEMS[value.kind])
+    items = scalars(b, value.items, _LIST_ITEMS[value.kind])
     getattr(schema, f"{value.kind}Start")(b)
     getattr(schema, f"{value.kind}AddItems")(b, items)
     return getattr(schema.KernelTypes, value.kind), getattr(schema, f"{value.kind}End")(b)

@@ -143,9 +143,9 @@ def test_a_delegate_may_be_inline_beside_another() -> None:
         delegates[index] = dataclasses.replace(delegates[index], inline=True)
     program.options = ProgramOptions(delegate_alignment=64)
     data = _bytes(program)
-    places = [delegate.processed for delegate in _root(data).executionPlan[0].delegates]
+    locations = [delegate.processed for delegate in _root(data).executionPlan[0].delegates]
     inline, segment = schema.DataLocation.INLINE, schema.DataLocation.SEGMENT
-    assert [(each.location, each.index) for each in places] == [
+    assert [(each.location, each.index) for each in locations] == [
         (segment, 0),
         (inline, 0),
         (inline, 1),

@@ -130,10 +130,10 @@ class ArgumentLowering:
         raise ArgumentError(f"a list {value!r} for {parameter.kind}")
 
 
-def _wrapped_dtype(number: Any, operand_dtype: torch.dtype) -> torch.dtype:
+def _wrapped_dtype(scalar: Any, operand_dtype: torch.dtype) -> torch.dtype:
     """Returns the dtype of a scalar next to a tensor: the tensor's, unless the scalar is of a wider kind."""
-    if isinstance(number, bool):
+    if isinstance(scalar, bool):
         return operand_dtype
-    if isinstance(number, int):
+    if isinstance(scalar, int):
         return torch.int64 if operand_dtype is torch.bool else operand_dtype
     return operand_dtype if operand_dtype.is_floating_point else torch.float32

@@ -111,7 +111,7 @@ def test_lists_of_tensors(lowering: _Lowering) -> None:
         (2.5, torch.bool, torch.float32),
     ],
 )
-def test_numbers_instead_of_tensors(
+def test_scalars_instead_of_tensors(
     lowering: _Lowering, number: Any, operand: torch.dtype, dtype: torch.dtype
 ) -> None:
     lowering.lower(aten.mul.out, "other", number, operand)

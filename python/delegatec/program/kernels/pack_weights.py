@@ -34,16 +34,16 @@ def pack_weights(program: EdgeProgram) -> None:
     """
     for each in program.walk():
         constants = each.fixed_constants()
-        levels = [
+        candidates = [
             node
             for node in each.graph.find_nodes(op="placeholder")
             if node.name in constants and constants[node.name].dtype in (torch.int8, torch.uint8)
         ]
-        if not levels:
+        if not candidates:
             continue
         builder = Builder(each)
-        gathered = {constants[node.name].data_ptr() for node in levels if any(map(_gathers, node.users))}
-        for node in levels:
+        gathered = {constants[node.name].data_ptr() for node in candidates if any(map(_gathers, node.users))}
+        for node in candidates:
             tensor = constants[node.name]
             _pack(builder, node, tensor, by_row=tensor.data_ptr() in gathered)
         each.erase_unused_placeholders()
@@ -116,9 +116,9 @@ def _dim(tensor: Tensor, count: int, by_row: bool) -> int | None:
     return next(dims, None)
 
 
-def _packed(numbers: Tensor, width: int, dim: int) -> Tensor:
+def _packed(unpacked: Tensor, width: int, dim: int) -> Tensor:
     """Returns several values per byte; those of the last part, in the high bits, as a signed value."""
-    *others, last = numbers.chunk(8 // width, dim)
+    *others, last = unpacked.chunk(8 // width, dim)
     total = (last ^ (1 << (width - 1))) << (8 - width)
     for index, part in enumerate(others):
         total |= part << (width * index)
@@ -130,15 +130,17 @@ def _unpacked(builder: Builder, packed: list[tuple[Node, int]], dim: int, middle
     total: Any = None
     shift = 0
     for part, width in packed:
-        numbers = _numbers(builder, part, width, dim)
-        total = numbers if total is None else builder.call(aten.add.Tensor, total, numbers, alpha=1 << shift)
+        unpacked = _unpacked_part(builder, part, width, dim)
+        total = (
+            unpacked if total is None else builder.call(aten.add.Tensor, total, unpacked, alpha=1 << shift)
+        )
         if shift + width < sum(each for _, each in packed):
             middle += 1 << (shift + width - 1)
         shift += width
     return builder.call(aten.add.Scalar, total, middle) if middle else total
 
 
-def _numbers(builder: Builder, packed: Node, width: int, dim: int) -> Node:
+def _unpacked_part(builder: Builder, packed: Node, width: int, dim: int) -> Node:
     parts: list[Node] = []
     for shift in range(8 - width, 0, -width):
         high = builder.call(aten.bitwise_right_shift.Tensor_Scalar, packed, shift)

@@ -65,11 +65,11 @@ def _convolution(b: Builder, node: Node) -> Node | None:
         weight = weight.view(batch * groups, channels // groups, taps)
     if any(a["padding"]):
         x = x.pad([pad for pad in reversed(a["padding"]) for _ in range(2)], 0.0)
-    steps = [math.prod(x.shape[dim:]) for dim in range(1, x.rank + 1)]
-    strides = [step * stride for step, stride in zip(steps[2:], a["stride"], strict=True)]
-    dilations = [step * dilation for step, dilation in zip(steps[2:], a["dilation"], strict=True)]
+    x_strides = [math.prod(x.shape[dim:]) for dim in range(1, x.rank + 1)]
+    strides = [x_stride * stride for x_stride, stride in zip(x_strides[2:], a["stride"], strict=True)]
+    dilations = [x_stride * dilation for x_stride, dilation in zip(x_strides[2:], a["dilation"], strict=True)]
     rows = max(1, max_bytes // max(1, batch * groups * taps * math.prod(outputs[1:]) * wide.itemsize))
-    is_pointwise = list(x.shape[2:]) == outputs and strides == steps[2:]
+    is_pointwise = list(x.shape[2:]) == outputs and strides == x_strides[2:]
     if is_pointwise:
         rows = outputs[0]
     products = []
@@ -77,7 +77,7 @@ def _convolution(b: Builder, node: Node) -> Node | None:
         strip = [min(rows, outputs[0] - first), *outputs[1:]]
         sizes = [*x.shape[:2], *shape_of(a["weight"])[2:], *strip]
         offset = first * strides[0]
-        patches = x if is_pointwise else x.strided(sizes, [*steps[:2], *dilations, *strides], offset)
+        patches = x if is_pointwise else x.strided(sizes, [*x_strides[:2], *dilations, *strides], offset)
         products.append(weight @ patches.view(batch * groups, taps, math.prod(strip)))
     result = cat(products, 2).view(batch, channels, math.prod(outputs))
     if a["bias"] is not None:

@@ -102,10 +102,10 @@ def test_a_pointwise_convolution_multiplies_its_input(monkeypatch: pytest.Monkey
 def test_strips_share_the_memory_of_their_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     convolve = _convolve([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
     inputs = (_tensor(1, 8, 16, 16), _tensor(8, 8, 3, 3), None)
-    whole = _legal(convolve, *inputs)
+    unsplit = _legal(convolve, *inputs)
     monkeypatch.setattr(products, "_MAX_PATCH_BYTES", 0)
     strips = _legal(convolve, *inputs)
-    assert (called(whole).count(aten.bmm.default), called(strips).count(aten.bmm.default)) == (1, 16)
+    assert (called(unsplit).count(aten.bmm.default), called(strips).count(aten.bmm.default)) == (1, 16)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])

@@ -19,7 +19,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.legalize.rules.padding import without_negative
-from delegatec.edge.legalize.rules.powers import power_by_number
+from delegatec.edge.legalize.rules.powers import power_by_scalar
 from delegatec.program.kernels import empty, norms, pools, products, special_values
 
 aten = torch.ops.aten
@@ -65,7 +65,7 @@ def _cat(b: Builder, node: Node) -> Node | None:
     return b.call(aten.view.default, joined, sizes, val=node.meta["val"]) if loses_size else joined
 
 
-def _wrapped_numbers(*names: str) -> Rule:
+def _wrapped_scalars(*names: str) -> Rule:
     """Eager mode converts scalars to the dtype; kernels reject integers beyond it, and do not round."""
 
     def rule(b: Builder, node: Node) -> Node | None:
@@ -85,19 +85,19 @@ def _wrapped_numbers(*names: str) -> Rule:
     return rule
 
 
-def _wrap(number: Any, to: torch.dtype) -> Any:
+def _wrap(scalar: Any, to: torch.dtype) -> Any:
     if to.is_floating_point:
-        return float(torch.tensor(number, dtype=to)) if isinstance(number, float) else number
-    if to is torch.bool or type(number) not in (int, float) or not math.isfinite(number):
-        return number
+        return float(torch.tensor(scalar, dtype=to)) if isinstance(scalar, float) else scalar
+    if to is torch.bool or type(scalar) not in (int, float) or not math.isfinite(scalar):
+        return scalar
     info = torch.iinfo(to)
-    if info.min <= number <= info.max:
-        return number
-    return (int(number) - info.min) % (info.max - info.min + 1) + info.min
+    if info.min <= scalar <= info.max:
+        return scalar
+    return (int(scalar) - info.min) % (info.max - info.min + 1) + info.min
 
 
 # A difference of bytes is a sum with -1.
-_wrapped_alpha = _wrapped_numbers("alpha")
+_wrapped_alpha = _wrapped_scalars("alpha")
 
 
 def _sum(b: Builder, node: Node) -> Node | None:
@@ -140,10 +140,10 @@ def _remainder(b: Builder, node: Node) -> Any:
         turned = b.call(aten.add.Tensor, rest, y)
         is_other_side = b.call(aten.ne.Tensor, b.call(aten.lt.Scalar, rest, 0), b.call(aten.lt.Scalar, y, 0))
     else:
-        number: Any = y
-        rest = b.call(aten.fmod.Scalar, x, number)
-        turned = b.call(aten.add.Scalar, rest, number)
-        is_other_side = b.call(aten.lt.Scalar if number > 0 else aten.gt.Scalar, rest, 0)
+        scalar: Any = y
+        rest = b.call(aten.fmod.Scalar, x, scalar)
+        turned = b.call(aten.add.Scalar, rest, scalar)
+        is_other_side = b.call(aten.lt.Scalar if scalar > 0 else aten.gt.Scalar, rest, 0)
     mask = b.call(aten.logical_and.default, b.call(aten.ne.Scalar, rest, 0), is_other_side)
     return b.call(aten.where.self, mask, turned, rest, val=node.meta["val"])
 
@@ -198,10 +198,10 @@ def _power(b: Builder, node: Node) -> Node | None:
     if isinstance(exponent, Node) or dtype_of(a["self"]) != dtype_of(node):
         return None
     if not dtype_of(node).is_floating_point:
-        return power_by_number(b, node)
+        return power_by_scalar(b, node)
     # eager mode rounds the powers of 16 bits once
     as_products = (2,) if dtype_of(node).itemsize == 2 else (-1, -0.5, 0.5, 2, 3)
-    return power_by_number(b, node) if exponent in as_products else None
+    return power_by_scalar(b, node) if exponent in as_products else None
 
 
 # --- shapes
@@ -255,10 +255,10 @@ REWRITES: RuleTable = merge(
         aten.add.Scalar: _promoted_first,
         aten.add.Tensor: _scaled_sum,
         aten.cat.default: _cat,
-        aten.clamp.default: _wrapped_numbers("min", "max"),
+        aten.clamp.default: _wrapped_scalars("min", "max"),
         aten.constant_pad_nd.default: _pad,
-        aten.fmod.Scalar: _wrapped_numbers("other"),
-        aten.full.default: _wrapped_numbers("fill_value"),
+        aten.fmod.Scalar: _wrapped_scalars("other"),
+        aten.full.default: _wrapped_scalars("fill_value"),
         aten.linear.default: _linear,
         # the kernel aborts at negative positions
         aten.narrow_copy.default: RULES[aten.narrow_copy.default],

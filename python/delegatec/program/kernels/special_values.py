@@ -88,8 +88,8 @@ def _floored(b: Builder, node: Node) -> Node | None:
     if not isinstance(y, Node) and y == 0:
         return b.call(aten.div.Scalar, x, y, val=node.meta["val"])
     quotient = b.call(node.target, x, y, **node.kwargs)
-    whole = b.call(aten.round.default, quotient, val=node.meta["val"])
-    return _unrounded_by_zero(b, node, whole) if _may_divide_by_zero(b, node) else whole
+    integral = b.call(aten.round.default, quotient, val=node.meta["val"])
+    return _unrounded_by_zero(b, node, integral) if _may_divide_by_zero(b, node) else integral
 
 
 def _is_corrected(b: Builder, node: Node) -> bool:
@@ -129,13 +129,13 @@ def _unrounded_by_zero(b: Builder, node: Node, quotient: Node) -> Node:
     return b.call(aten.where.self, is_zero, b.call(aten.div.Tensor, x, y), quotient, val=node.meta["val"])
 
 
-def _rounded_number(b: Builder, node: Node) -> Node | None:
+def _rounded_scalar(b: Builder, node: Node) -> Node | None:
     """The kernels do not convert a scalar to 16 bits first, so that x == 0.1 is never true."""
-    x, number = bind(node).values()
-    if isinstance(number, Node) or dtype_of(x) not in _HALVES:
+    x, scalar = bind(node).values()
+    if isinstance(scalar, Node) or dtype_of(x) not in _HALVES:
         return None
-    rounded = float(torch.tensor(number, dtype=dtype_of(x)))
-    if rounded == number or math.isnan(rounded):
+    rounded = float(torch.tensor(scalar, dtype=dtype_of(x)))
+    if rounded == scalar or math.isnan(rounded):
         return None
     return b.call(node.target, x, rounded, val=node.meta["val"])
 
@@ -178,7 +178,7 @@ RULES: RuleTable = {
     aten.div.Tensor_mode: _rounded_quotient,
     **dict.fromkeys(
         (aten.eq.Scalar, aten.ge.Scalar, aten.gt.Scalar, aten.le.Scalar, aten.lt.Scalar, aten.ne.Scalar),
-        _rounded_number,
+        _rounded_scalar,
     ),
     aten.floor_divide.default: _floor_divide,
     aten.leaky_relu.default: _leaky_relu,

@@ -17,8 +17,8 @@ from torch.fx import Node
 from delegatec.edge.dim_orders import caller_orders
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.external import ExternalWeights
+from delegatec.program.planning.instructions import PlannedInstruction, Slot, Source, results_of, slot_of
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, Storage
-from delegatec.program.planning.steps import Slot, Source, Step, results_of, slot_of
 from delegatec.program.symbolic import bounded_sizes
 
 
@@ -35,7 +35,7 @@ class Storages:
     """The memory of one method.
 
     Attributes:
-        steps: the future instructions, in order.
+        instructions: the planned instructions, in order.
         placements: every tensor in planned memory.
         constants: slots that are views of a constant -> the constant's placeholder, in the program or a body.
         mutable: name of each placeholder that the program writes to -> the node of its new value.
@@ -46,7 +46,7 @@ class Storages:
         tensors: the number of tensors in each storage, by its id.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    instructions: list[PlannedInstruction] = field(default_factory=list)
     placements: dict[Slot, Placement] = field(default_factory=dict)
     constants: dict[Slot, Node] = field(default_factory=dict)
     mutable: dict[str, Node] = field(default_factory=dict)
@@ -124,14 +124,14 @@ class Assignment:
         self._merged: dict[int, tuple[Storage, Storage]] = {}
 
     @property
-    def steps(self) -> list[Step]:
+    def instructions(self) -> list[PlannedInstruction]:
         """The instructions so far."""
-        return self.result.steps
+        return self.result.instructions
 
     @property
     def position(self) -> int:
         """Position of the next instruction."""
-        return len(self.result.steps)
+        return len(self.result.instructions)
 
     def place(self, slot: Slot, *, first: int | None = None, arena: int = PLANNED) -> None:
         """Allocates memory for a tensor, written by the next instruction or the one at `first`."""

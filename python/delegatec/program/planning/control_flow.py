@@ -18,7 +18,14 @@ from delegatec.delegation import call_delegate
 from delegatec.edge.control_flow import COND, FORMS, WHILE_LOOP, bodies_of, group
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.planning.assignment import Assignment
-from delegatec.program.planning.steps import JumpStep, KernelStep, MoveStep, Slot, Source, source_of
+from delegatec.program.planning.instructions import (
+    PlannedJump,
+    PlannedKernel,
+    PlannedMove,
+    Slot,
+    Source,
+    source_of,
+)
 from delegatec.program.symbolic import EQUAL, is_symbolic
 
 Run = Callable[[Assignment, EdgeProgram], None]
@@ -84,18 +91,18 @@ class _Call:
         """Emits a kernel call, and extends the lifetimes of its operands."""
         for source in args:
             self.assignment.read(source)
-        self.assignment.steps.append(KernelStep(self.node, operator, args))
+        self.assignment.instructions.append(PlannedKernel(self.node, operator, args))
 
     def move(self, source: Source, target: Slot) -> None:
         """Sets a scalar."""
-        self.assignment.steps.append(MoveStep(self.node, source, target))
+        self.assignment.instructions.append(PlannedMove(self.node, source, target))
 
-    def jump(self, condition: Source, destination: int = -1) -> JumpStep:
+    def jump(self, condition: Source, destination: int = -1) -> PlannedJump:
         """Emits a jump unless `condition` holds; the destination may be set later."""
         self.assignment.read(condition)
-        step = JumpStep(self.node, condition, destination)
-        self.assignment.steps.append(step)
-        return step
+        jump = PlannedJump(self.node, condition, destination)
+        self.assignment.instructions.append(jump)
+        return jump
 
     def copy(self, source: Source, target: Slot) -> None:
         """Emits a copy of a tensor or scalar into the memory of a slot, which is allocated if needed."""
@@ -156,17 +163,17 @@ class _Call:
         for source, target in zip(self.carried, self.state, strict=True):
             self.copy(source, target)
 
-    def store_row(self, source: Source, target: Slot, number: Slot) -> None:
+    def store_row(self, source: Source, target: Slot, iteration: Slot) -> None:
         """Appends a tensor to the rows of a result."""
         if any(map(is_symbolic, self.assignment.result.val(target).shape[1:])):
             # The kernel does not set the sizes of a row; the first row does.
             is_first = (self.node, _IS_FIRST)
             self.assignment.result.values[is_first] = False
-            self.kernel(EQUAL, number, 0, is_first)
+            self.kernel(EQUAL, iteration, 0, is_first)
             skip = self.jump(is_first)
             self.kernel(_UNSQUEEZE, source, 0, target, target)
             skip.destination = self.assignment.position
-        self.kernel(_STORE_ROW, target, source, number)
+        self.kernel(_STORE_ROW, target, source, iteration)
 
     def next_state(self, values: Sequence[Source], start: int) -> None:
         """Sets the state of a loop to the results of an iteration.
@@ -216,9 +223,9 @@ class _Call:
         changing = self._storages(target for _, target in copies)
         targets = {target for _, target in copies}
         ready: list[tuple[Source, Slot]] = []
-        for number, (source, target) in enumerate(copies):
+        for index, (source, target) in enumerate(copies):
             if source in targets or self._storages([source]) & changing:
-                kept = (self.node, _KEPT - number)
+                kept = (self.node, _KEPT - index)
                 self.assignment.result.values[kept] = self.assignment.result.val(target)
                 self.copy(source, kept)
                 source = kept
@@ -267,8 +274,8 @@ def _place_while(call: _Call) -> None:
 def _place_rows(call: _Call) -> None:
     """Linearizes `map` and `scan`, with one iteration per row."""
     (body,), assignment, node = call.bodies, call.assignment, call.node
-    iterations, done, number = (node, _NUM_ITERATIONS), (node, _DONE), (node, _ITERATION)
-    assignment.result.values.update({number: 0, done: False})
+    iterations, done, iteration = (node, _NUM_ITERATIONS), (node, _DONE), (node, _ITERATION)
+    assignment.result.values.update({iteration: 0, done: False})
     count: Any = assignment.result.val(call.slot_of_rows()).shape[0]
     if not isinstance(count, int):
         assignment.result.values[iterations] = count
@@ -279,7 +286,7 @@ def _place_rows(call: _Call) -> None:
     for slot in stacked:
         assignment.place(slot)
     assignment.result.growing.update(stacked)
-    call.move(0, number)
+    call.move(0, iteration)
     with assignment.loop() as start:
         rows: list[Source] = []
         for node_of_row, source in zip(
@@ -287,12 +294,12 @@ def _place_rows(call: _Call) -> None:
         ):
             if node_of_row.users:
                 assignment.place((node_of_row, 0))
-                call.kernel(_ROW, source, 0, number, (node_of_row, 0), (node_of_row, 0))
+                call.kernel(_ROW, source, 0, iteration, (node_of_row, 0), (node_of_row, 0))
             rows.append((node_of_row, 0))
         values = call.run(body, [*call.state, *rows, *call.free])
         for source, slot in zip(values[len(call.state) :], stacked, strict=True):
-            call.store_row(source, slot, number)
+            call.store_row(source, slot, iteration)
         call.next_state(values[: len(call.state)], start)
-        call.kernel(_ADD, number, 1, number)
-        call.kernel(EQUAL, number, count, done)
+        call.kernel(_ADD, iteration, 1, iteration)
+        call.kernel(EQUAL, iteration, count, done)
         call.jump(done, start)

@@ -14,7 +14,7 @@ from torch.fx import Node
 from delegatec.delegation import LoweredModule, call_delegate
 from delegatec.edge.dim_orders import caller_orders, reinterprets
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.planning.steps import Slot, slot_of
+from delegatec.program.planning.instructions import Slot, slot_of
 
 
 def exchanged_inputs(program: EdgeProgram) -> dict[Node, Node]:

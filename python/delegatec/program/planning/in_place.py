@@ -94,7 +94,7 @@ def writes_in_place(program: EdgeProgram) -> frozenset[Node]:
 
 def _candidates(program: EdgeProgram) -> dict[Node, _Rows]:
     """Returns the writes that are in place if the kernel supports their operands, in order."""
-    order = {node: number for number, node in enumerate(program.graph.nodes)}
+    order = {node: index for index, node in enumerate(program.graph.nodes)}
     placeholders = {node.name: node for node in program.placeholders()}
     returned = {each for each in program.user_outputs() if isinstance(each, Node)}
     orders = caller_orders(program)

@@ -139,13 +139,13 @@ def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _P
 
 
 def _lower_bound(storages: Sequence[Storage]) -> int:
-    steps: dict[int, int] = {}
+    changes: dict[int, int] = {}
     for storage in storages:
-        steps[storage.first] = steps.get(storage.first, 0) + _size(storage)
-        steps[storage.last + 1] = steps.get(storage.last + 1, 0) - _size(storage)
+        changes[storage.first] = changes.get(storage.first, 0) + _size(storage)
+        changes[storage.last + 1] = changes.get(storage.last + 1, 0) - _size(storage)
     alive = bound = 0
-    for time in sorted(steps):
-        alive += steps[time]
+    for time in sorted(changes):
+        alive += changes[time]
         bound = max(bound, alive)
     return bound
 

@@ -14,7 +14,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.dim_orders import REORDERS, caller_orders
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.planning.assignment import Storages, byte_size
-from delegatec.program.planning.steps import slot_of
+from delegatec.program.planning.instructions import slot_of
 from delegatec.program.planning.storages import PLAN_ALL, Placing, assign_storages
 
 aten = torch.ops.aten

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from delegatec.edge.testing import Function, assert_computes, called, edge
+from delegatec.program.planning.instructions import slot_of
 from delegatec.program.planning.separate_outputs import separate_outputs
-from delegatec.program.planning.steps import slot_of
 from delegatec.program.planning.storages import assign_storages
 
 aten = torch.ops.aten

@@ -23,8 +23,8 @@ from delegatec.program.planning.assignment import Assignment, Storages
 from delegatec.program.planning.control_flow import place_call
 from delegatec.program.planning.exchanges import exchanged_inputs, exchanged_outputs
 from delegatec.program.planning.in_place import writes_in_place
+from delegatec.program.planning.instructions import PlannedKernel, PlannedNode, slot_of, source_of
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
-from delegatec.program.planning.steps import KernelStep, NodeStep, slot_of, source_of
 from delegatec.program.planning.views import place_view
 from delegatec.program.symbolic import EQUAL, NOT
 
@@ -83,7 +83,7 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
                 arena = STATE
             assignment.place(slot_of(node), first=-1, arena=arena)
     _run(assignment, program)
-    end = len(result.steps) + 1
+    end = len(result.instructions) + 1
     for node in program.output_node().all_input_nodes:
         assignment.read(slot_of(node), end)
     for node in program.placeholders():
@@ -121,14 +121,14 @@ def _run(assignment: Assignment, program: EdgeProgram) -> None:
         if node.target is operator.ne:
             # the runtime only compares for equality
             slot = slot_of(node)
-            assignment.steps.append(KernelStep(node, EQUAL, (*map(source_of, node.args), slot)))
-            assignment.steps.append(KernelStep(node, NOT, (slot, slot)))
+            assignment.instructions.append(PlannedKernel(node, EQUAL, (*map(source_of, node.args), slot)))
+            assignment.instructions.append(PlannedKernel(node, NOT, (slot, slot)))
             continue
         for source in node.all_input_nodes:
             assignment.read_all(source)
         if node in assignment.result.in_place:
             assignment.place_write(node)
-            assignment.steps.append(NodeStep(node))
+            assignment.instructions.append(PlannedNode(node))
         elif not place_view(assignment, node):
             assignment.place_results(node)
-            assignment.steps.append(NodeStep(node))
+            assignment.instructions.append(PlannedNode(node))

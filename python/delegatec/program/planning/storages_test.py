@@ -13,7 +13,7 @@ from torch.export import Dim
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import Function, edge
 from delegatec.program.planning.assignment import Storages
-from delegatec.program.planning.steps import slot_of
+from delegatec.program.planning.instructions import slot_of
 from delegatec.program.planning.storages import assign_storages
 
 aten = torch.ops.aten
@@ -27,8 +27,11 @@ def _assign(
     return program, assign_storages(program)
 
 
-def _steps(storages: Storages) -> list[str]:
-    return [str(getattr(step.node.target, "_opname", step.node.target)) for step in storages.steps]
+def _instructions(storages: Storages) -> list[str]:
+    return [
+        str(getattr(instruction.node.target, "_opname", instruction.node.target))
+        for instruction in storages.instructions
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +51,10 @@ def _steps(storages: Storages) -> list[str]:
 )
 def test_views_are_other_tensors_in_the_same_memory(view: Callable[..., Any], offset: int) -> None:
     program, storages = _assign(lambda x: view(torch.sin(x)), X)
-    assert _steps(storages) == ["sin"]
+    assert _instructions(storages) == ["sin"]
     results: Any = program.output_node().args[0]
     (result,) = results
-    (sin,) = (step.node for step in storages.steps)
+    (sin,) = (instruction.node for instruction in storages.instructions)
     assert storages.placements[slot_of(result)].storage is storages.placements[slot_of(sin)].storage
     assert storages.placements[slot_of(result)].offset == offset
     assert [storage.size for storage in storages.all()] == [128, 128]
@@ -70,7 +73,7 @@ def test_views_are_other_tensors_in_the_same_memory(view: Callable[..., Any], of
 )
 def test_data_movement_is_a_copy(view: Callable[..., Any]) -> None:
     _, storages = _assign(lambda x: view(torch.sin(x)), X)
-    assert _steps(storages)[0] == "sin" and len(_steps(storages)) >= 2
+    assert _instructions(storages)[0] == "sin" and len(_instructions(storages)) >= 2
     assert len(storages.all()) >= 3
 
 
@@ -78,7 +81,7 @@ def test_dynamic_views_are_copies() -> None:
     _, storages = _assign(
         lambda x: torch.sin(x).view(-1, 4), X, dynamic_shapes=({0: Dim("rows", min=2, max=9)},)
     )
-    assert "view" in _steps(storages)
+    assert "view" in _instructions(storages)
     assert max(storage.size for storage in storages.all()) == 9 * 8 * 4
 
 
@@ -92,7 +95,7 @@ def test_lifetimes() -> None:
     _, storages = _assign(function, X, X.clone())
     lives = [(storage.first, storage.last) for storage in storages.all()]
     x, unused, a, b, c, added, result = lives
-    assert _steps(storages) == ["sin", "cos", "tanh", "add", "exp"]
+    assert _instructions(storages) == ["sin", "cos", "tanh", "add", "exp"]
     assert x == (-1, 0) and unused == (-1, -1)
     assert a == (0, 3), "a view of it is read at 3"
     assert b == (1, 2) and c == (2, 3) and added == (3, 4)
@@ -101,13 +104,13 @@ def test_lifetimes() -> None:
 
 def test_outputs_that_are_views_keep_their_memory_to_the_end() -> None:
     _, storages = _assign(lambda x: (torch.sin(x)[1:2], torch.cos(x)), X)
-    sin = storages.placements[slot_of(storages.steps[0].node)].storage
-    assert sin.last > len(storages.steps)
+    sin = storages.placements[slot_of(storages.instructions[0].node)].storage
+    assert sin.last > len(storages.instructions)
 
 
 def test_results_of_one_kernel() -> None:
     _, storages = _assign(lambda x: torch.max(x, 1)[1], X)
-    (node,) = (step.node for step in storages.steps)
+    (node,) = (instruction.node for instruction in storages.instructions)
     values, indices = (storages.placements[node, position].storage for position in range(2))
     assert (values.size, indices.size) == (16, 32)
     assert (values.first, values.last) == (0, 0), "nothing reads it, and it is written all the same"
@@ -119,7 +122,7 @@ def test_constants_need_no_memory_and_views_of_them_neither() -> None:
         return x + self.table[None], x.maximum(self.table)
 
     _, storages = _assign(Function(model, table=torch.ones(300, 300)), torch.ones(300, 300))
-    assert _steps(storages) == ["add", "maximum"]
+    assert _instructions(storages) == ["add", "maximum"]
     assert len(storages.constants) == 2 and len(set(storages.constants.values())) == 1
     assert len(storages.all()) == 3
 
@@ -129,7 +132,7 @@ def test_a_slice_of_a_constant_is_a_copy_unless_it_is_its_beginning() -> None:
         return x + self.table[:200], x + self.table[100:]
 
     _, storages = _assign(Function(model, table=torch.ones(300, 300)), torch.ones(200, 300))
-    assert sorted(_steps(storages)) == ["add", "add", "slice"]
+    assert sorted(_instructions(storages)) == ["add", "add", "slice"]
 
 
 def test_buffers_that_are_written_to_live_all_the_time_and_have_no_views() -> None:
@@ -142,5 +145,5 @@ def test_buffers_that_are_written_to_live_all_the_time_and_have_no_views() -> No
     (name,) = storages.mutable
     (placeholder,) = (node for node in program.placeholders() if node.name == name)
     storage = storages.placements[slot_of(placeholder)].storage
-    assert storage.first == -1 and storage.last > len(storages.steps)
-    assert "select" in _steps(storages), "values read before the write must not change with it"
+    assert storage.first == -1 and storage.last > len(storages.instructions)
+    assert "select" in _instructions(storages), "values read before the write must not change with it"

@@ -13,8 +13,8 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.edge.dim_orders import reinterprets
 from delegatec.program.planning.assignment import Assignment
+from delegatec.program.planning.instructions import slot_of
 from delegatec.program.planning.memory_plan import ALIGNMENT
-from delegatec.program.planning.steps import slot_of
 
 aten = torch.ops.aten
 

@@ -79,10 +79,10 @@ class Tensor:
 def strides_of(sizes: tuple[int, ...], dim_order: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the strides, in elements, of a dense tensor with a given dim order."""
     strides = [0] * len(sizes)
-    step = 1
+    stride = 1
     for dim in reversed(dim_order):
-        strides[dim] = step
-        step *= max(1, sizes[dim])
+        strides[dim] = stride
+        stride *= max(1, sizes[dim])
     return tuple(strides)
 
 

@@ -31,11 +31,11 @@ def _value(name: str, **fields: Any) -> Any:
     return evalue
 
 
-def _tensor(sizes: list[int], data: int = 0, place: tuple[int, int] | None = None, **fields: Any) -> Any:
+def _tensor(sizes: list[int], data: int = 0, location: tuple[int, int] | None = None, **fields: Any) -> Any:
     allocation = None
-    if place is not None:
+    if location is not None:
         allocation = schema.AllocationDetailsT()
-        allocation.memoryId, allocation.memoryOffsetLow = place
+        allocation.memoryId, allocation.memoryOffsetLow = location
     return _value(
         "Tensor",
         **{
@@ -61,9 +61,9 @@ def _program() -> Any:
     plan = schema.ExecutionPlanT()
     plan.name = "forward"
     plan.values = [
-        _tensor([2, 2], place=(1, 0)),
+        _tensor([2, 2], location=(1, 0)),
         _tensor([2, 2], data=1),
-        _tensor([2, 2], place=(1, 16)),
+        _tensor([2, 2], location=(1, 16)),
         _value("Int", intVal=-7),
         _value("IntList", items=[3, 3]),
         _value("OptionalTensorList", items=[0, -1]),
@@ -151,8 +151,8 @@ def _plan(program: Any) -> Any:
     return program.executionPlan[0]
 
 
-def _arena(place: tuple[int, int]) -> Callable[[Any], None]:
-    return lambda program: _plan(program).values.append(_tensor([2], place=place))
+def _arena(location: tuple[int, int]) -> Callable[[Any], None]:
+    return lambda program: _plan(program).values.append(_tensor([2], location=location))
 
 
 DAMAGE: dict[str, tuple[str, Callable[[Any], None]]] = {
@@ -173,7 +173,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Any], None]]] = {
     "constant after its segment": ("DC352", lambda p: _plan(p).values.append(_tensor([5], data=1))),
     "initial state without data": (
         "DC352",
-        lambda p: _plan(p).values.append(_tensor([2], data=1, place=(1, 0))),
+        lambda p: _plan(p).values.append(_tensor([2], data=1, location=(1, 0))),
     ),
     "arena out of range": ("DC352", _arena((2, 0))),
     "reserved arena": ("DC352", _arena((0, 0))),

@@ -26,5 +26,5 @@ def finished(conversion: Conversion, value: Quantized, node: Node | None) -> Qua
     to = None if node is None else conversion.target(node)
     if to is None and value.dtype == INT48:
         scale = value.bound / ((1 << BITS) - 1)
-        to = Quantization.whole(torch.int32, scale)
+        to = Quantization.full_range(torch.int32, scale)
     return value if to is None else conversion.quantized(value, to)

@@ -31,7 +31,7 @@ aten = torch.ops.aten
 
 BITS: Final = 28
 """Accumulators that are added, or moved, are below 2^28: sums of several and any later scale fit int32."""
-INT32: Final = Quantization.whole(torch.int32, 1.0)
+INT32: Final = Quantization.full_range(torch.int32, 1.0)
 
 
 class Arithmetic:
@@ -92,7 +92,7 @@ class Arithmetic:
             return self.builder.constant(quantized_values.to(torch.int32))
         if isinstance(value, TableFunction):
             value = self.evaluated(value)
-        return self.quantize(value, Quantization.whole(torch.int32, scale))
+        return self.quantize(value, Quantization.full_range(torch.int32, scale))
 
     def wide(self, value: Quantity, bits: int = BITS) -> Quantized:
         """Returns a value as int32 with one scale, below a power of two.
@@ -113,7 +113,7 @@ class Arithmetic:
     def evaluated(self, value: TableFunction) -> Quantized:
         """Returns a function of quantized values with 16-bit precision."""
         scale = (value.bound or 1.0) / 32767
-        to = Quantization.whole(torch.int16, scale)
+        to = Quantization.full_range(torch.int16, scale)
         if value.source.dtype == torch.int16:
             entries = self.builder.constant(to.quantize(value.values))
             node = self.once(TOSA.table.default, (value.source.node, entries), torch.int32, value.shape)
@@ -215,7 +215,7 @@ class Arithmetic:
         if value.dtype == dtype:
             return value.node
         one = FixedPoint([1 << 30], [30])
-        to = Quantization.whole(dtype, 1.0)
+        to = Quantization.full_range(dtype, 1.0)
         return self._scaled(Quantized(value.node, (1.0,), 0, 0), one, to, None)
 
     def _within(self, node: Node, low: int, high: int) -> Node:
@@ -284,4 +284,4 @@ def _exact(value: TableFunction) -> Quantization | None:
     if not torch.equal(integral, quantized_values) or float(integral.max() - integral.min()) > 255:
         return None
     zero = int(-128 - float(integral.min()))
-    return Quantization.whole(torch.int8, scale, zero_point=zero) if -128 <= zero <= 127 else None
+    return Quantization.full_range(torch.int8, scale, zero_point=zero) if -128 <= zero <= 127 else None

@@ -84,7 +84,9 @@ def _exponentials(conversion: Conversion, below: Quantized) -> Quantized:
     unit = 1 / ((1 << _BITS) - 1)
     if below.limit == 255:
         # from -255 to 0, as int8 values from -128 to 127
-        shifted = conversion.quantized(below, Quantization.whole(torch.int8, *below.scale, zero_point=127))
+        shifted = conversion.quantized(
+            below, Quantization.full_range(torch.int8, *below.scale, zero_point=127)
+        )
         found = TableFunction(shifted, torch.exp(shifted.values))
         return Quantized(arithmetic.accumulate(found, unit), (unit,), 0, 1 << _BITS)
     value = floating.exponential(conversion, below, 0.0)

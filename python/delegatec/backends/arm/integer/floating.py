@@ -94,7 +94,7 @@ def _function(conversion: Conversion, normal: _Normal, function: Callable[[Tenso
     middle = arithmetic.constant(torch.tensor(round(center * 2**31), dtype=torch.int32), len(shape))
     node = arithmetic.once(aten.sub.Tensor, (normal.mantissa, middle), torch.int32, shape)
     # the ends are quantized values
-    to = Quantization.whole(dtype, reach / limits.max)
+    to = Quantization.full_range(dtype, reach / limits.max)
     quantized = conversion.quantized(Quantized(node, (2.0**-31,), 0, math.ceil(reach * 2**31)), to)
     return TableFunction(quantized, function((quantized.values + center).clamp(min=normal.least / 2)))
 
@@ -234,7 +234,7 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     rounded = arithmetic.once(TOSA.shift_left.default, (integral, scalar(point)), torch.int32, shape)
     rest = arithmetic.once(aten.sub.Tensor, (binary, rounded), torch.int32, shape)
     dtype, bits = (torch.int16, 0) if arithmetic.wide_tables else (torch.int8, 8)
-    to = Quantization.whole(dtype, unit * (1 << bits))
+    to = Quantization.full_range(dtype, unit * (1 << bits))
     quantized = conversion.quantized(Quantized(rest, (unit,), 0, 1 << (point - 1)), to)
     mantissa = _mantissa(conversion, TableFunction(quantized, torch.exp(quantized.values)))
     exponent = arithmetic.binary(aten.sub.Tensor, scalar(highest), integral)

@@ -25,7 +25,7 @@ from delegatec.edge.quantization.scale import Quantization
 
 aten = torch.ops.aten
 
-_UNIT: Final = Quantization.whole(torch.int8, 1.0)
+_UNIT: Final = Quantization.full_range(torch.int8, 1.0)
 _INT32: Final = torch.iinfo(torch.int32)
 FAR: Final = 1 << 29
 """Differences of integers below this fit int32, with a margin."""

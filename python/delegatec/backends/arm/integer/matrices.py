@@ -116,4 +116,4 @@ def _elementwise(conversion: Conversion, first: Quantized, second: Quantized) ->
 def _as_int16(conversion: Conversion, quantized: Quantized) -> Quantized:
     if quantized.dtype == torch.int16:
         return quantized
-    return conversion.quantized(quantized, Quantization.whole(torch.int16, *quantized.scale))
+    return conversion.quantized(quantized, Quantization.full_range(torch.int16, *quantized.scale))

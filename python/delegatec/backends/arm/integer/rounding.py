@@ -145,7 +145,7 @@ def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> 
     if limits is None:
         raise UnsupportedError(f"a conversion to {dtype}")
     arithmetic = conversion.arithmetic
-    node = arithmetic.quantize(value, Quantization.whole(found, 1.0))
+    node = arithmetic.quantize(value, Quantization.full_range(found, 1.0))
     if dtype == found:
         return node
     val = arithmetic.builder.empty(value.shape, dtype)

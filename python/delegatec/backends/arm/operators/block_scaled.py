@@ -24,9 +24,9 @@ from delegatec.edge.program import EdgeProgram
 def _weight(b: GraphBuilder, node: Node, channels: int) -> tuple[Value, Value]:
     """Returns the quantized values and scales of the weight."""
     bound = bind(node)
-    outer = shape_of(bound["levels"])[:-1]
+    outer = shape_of(bound["elements"])[:-1]
     return (
-        b.constant_bytes(bound["levels"], FORMATS[bound["format"]], (*outer, channels)),
+        b.constant_bytes(bound["elements"], FORMATS[bound["format"]], (*outer, channels)),
         b.constant_bytes(bound["scales"], DType.FP8UE8M0, (*outer, channels // BLOCK)),
     )
 
@@ -49,7 +49,7 @@ def _linear(b: GraphBuilder, node: Node) -> None:
 def _conv2d(b: GraphBuilder, node: Node) -> None:
     bound, result = bind(node), shape_of(node)
     x = b.of(bound["x"])
-    kernel = shape_of(bound["levels"])[1:3]
+    kernel = shape_of(bound["elements"])[1:3]
     pad, sizes = [], list(x.shape)
     for dim, size in enumerate(x.shape[1:3]):
         stride, before, dilation = (bound[name][dim] for name in ("stride", "padding", "dilation"))
@@ -75,7 +75,7 @@ def computed_weight(program: EdgeProgram, node: Node) -> str | None:
     if node.target not in (LINEAR, CONV2D):
         return None
     bound, constants = bind(node), program.fixed_constants()
-    found = [bound[name].name for name in ("levels", "scales") if bound[name].name not in constants]
+    found = [bound[name].name for name in ("elements", "scales") if bound[name].name not in constants]
     return f"{' and '.join(found)}: the elements and scales of a weight are not constant" if found else None
 
 

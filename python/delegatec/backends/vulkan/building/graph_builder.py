@@ -20,7 +20,7 @@ from delegatec.backends.vulkan.memory.sharing import PREPACK
 from delegatec.backends.vulkan.memory.sizes import largest_shape
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.arguments import dtype_of
-from delegatec.edge.symbols import is_dynamic, is_number
+from delegatec.edge.symbols import is_dynamic, is_scalar
 
 Number = bool | int | float
 
@@ -31,7 +31,7 @@ def is_narrowed_input(node: Node) -> bool:
         return False
     (source,) = node.all_input_nodes
     dtypes = (dtype_of(source), dtype_of(node))
-    users = [user for user in source.users if not is_number(user)]
+    users = [user for user in source.users if not is_scalar(user)]
     return source.op == "placeholder" and len(users) == 1 and dtypes == (torch.float32, torch.float16)
 
 
@@ -85,7 +85,7 @@ class GraphBuilder:
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; one that is only used in float16 is copied to that dtype."""
         id = self.tensor(node.meta["val"], node.meta[REPRESENTATION])
-        users = [user for user in node.users if not is_number(user)]
+        users = [user for user in node.users if not is_scalar(user)]
         if len(users) == 1 and is_narrowed_input(users[0]):
             cast = users[0]
             id = self.tensor(cast.meta["val"], cast.meta[REPRESENTATION])
@@ -249,7 +249,7 @@ class GraphBuilder:
     def argument(self, value: Any) -> int:
         """Returns an argument of a call: an operand, or a constant of a type that the format has."""
         if isinstance(value, Node):
-            return self.size(value.meta["val"]) if is_number(value) else self.of(value)
+            return self.size(value.meta["val"]) if is_scalar(value) else self.of(value)
         if value is None or isinstance(value, (torch.dtype, torch.layout, torch.device, torch.memory_format)):
             return self.null()
         if isinstance(value, (list, tuple)):

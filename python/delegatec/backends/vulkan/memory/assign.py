@@ -27,7 +27,7 @@ from delegatec.backends.vulkan.memory.sizes import shape_of
 from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
 
@@ -64,7 +64,7 @@ def assign(
     for node in program.user_inputs():
         work.add_input(node)
     for node in calls:
-        if node.target is not operator.getitem and not is_number(node):
+        if node.target is not operator.getitem and not is_scalar(node):
             work.add_call(node, demands(node))
     work.solve()
     return bool(calls)

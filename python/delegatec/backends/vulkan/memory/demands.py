@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.memory.representation import ANY, Limits, Representations, fits
 from delegatec.backends.vulkan.memory.sizes import largest_shape, shape_of
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ Demands = Callable[[Node, IsConstant], Sequence[Group]]
 
 def tensor_operands(node: Node) -> tuple[Node, ...]:
     """Returns the operands of a call, without duplicates."""
-    return tuple(each for each in dict.fromkeys(node.all_input_nodes) if not is_number(each))
+    return tuple(each for each in dict.fromkeys(node.all_input_nodes) if not is_scalar(each))
 
 
 def result_values(node: Node) -> list[Any]:

@@ -29,7 +29,7 @@ from delegatec.backends.vulkan.operators.row import (
 )
 from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
 from delegatec.edge.legalize.constraints import OWN_DTYPE, argument, rank_at_most, result_dtypes, same_dtypes
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 _row: Final = functools.partial(operator_row, resizes=())
 
@@ -63,7 +63,7 @@ def _floor(b: GraphBuilder, node: Node) -> None:
 def _no_promotion(node: Node, _: object) -> str | None:
     first, second, *_ = bind(node).values()
     operands = [each for each in (first, second) if isinstance(each, Node)]
-    if any(map(is_number, operands)):
+    if any(map(is_scalar, operands)):
         return "a dynamic scalar"
     if promoted([first, second]) == dtype_of(operands[0]):
         return None

@@ -30,7 +30,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
 _TIED: Final = tied()
@@ -117,7 +117,7 @@ SHAPED: Final = resizing(
 
 
 def _computed_scalar(node: Node, _: object) -> str | None:
-    scalars = [each for each in bind(node).values() if isinstance(each, Node) and is_number(each)]
+    scalars = [each for each in bind(node).values() if isinstance(each, Node) and is_scalar(each)]
     return f"the computed scalar {scalars[0].meta['val']}" if scalars else None
 
 

@@ -22,7 +22,7 @@ from delegatec.edge.legalize.constraints import (
     same_dtypes,
 )
 from delegatec.edge.legalize.rules.reductions import reduced_dims
-from delegatec.edge.symbols import is_dynamic, is_number
+from delegatec.edge.symbols import is_dynamic, is_scalar
 
 aten = torch.ops.aten
 
@@ -65,7 +65,7 @@ SAME_DTYPES: Final = same_dtypes("XNNPACK does not promote.")
 
 
 def _varying_number(node: Node, _: object) -> str | None:
-    return "a dynamic scalar" if any(map(is_number, node.all_input_nodes)) else None
+    return "a dynamic scalar" if any(map(is_scalar, node.all_input_nodes)) else None
 
 
 FIXED_NUMBER: Final = Constraint[object](

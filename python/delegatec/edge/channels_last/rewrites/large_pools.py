@@ -75,8 +75,8 @@ def _by_blocks(builder: Builder, node: Node) -> Node | None:
     if line.stride == 1 or (x.dtype.is_floating_point and x.dtype.itemsize == 1):  # without infinity
         return None
     outputs: int = node.meta["val"].shape[dim]
-    whole, rest = divmod(line.kernel, line.stride)
-    count = outputs - 1 + whole + (rest > 0)
+    quotient, rest = divmod(line.kernel, line.stride)
+    count = outputs - 1 + quotient + (rest > 0)
     amounts = [0] * 6
     amounts[6 - 2 * dim : 8 - 2 * dim] = line.before, count * line.stride - line.before - x.shape[dim]
     if any(amounts):
@@ -90,10 +90,10 @@ def _by_blocks(builder: Builder, node: Node) -> Node | None:
         return found.view(x.shape[0], outer, count, inner)
 
     parts = []
-    if whole:
-        parts.append(_pooled(maxima(line.stride), _COLUMNS, _Line(whole, 1, 0, 0)).slice(2, 0, outputs))
+    if quotient:
+        parts.append(_pooled(maxima(line.stride), _COLUMNS, _Line(quotient, 1, 0, 0)).slice(2, 0, outputs))
     if rest:
-        parts.append(maxima(rest).slice(2, whole, whole + outputs))
+        parts.append(maxima(rest).slice(2, quotient, quotient + outputs))
     pairs = cat([each.view(x.shape[0], outer * outputs, 1, inner) for each in parts], 2)
     result = _pooled(pairs, _COLUMNS, _Line(len(parts), 1, 0, 0))
     return result.view(*node.meta["val"].shape).node

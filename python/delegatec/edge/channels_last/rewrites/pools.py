@@ -19,7 +19,7 @@ from delegatec.edge.channels_last.rewrites.images import batch, channels_first, 
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Refusal, Rewrite
 from delegatec.edge.legalize.rules.windows import Windows, bounds, windows_of
-from delegatec.edge.legalize.value import Number, Value, cat, value_of
+from delegatec.edge.legalize.value import Scalar, Value, cat, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -29,10 +29,8 @@ Pair = tuple[int, int]
 Pool = Callable[[Value, Sequence[Windows], Sequence[Pair]], Value]
 """Pools [N, H, W, C] by windows and padding of each dimension. Padding is not counted."""
 
-_CEIL: Final = Refusal(
-    "argument", "the number of windows has another formula with ceil_mode, for sizes that vary"
-)
-VARY: Final = Refusal("shape", "the windows follow from the sizes, which vary")
+_CEIL: Final = Refusal("argument", "ceil_mode is not supported for dynamic sizes")
+VARY: Final = Refusal("shape", "the window sizes depend on a dynamic dimension")
 
 
 _NO_PADDING: Final = ((0, 0), (0, 0))
@@ -131,10 +129,10 @@ def _in_runs(x: Value, outputs: Sequence[int], pool: Pool) -> Value:
     if all(len(runs) == 1 for runs in found):
         return pool(x, [windows for ((_, windows),) in found], _NO_PADDING)
     for dim, runs in enumerate(found, 1):
-        whole = Windows(x.shape[3 - dim], x.shape[3 - dim], kernel=1, stride=1)
+        identity = Windows(x.shape[3 - dim], x.shape[3 - dim], kernel=1, stride=1)
         parts = []
         for start, windows in runs:
-            axes = (windows, whole) if dim == 1 else (whole, windows)
+            axes = (windows, identity) if dim == 1 else (identity, windows)
             parts.append(pool(x.slice(dim, start, start + windows.size), axes, _NO_PADDING))
         x = cat(parts, dim)
     return x
@@ -153,8 +151,8 @@ def _runs(size: int, outputs: int) -> list[tuple[int, Windows]]:
 
 
 def _is_regular(run: Sequence[tuple[int, int]]) -> bool:
-    steps = {later[0] - earlier[0] for earlier, later in pairwise(run)}
-    return len(steps) == 1 and steps != {0} and len({end - start for start, end in run}) == 1
+    strides = {later[0] - earlier[0] for earlier, later in pairwise(run)}
+    return len(strides) == 1 and strides != {0} and len({end - start for start, end in run}) == 1
 
 
 def _windows(run: Sequence[tuple[int, int]]) -> Windows:
@@ -176,7 +174,7 @@ def padding_of(node: Node, windows: Sequence[Windows]) -> list[Pair] | None:
 
 
 def padded(
-    x: Value, windows: Sequence[Windows], amounts: Sequence[Pair], value: Number
+    x: Value, windows: Sequence[Windows], amounts: Sequence[Pair], value: Scalar
 ) -> tuple[Value, list[Windows]]:
     """Makes padding elements of [N, H, W, C], which averages count.
 

@@ -42,10 +42,10 @@ class Axis(NamedTuple):
     border: int
 
     @staticmethod
-    def at(size: int, outputs: int, step: Fraction, first: Fraction) -> Axis | None:
+    def at(size: int, outputs: int, scale: Fraction, first: Fraction) -> Axis | None:
         """Returns that with a distance between positions, and the first one; None if it is out of range."""
-        numerator = math.lcm(step.denominator, first.denominator)
-        denominator, offset = int(step * numerator), int(first * numerator)
+        numerator = math.lcm(scale.denominator, first.denominator)
+        denominator, offset = int(scale * numerator), int(first * numerator)
         border = (outputs - 1) * denominator - (size - 1) * numerator + offset
         axis = Axis(numerator, denominator, offset, border)
         return axis if axis.is_valid() else None
@@ -62,7 +62,7 @@ class Axis(NamedTuple):
         return positions.to(torch.float64) / self.numerator
 
 
-def _steps(dim: Dim) -> Iterator[Fraction]:
+def _scales(dim: Dim) -> Iterator[Fraction]:
     """Yields the ratio of sizes, and the one by the factor."""
     if dim.factor:
         yield Fraction(1 / dim.factor).limit_denominator(_LARGEST // 2)
@@ -75,7 +75,7 @@ def resize(x: Value, sizes: Sequence[int], axes: Sequence[Axis], mode: str) -> V
     dtype = x.dtype
     if mode == "bilinear" and not dtype.is_floating_point:
         dtype = torch.int32 if dtype == torch.int8 else torch.int64
-    scale = [number for axis in axes for number in (axis.numerator, axis.denominator)]
+    scale = [term for axis in axes for term in (axis.numerator, axis.denominator)]
     offset, border = [axis.offset for axis in axes], [axis.border for axis in axes]
     shape = (x.shape[0], *sizes, x.shape[3])
     return emit(NHWC.resize.default, x, scale, offset, border, mode, shape=shape, dtype=dtype)
@@ -131,14 +131,14 @@ def _nearest(target: OpOverload, shift: Fraction) -> Rule:
     """
 
     def axis_of(_: Node, dim: Dim) -> Axis | None:
-        places = nearest_elements(target, dim)
-        for step in _steps(dim):
-            axis = Axis.at(dim.size, dim.outputs, step, step * shift - Fraction(1, 2))
+        elements = nearest_elements(target, dim)
+        for scale in _scales(dim):
+            axis = Axis.at(dim.size, dim.outputs, scale, scale * shift - Fraction(1, 2))
             if axis is None:
                 continue
             chosen = torch.arange(dim.outputs) * (2 * axis.denominator) + 2 * axis.offset + axis.numerator
             chosen = torch.div(chosen, 2 * axis.numerator, rounding_mode="floor").clamp(0, dim.size - 1)
-            if torch.equal(chosen, places):
+            if torch.equal(chosen, elements):
                 return axis
         return None
 
@@ -149,14 +149,14 @@ def _linear(node: Node, dim: Dim) -> Axis | None:
     size, outputs = dim.size, dim.outputs
     if bind(node)["align_corners"]:
         if outputs == 1 or size == 1:
-            step = Fraction(1, outputs)
+            scale = Fraction(1, outputs)
         else:
-            step = Fraction(size - 1, outputs - 1)
-        return Axis.at(size, outputs, step, Fraction(0))
-    for step in _steps(dim):
+            scale = Fraction(size - 1, outputs - 1)
+        return Axis.at(size, outputs, scale, Fraction(0))
+    for scale in _scales(dim):
         wanted = 1 / dim.factor if dim.factor else size / outputs
-        axis = Axis.at(size, outputs, step, step / 2 - Fraction(1, 2))
-        if axis is not None and abs(wanted - step) * outputs < _TOLERANCE:
+        axis = Axis.at(size, outputs, scale, scale / 2 - Fraction(1, 2))
+        if axis is not None and abs(wanted - scale) * outputs < _TOLERANCE:
             return axis
     return None
 
@@ -183,7 +183,7 @@ REWRITES: Final = (
         Rewrite(
             target,
             _rule("bilinear", _linear),
-            (operand_dtypes(FLOATS, "weights are fractions.", "convert to float32"),),
+            (operand_dtypes(FLOATS, "weights are fractional.", "convert to float32"),),
             note=_NOTE,
             preserved=True,
         )

@@ -23,7 +23,7 @@ from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
-_VARY: Final = Refusal("shape", "the windows follow from the sizes, which vary")
+_VARY: Final = Refusal("shape", "the window sizes depend on a dynamic dimension")
 
 
 # ---- normal form -----------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def _adaptive_max_pool2d(builder: Builder, node: Node) -> Any:
 
 
 _NOTE: Final = (
-    "windows of several sizes are gathered, by constants of the size of one plane at most, and pooled"
+    "windows of several sizes are gathered by constant indices, at most one plane of them, then pooled"
 )
 
 RULES: Final[RuleTable] = {aten.adaptive_avg_pool2d.default: _mean_or_avg_pool2d}

@@ -94,8 +94,8 @@ def _repeat_heads(x: Value, heads: int) -> Value:
     *outer, own, length, width = x.shape
     if own == heads:
         return x
-    grouped = value_of(x.builder, x.builder.call(aten.unsqueeze.default, x.node, len(outer) + 1))
-    return grouped.expand(*outer, own, heads // own, length, width).view(*outer, heads, length, width)
+    shared = value_of(x.builder, x.builder.call(aten.unsqueeze.default, x.node, len(outer) + 1))
+    return shared.expand(*outer, own, heads // own, length, width).view(*outer, heads, length, width)
 
 
 # ---- equal heads, and a finite mask that is added --------------------------------------------------------

@@ -134,6 +134,6 @@ RULES: Final[RuleTable] = {
     aten.batch_norm.default: _batch_norm,
 }
 
-REWRITES: Final = (Rewrite(_INFERENCE, _low_rank, note="of more than four dimensions, some joined"),)
+REWRITES: Final = (Rewrite(_INFERENCE, _low_rank, note="of rank above 4, with merged dimensions"),)
 
-BY_ARITHMETIC: Final = Rewrite(_INFERENCE, _by_arithmetic, note="with variable parameters")
+BY_ARITHMETIC: Final = Rewrite(_INFERENCE, _by_arithmetic, note="with parameters that are not constant")

@@ -66,14 +66,14 @@ def _power_of_two(exponent: Value) -> Value:
     """Returns 2 to the power of integers, from a table of float32; zero if that is not a bit."""
     bits = exponent.dtype.itemsize * 8
     powers = torch.tensor([*(2.0**bit for bit in range(bits - 1)), -(2.0 ** (bits - 1)), 0.0])
-    place = (exponent & -bits).eq(0).where(exponent, bits)
+    index = (exponent & -bits).eq(0).where(exponent, bits)
     if bits < 32:  # Positions are int32 or int64.
-        place = place.to(torch.int32)
-    found = table(exponent.builder, powers).index_select(0, place.view(place.numel))
-    return found.view(*place.shape).to(exponent.dtype)
+        index = index.to(torch.int32)
+    found = table(exponent.builder, powers).index_select(0, index.view(index.numel))
+    return found.view(*index.shape).to(exponent.dtype)
 
 
-_INTEGERS: Final = result_dtypes(INTEGERS, "it works on bits.")
+_INTEGERS: Final = result_dtypes(INTEGERS, "it is a bitwise operation.")
 
 RULES: RuleTable = {
     aten.__and__.Tensor: _renamed(aten.bitwise_and.Tensor),

@@ -72,25 +72,25 @@ def _convolution_3d(
         each(values, 3) for values in (stride, padding, dilation, output_padding)
     )
     taps, reach = weight.shape[2], dilation[0] * (weight.shape[2] - 1)
-    step = stride[0]
+    depth_stride = stride[0]
     before = after = padding[0]
     if transposed:
         # equals a convolution of the dilated input with the reversed kernel
         x = _spread(x, stride[0])
-        before, after, step = reach - padding[0], reach - padding[0] + output_padding[0], 1
+        before, after, depth_stride = reach - padding[0], reach - padding[0] + output_padding[0], 1
         weight = weight.flip(2)
     # a negative amount crops
     x = dynamic.padded(x, 2, max(before, 0), max(after, 0))
     x = x.narrow(2, max(-before, 0), x.shape[2] - max(-before, 0) - max(-after, 0))
     batch, channels, depth, height, width = x.shape
     # torch cannot prove that strided slices of a dynamic size have one size: all outputs, then some of them
-    skipped = 1 if isinstance(depth, int) else step
-    step = step // skipped
-    outputs = (depth - reach - 1) // step + 1
+    skipped = 1 if isinstance(depth, int) else depth_stride
+    depth_stride = depth_stride // skipped
+    outputs = (depth - reach - 1) // depth_stride + 1
     # [N, C, taps, outputs, H, W]
     starts = [tap * dilation[0] for tap in range(taps)]
     windows = torch.stack(
-        [x[:, :, start : start + (outputs - 1) * step + 1 : step] for start in starts],
+        [x[:, :, start : start + (outputs - 1) * depth_stride + 1 : depth_stride] for start in starts],
         2,
     )
     images = windows.permute(0, 3, 1, 2, 4, 5).reshape(batch * outputs, channels * taps, height, width)
@@ -109,13 +109,13 @@ def _convolution_3d(
     return found
 
 
-def _spread(x: Tensor, step: int) -> Tensor:
+def _spread(x: Tensor, stride: int) -> Tensor:
     """Inserts zeros between the elements of dimension 2."""
-    if step == 1:
+    if stride == 1:
         return x
     size = x.shape[2]
-    apart = dynamic.padded(x.unsqueeze(3), 3, 0, step - 1)
-    return apart.reshape(*x.shape[:2], size * step, *x.shape[3:]).narrow(2, 0, (size - 1) * step + 1)
+    apart = dynamic.padded(x.unsqueeze(3), 3, 0, stride - 1)
+    return apart.reshape(*x.shape[:2], size * stride, *x.shape[3:]).narrow(2, 0, (size - 1) * stride + 1)
 
 
 def _of_three_dimensions(_: Builder, node: Node) -> Function | None:
@@ -223,5 +223,5 @@ REWRITES: Final = (
 )
 
 OF_PADDED_SEQUENCE: Final = Rewrite(
-    _CONVOLUTION, _padded_sequence, note="of a padded sequence whose length varies"
+    _CONVOLUTION, _padded_sequence, note="of a padded sequence of dynamic length"
 )

@@ -29,7 +29,7 @@ MOST_MERGED: Final = 1 << 24
 
 def _in_parts(builder: Builder, node: Node) -> Node | None:
     """Adds the convolutions with the parts of a long kernel."""
-    bound, axes, whole = bind(node), axes_of(node), shape_of(node)
+    bound, axes, result_shape = bind(node), axes_of(node), shape_of(node)
     x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
     long = [dim for dim in range(2, weight.rank) if weight.shape[dim] > MOST_TAPS]
     if not long or bound["transposed"]:
@@ -41,7 +41,7 @@ def _in_parts(builder: Builder, node: Node) -> Node | None:
     for first in range(0, weight.shape[dim], most):
         last = min(first + most, weight.shape[dim])
         begin = first * axis.dilation - axis.before
-        end = begin + (whole[dim] - 1) * axis.stride + axis.dilation * (last - first - 1) + 1
+        end = begin + (result_shape[dim] - 1) * axis.stride + axis.dilation * (last - first - 1) + 1
         moved = [*axes]
         moved[dim - 2] = axis._replace(before=-begin, after=end - x.shape[dim])
         bias = None if parts else bound["bias"]
@@ -70,7 +70,7 @@ def _patches(builder: Builder, node: Node) -> Node | None:
     if list(bound["stride"]) != list(kernel) or set(bound["dilation"]) != {1}:
         return None
     batch, channels, *size = x.shape
-    rows, columns = (length // step for length, step in zip(size, kernel, strict=True))
+    rows, columns = (length // extent for length, extent in zip(size, kernel, strict=True))
     if sizes_key((rows * kernel[0], columns * kernel[1])) != sizes_key(size):
         return None
     patches = x.view(batch, channels, rows, kernel[0], columns, kernel[1]).permute(0, 2, 4, 1, 3, 5)
@@ -112,19 +112,24 @@ def merge_groups(weight: torch.Tensor, groups: int) -> tuple[torch.Tensor, int] 
         return None
     blocks = weight.view(groups // merged, merged, outputs, inputs, *weight.shape[2:])
     wide = weight.new_zeros(groups // merged, merged, outputs, merged, inputs, *weight.shape[2:])
-    for place in range(merged):
-        wide[:, place, :, place] = blocks[:, place]
+    for index in range(merged):
+        wide[:, index, :, index] = blocks[:, index]
     return wide.view(weight.shape[0], merged * inputs, *weight.shape[2:]), groups // merged
 
 
 REWRITES: Final = (
-    Rewrite(_CONVOLUTION, _in_parts, ONE_OR_TWO_DIMENSIONS, note="a long kernel in parts that are added"),
+    Rewrite(
+        _CONVOLUTION,
+        _in_parts,
+        ONE_OR_TWO_DIMENSIONS,
+        note="a long kernel as a sum of convolutions with parts of it",
+    ),
 )
 
 IMAGE_BY_IMAGE: Final = Rewrite(_CONVOLUTION, _image_by_image, note="image by image")
-OF_PATCHES: Final = Rewrite(_CONVOLUTION, _patches, note="a product of patches, for a batch that varies")
+OF_PATCHES: Final = Rewrite(_CONVOLUTION, _patches, note="a product of patches, for a dynamic batch size")
 WITH_MERGED_GROUPS: Final = Rewrite(
     _CONVOLUTION,
     _merged_groups,
-    note="with zeros between the channels of groups; an infinity in one makes others NaN",
+    note="as a dense convolution with a block-diagonal weight; an infinity in one group makes NaN in others",
 )

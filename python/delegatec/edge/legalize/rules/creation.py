@@ -45,8 +45,8 @@ def _item(b: Builder, node: Node) -> Node:
     return b.call(aten._local_scalar_dense.default, node.args[0], val=node.meta["val"])
 
 
-def _full(b: Builder, node: Node, number: Any) -> Node:
-    return b.call(aten.full.default, list(shape_of(node)), number, dtype=dtype_of(node), val=node.meta["val"])
+def _full(b: Builder, node: Node, fill: Any) -> Node:
+    return b.call(aten.full.default, list(shape_of(node)), fill, dtype=dtype_of(node), val=node.meta["val"])
 
 
 def _filled(b: Builder, node: Node) -> Node:
@@ -82,17 +82,17 @@ def _written(b: Builder, node: Node, source: Node) -> Node:
 # ---- for targets that lack some forms --------------------------------------------------------------------
 
 
-def _of_one_number(builder: Builder, node: Node) -> Node:
+def _of_one_value(builder: Builder, node: Node) -> Node:
     """Returns the scalar in a complete shape; uninitialized memory is zero."""
-    number = bind(node).get("fill_value", 0)
-    return full(builder, shape_of(node), number, dtype_of(node)).node
+    fill_value = bind(node).get("fill_value", 0)
+    return full(builder, shape_of(node), fill_value, dtype_of(node)).node
 
 
 def _expanded(builder: Builder, node: Node) -> Node:
     """Expands a constant of one element."""
     shape, dtype = shape_of(node), dtype_of(node)
-    number = torch.tensor(bind(node)["fill_value"]).to(dtype)
-    return table(builder, number.view((1,) * len(shape))).expand(*shape).node
+    fill_value = torch.tensor(bind(node)["fill_value"]).to(dtype)
+    return table(builder, fill_value.view((1,) * len(shape))).expand(*shape).node
 
 
 def is_narrower(node: Node) -> bool:
@@ -141,7 +141,7 @@ RULES: RuleTable = {
 
 REWRITES: Final = (
     *(
-        Rewrite(target, _of_one_number, computes=False)
+        Rewrite(target, _of_one_value, computes=False)
         for target in (aten.full_like.default, aten.empty.memory_format)
     ),
     Rewrite(aten.full.default, _expanded, note="a constant of one element, expanded", computes=False),

@@ -41,14 +41,14 @@ def _scan(
     most = largest(size)
     if most is None:
         return NotImplemented
-    step = 1
-    while step < most:
+    shift = 1
+    while shift < most:
         before = [
-            padded(value, dim, step, 0, fill).narrow(dim, 0, size)
+            padded(value, dim, shift, 0, fill).narrow(dim, 0, size)
             for value, fill in zip(values, neutral, strict=True)
         ]
         values = combine(before, values)
-        step *= 2
+        shift *= 2
     return values
 
 
@@ -82,8 +82,8 @@ def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
         if x.dim() == 0:
             return x.clone(), torch.zeros_like(x, dtype=torch.int64)
         position = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - 1 - dim % x.dim()))
-        number = x.to(torch.uint8) if x.dtype is torch.bool else x
-        result = _scan([number, position.expand(x.shape)], dim, [_beyond(number, lowest), 0], combine)
+        widened = x.to(torch.uint8) if x.dtype is torch.bool else x
+        result = _scan([widened, position.expand(x.shape)], dim, [_beyond(widened, lowest), 0], combine)
         return result if result is NotImplemented else (result[0].to(x.dtype), result[1])
 
     return function
@@ -117,10 +117,10 @@ def _running_sum(x: Value, dim: int) -> Value:
     """
     shape = x.shape
     total = x.widened().view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
-    step = 1
-    while step < shape[dim]:
-        total = total + total.slice(1, 0, shape[dim] - step).pad([0, 0, step, 0])
-        step *= 2
+    shift = 1
+    while shift < shape[dim]:
+        total = total + total.slice(1, 0, shape[dim] - shift).pad([0, 0, shift, 0])
+        shift *= 2
     return total.view(*shape).to(x.dtype)
 
 
@@ -130,7 +130,7 @@ def _cumulative_sum(builder: Builder, node: Node) -> Node:
     return _running_sum(x, positive(bound["dim"], x.rank)).node
 
 
-_NUMBERS: Final = result_dtypes(
+_NUMERIC: Final = result_dtypes(
     (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
     "bools do not support addition.",
 )
@@ -139,7 +139,7 @@ REWRITES: Final = (
     Rewrite(
         aten.cumsum.default,
         _cumulative_sum,
-        (_NUMBERS,),
+        (_NUMERIC,),
         note="a parallel scan; floating point in float32",
     ),
 )

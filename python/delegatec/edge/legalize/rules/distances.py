@@ -67,7 +67,9 @@ _CONSTRAINTS: Final = (
 )
 
 REWRITES: Final = tuple(
-    Rewrite(target, rule, (*_CONSTRAINTS, rank_of(first, range(2, 17), "it has rows.")), note=note)
+    Rewrite(
+        target, rule, (*_CONSTRAINTS, rank_of(first, range(2, 17), "it is a batch of matrices.")), note=note
+    )
     for target, rule, first, note in (
         (aten._cdist_forward.default, _cdist, "x1", "in float32"),
         (aten._pdist_forward.default, _pdist, "self", "in float32"),

@@ -20,7 +20,7 @@ from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.arithmetic import scalar_overload
-from delegatec.edge.legalize.rules.pointwise import NUMBER_RESULT
+from delegatec.edge.legalize.rules.pointwise import NUMERIC_RESULT
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
@@ -35,7 +35,7 @@ _HUGE: Final = 2.0**100
 """Upper bound of divisors that can be split without overflow."""
 _ABOVE: Final = 1.0 + 2.0**-22
 """Exceeds the rounding errors of a quotient, also of a product with the reciprocal."""
-_WHOLE: Final = 2.0**23
+_INTEGRAL: Final = 2.0**23
 """The smallest magnitude from which on floats are integers."""
 _LARGEST: Final = torch.finfo(torch.float32).max
 
@@ -74,7 +74,7 @@ def _split(y: Value | float) -> tuple[Value | float, Value | float]:
     return upper, y - upper
 
 
-def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
+def _divided_once(x: Value, y: Value | float) -> tuple[Value, Value]:
     """Returns quotient and remainder of nonnegative values; exact for quotients below _EXACT."""
     quotient = (x / y * _ABOVE).floor()
     high, low = _split(y)
@@ -93,9 +93,9 @@ def magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
         return rest * 0.0, rest
     multiple = y * _EXACT
     if not isinstance(multiple, Value) and multiple > _LARGEST:
-        return _step(x, y)
-    upper, rest = _step(x, multiple)
-    lower, rest = _step(rest, y)
+        return _divided_once(x, y)
+    upper, rest = _divided_once(x, multiple)
+    lower, rest = _divided_once(rest, y)
     return upper * _EXACT + lower, rest
 
 
@@ -150,20 +150,20 @@ def _floored_remainder(b: Builder, node: Node) -> Node | None:
 # ---- on nodes --------------------------------------------------------------------------------------------
 
 
-def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -> Rule:
+def _division(integers: Compute, floats: Compute, rounds_scalars: bool = True) -> Rule:
     """Returns a rule for integers and for floats, which are divided in float32, like float16 in ATen.
 
     Args:
         integers: function of dividend and divisor.
         floats: function of dividend and divisor.
-        rounds_numbers: whether ATen rounds a scalar to float16 if the other operand is float16.
+        rounds_scalars: whether ATen rounds a scalar to float16 if the other operand is float16.
     """
 
     def rule(builder: Builder, node: Node) -> Node:
         dtype = dtype_of(node)
         if dtype.is_floating_point and dtype != torch.float32:
             target: Any = node.target
-            narrow = dtype if rounds_numbers else torch.float32
+            narrow = dtype if rounds_scalars else torch.float32
             wide = [
                 value_of(builder, each, torch.float32).node
                 if isinstance(each, Node)
@@ -175,18 +175,18 @@ def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -
         x = value_of(builder, first, dtype)
         if not dtype.is_floating_point:
             return integers(x, value_of(builder, second, dtype)).node
-        number = 0.0 if isinstance(second, Node) else _rounded_to(second, dtype)
-        is_divisor = number and not math.isnan(number)
-        return floats(x, number if is_divisor else value_of(builder, second, dtype)).node
+        scalar = 0.0 if isinstance(second, Node) else _rounded_to(second, dtype)
+        is_divisor = scalar and not math.isnan(scalar)
+        return floats(x, scalar if is_divisor else value_of(builder, second, dtype)).node
 
     return rule
 
 
-def _rounded_to(number: Any, dtype: torch.dtype) -> float:
-    return torch.tensor(number, dtype=torch.float64).to(dtype).item()
+def _rounded_to(value: Any, dtype: torch.dtype) -> float:
+    return torch.tensor(value, dtype=torch.float64).to(dtype).item()
 
 
-_FLOOR: Final = _division(_integer_floor, _floor, rounds_numbers=False)
+_FLOOR: Final = _division(_integer_floor, _floor, rounds_scalars=False)
 
 
 def _with_mode(builder: Builder, node: Node) -> Any:
@@ -212,10 +212,10 @@ def _rounded_and_truncated(builder: Builder, node: Node) -> Node | None:
     size, quotient = y.abs(), x / y
     if dtype != torch.float32:
         return quotient.to(dtype).trunc().node
-    whole, rest = magnitudes(x, y)
-    whole = (whole + rest / size).floor()
-    is_exact = quotient.abs().lt(_WHOLE) & size.lt(math.inf)
-    signed = quotient.lt(0.0).where(-whole, whole)
+    integral, rest = magnitudes(x, y)
+    integral = (integral + rest / size).floor()
+    is_exact = quotient.abs().lt(_INTEGRAL) & size.lt(math.inf)
+    signed = quotient.lt(0.0).where(-integral, integral)
     return is_exact.where(signed, quotient.trunc()).to(dtype).node
 
 
@@ -231,7 +231,7 @@ RULES: RuleTable = {
 }
 
 REWRITES: Final = tuple(
-    Rewrite(target, rule, (NUMBER_RESULT,), note=_NOTE)
+    Rewrite(target, rule, (NUMERIC_RESULT,), note=_NOTE)
     for rule, targets in (
         (_with_mode, (aten.div.Tensor_mode, aten.div.Scalar_mode)),
         (_FLOOR, (aten.floor_divide.default,)),

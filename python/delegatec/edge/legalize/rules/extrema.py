@@ -19,7 +19,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Function, FunctionTable, Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.arithmetic import promoted
 from delegatec.edge.legalize.rules.indices import positions
-from delegatec.edge.legalize.rules.pointwise import NUMBER_RESULT, pointwise
+from delegatec.edge.legalize.rules.pointwise import NUMERIC_RESULT, pointwise
 from delegatec.edge.legalize.rules.reductions import amax, amin, reversed_order
 from delegatec.edge.legalize.value import Value, value_of
 
@@ -92,8 +92,8 @@ def first_at(x: Value, extremum: Value, dim: int) -> Value:
     if x.dtype.is_floating_point:  # NaN does not equal anything: only NaN is found then.
         found = found | x.isnan()
     size = x.shape[dim]
-    place = positions(x.builder, size, dim, x.rank)
-    return amin(found.where(place, size), [dim], keepdim=True).within(0, size - 1)
+    index = positions(x.builder, size, dim, x.rank)
+    return amin(found.where(index, size), [dim], keepdim=True).within(0, size - 1)
 
 
 def _ordered(builder: Builder, node: Node) -> Value:
@@ -137,12 +137,12 @@ _EXTREMUM_AND_POSITION: Final[dict[Any, tuple[Any, Any]]] = {
 def _separate_position(builder: Builder, node: Node) -> list[Node | None]:
     """Calls an operator for the extremum, and one for its position, if they are used."""
     extremum, position = _EXTREMUM_AND_POSITION[node.target]
-    bound, (value, place), read = bind(node), node.meta["val"], read_results(node)
+    bound, (value, index), read = bind(node), node.meta["val"], read_results(node)
     x, dim, keepdim = bound["self"], bound["dim"], bound["keepdim"]
     dims = [dim] if shape_of(x) else []
     return [
         builder.call(extremum, x, dims, keepdim, val=value) if 0 in read else None,
-        builder.call(position, x, dim, keepdim, val=place) if 1 in read else None,
+        builder.call(position, x, dim, keepdim, val=index) if 1 in read else None,
     ]
 
 
@@ -157,7 +157,7 @@ OF_OPERANDS: Final = (
     Rewrite(aten.minimum.default, pointwise(_minimum, 2), note="by where, which keeps NaN; `and` for bools"),
     Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="by where, which keeps NaN; `or` for bools"),
     *(
-        Rewrite(target, _clamp, (NUMBER_RESULT,), note="the maximum with one bound, then the minimum")
+        Rewrite(target, _clamp, (NUMERIC_RESULT,), note="the maximum with one bound, then the minimum")
         for target in (aten.clamp.default, aten.clamp.Tensor)
     ),
 )
@@ -173,6 +173,6 @@ ALONG_DIM: Final = tuple(
 REWRITES: Final = (*OF_OPERANDS, *ALONG_DIM)
 
 MAXIMUM_BY_MINIMUM: Final = Rewrite(
-    aten.maximum.default, pointwise(_maximum_by_minimum, 2), (NUMBER_RESULT,), note="the negated minimum"
+    aten.maximum.default, pointwise(_maximum_by_minimum, 2), (NUMERIC_RESULT,), note="the negated minimum"
 )
 SEPARATE_POSITION: Final = tuple(Rewrite(target, _separate_position) for target in _EXTREMUM_AND_POSITION)

@@ -36,7 +36,7 @@ def _integers(low: int, high: int, *sizes: int) -> Tensor:
 
 X = _noise(2, 3, 4)
 VOLUME = _noise(2, 3, 5, 6, 7)
-NUMBERS = _integers(-3, 4, 3, 7)
+INTS = _integers(-3, 4, 3, 7)
 # ties, infinities, NaN, both zeros
 ODD = torch.tensor([[1.0, NAN, -INF, 0.0, -0.0, 1.0, INF, NAN], [2.0, 2.0, -1.0, 2.0, 3.0, -1.0, -1.0, 0.5]])
 SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e-30, -1e30])
@@ -80,24 +80,24 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (_noise(3, 3), X, X.mT.contiguous(), {"beta": 0.5, "alpha": 2}),
         (SMALL, *(SMALL.expand(2, 3, 3).clone(),) * 2, {"beta": 0.5, "alpha": 1.6}),
     ],
-    aten.angle.default: [(SPECIAL,), (NUMBERS,)],
-    aten.copysign.Scalar: [(SPECIAL, -0.0), (NUMBERS, 2)],
-    aten.copysign.Tensor: [(SPECIAL[:, None], SPECIAL.nan_to_num(3.0)), (NUMBERS, NUMBERS - 1)],
-    aten.exp2.default: [(SPECIAL,), (NUMBERS,), (X.double(),)],
-    aten.fmax.default: [(SPECIAL[:, None], SPECIAL), (NUMBERS, _noise(7))],
-    aten.fmin.default: [(SPECIAL[:, None], SPECIAL), (NUMBERS, NUMBERS - 1)],
+    aten.angle.default: [(SPECIAL,), (INTS,)],
+    aten.copysign.Scalar: [(SPECIAL, -0.0), (INTS, 2)],
+    aten.copysign.Tensor: [(SPECIAL[:, None], SPECIAL.nan_to_num(3.0)), (INTS, INTS - 1)],
+    aten.exp2.default: [(SPECIAL,), (INTS,), (X.double(),)],
+    aten.fmax.default: [(SPECIAL[:, None], SPECIAL), (INTS, _noise(7))],
+    aten.fmin.default: [(SPECIAL[:, None], SPECIAL), (INTS, INTS - 1)],
     aten.hypot.default: [(SPECIAL[:, None], SPECIAL), (X.double() * 1e200, X * 1e30)],
     aten.round.decimals: [
         *((X * 100, {"decimals": n}) for n in (0, 2, -1)),
         *((torch.linspace(-9, 9, 400).to(dtype), {"decimals": 1}) for dtype in (torch.half, torch.bfloat16)),
     ],
-    aten.signbit.default: [(SPECIAL,), (NUMBERS,), (NUMBERS > 0,)],
+    aten.signbit.default: [(SPECIAL,), (INTS,), (INTS > 0,)],
     # cumulative
     **{
-        operator: [(x, dim) for x in (ODD, NUMBERS, X.double(), NUMBERS > 0) for dim in (0, -1)]
+        operator: [(x, dim) for x in (ODD, INTS, X.double(), INTS > 0) for dim in (0, -1)]
         for operator in (aten.cummax.default, aten.cummin.default)
     },
-    aten.cumprod.default: [(X, 1), (ODD, -1), (NUMBERS.int(), 1), (X, 0, {"dtype": torch.float64})],
+    aten.cumprod.default: [(X, 1), (ODD, -1), (INTS.int(), 1), (X, 0, {"dtype": torch.float64})],
     aten.logcumsumexp.default: [(X * 50, -1), (ODD, 1), (torch.full((4,), -INF), 0)],
     # interpolation
     aten.cosine_similarity.default: [
@@ -185,7 +185,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (_noise(3, 5) > 0, torch.tensor([0, 2, 3])),
     ],
     aten.histc.default: [(X, 5), (X, 4, -1.0, 1.5), (torch.ones(3), 3)],
-    aten.index_fill.int_Scalar: [(X, 1, torch.tensor([0, -1]), 2.5), (NUMBERS, 0, torch.tensor([1]), 7)],
+    aten.index_fill.int_Scalar: [(X, 1, torch.tensor([0, -1]), 2.5), (INTS, 0, torch.tensor([1]), 7)],
     aten.index_fill.int_Tensor: [(X, -1, torch.tensor([3, 3]), torch.tensor(2.5))],
     aten.index_reduce.default: _reductions(
         aten.index_reduce.default, X, 1, torch.tensor([2, 0, 2, 2]), _noise(2, 4, 4)
@@ -198,22 +198,22 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.scatter.value_reduce: [(X[0], 0, ROWS, 2.5, {"reduce": r}) for r in ("add", "multiply")],
     aten.scatter_reduce.two: [
         *_reductions(aten.scatter_reduce.two, X[0], 0, ROWS, _noise(2, 4)),
-        *_reductions(aten.scatter_reduce.two, NUMBERS, 1, ROWS, NUMBERS + 1),
+        *_reductions(aten.scatter_reduce.two, INTS, 1, ROWS, INTS + 1),
         *_reductions(aten.scatter_reduce.two, X, -2, ROWS[:, None], X),
     ],
     # sorting
-    aten.bucketize.Tensor: [(ODD, LADDER[0]), (NUMBERS, LADDER[0], {"right": True, "out_int32": True})],
-    aten.kthvalue.default: [(X, 2), (ODD[:1], 6, 1, True), (NUMBERS[:, :1], 1, 1)],
-    aten.median.default: [(X,), (ODD,), (NUMBERS,), (torch.tensor(3.0),), (X[:0],)],
+    aten.bucketize.Tensor: [(ODD, LADDER[0]), (INTS, LADDER[0], {"right": True, "out_int32": True})],
+    aten.kthvalue.default: [(X, 2), (ODD[:1], 6, 1, True), (INTS[:, :1], 1, 1)],
+    aten.median.default: [(X,), (ODD,), (INTS,), (torch.tensor(3.0),), (X[:0],)],
     aten.median.dim: [(X, 1), (ODD[:1], 1, True), (X, 0)],
     aten.mode.default: [
-        *((x, dim, True) for x in (ODD[1:], NUMBERS) for dim in (0, 1)),
-        *((x,) for x in (NUMBERS % 3, NUMBERS > 1, X, torch.tensor(3.0))),
+        *((x, dim, True) for x in (ODD[1:], INTS) for dim in (0, 1)),
+        *((x,) for x in (INTS % 3, INTS > 1, X, torch.tensor(3.0))),
     ],
-    aten.nanmedian.default: [(X,), (ODD,), (NUMBERS,), (torch.full((3,), NAN),)],
+    aten.nanmedian.default: [(X,), (ODD,), (INTS,), (torch.full((3,), NAN),)],
     aten.nanmedian.dim: [(X, 1), (ODD[:, :4], 1, True)],
     aten.nonzero_static.default: [
-        (NUMBERS, {"size": size, "fill_value": fill}) for size, fill in ((4, -1), (40, 9), (0, -1))
+        (INTS, {"size": size, "fill_value": fill}) for size, fill in ((4, -1), (40, 9), (0, -1))
     ],
     aten.searchsorted.Scalar: [(LADDER[1], 2.0), (LADDER[1], 2, {"right": True}), (LADDER[0], NAN)],
     aten.searchsorted.Tensor: [
@@ -224,8 +224,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.sort.stable: [
         *((ODD, {"stable": True, **order}) for order in ({}, {"descending": True}, {"dim": 0})),
-        *((NUMBERS.to(dtype), {"stable": True}) for dtype in INTEGERS),
-        *((NUMBERS.to(dtype), {"stable": True, "descending": True, "dim": 0}) for dtype in INTEGERS),
+        *((INTS.to(dtype), {"stable": True}) for dtype in INTEGERS),
+        *((INTS.to(dtype), {"stable": True, "descending": True, "dim": 0}) for dtype in INTEGERS),
         (X.half(), {"stable": True, "dim": 1}),
         (torch.tensor(2.0), {"stable": True, "dim": 0}),
         (X[:, :1], {"stable": True, "dim": 1}),
@@ -233,12 +233,12 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.sort.default: [
         (X,),
-        (NUMBERS, 0, True),
+        (INTS, 0, True),
         (torch.tensor([2**31 - 1, 2**24 + 1, -(2**31), 2**24], dtype=torch.int32),),
     ],
     # special
     aten.digamma.default: [(SPREAD,), (SPREAD.double(),)],
-    aten.erfc.default: [(SPREAD,), (SPREAD.double(),), (NUMBERS,), (X.half(),)],
+    aten.erfc.default: [(SPREAD,), (SPREAD.double(),), (INTS,), (X.half(),)],
     aten.erfinv.default: [(torch.linspace(-1, 1, 201),), (torch.linspace(-1.1, 1, 50).double(),)],
     aten.lgamma.default: [(SPREAD,), (SPREAD.double(),), (torch.tensor([1e-5, 30.0, 1e6]),)],
     aten.special_erfcx.default: [(SPREAD,), (SPREAD.double(),), (torch.tensor([20.0, 1e9]),)],
@@ -315,7 +315,7 @@ def test_function_computes_the_same(operator: OpOverload, call: tuple[Any, ...])
 
 
 @pytest.mark.parametrize("operator", RANDOM)
-def test_random_numbers_have_their_distribution(operator: OpOverload) -> None:
+def test_random_values_have_their_distribution(operator: OpOverload) -> None:
     call, (mean, deviation, least, largest) = RANDOM[operator]
     program, expected, tensors = call_program(operator, call)
     assert [other for other in called(program) if out_variant(other) is None] == []

@@ -86,28 +86,28 @@ def _index(builder: Builder, node: Node) -> Node | None:
     x, given = value_of(builder, bound["self"]), [index for index in bound["indices"] if index is not None]
     if len(given) == 1 and shape_of(given[0]) and builder.facts.of(given[0]).low >= 0:
         return None
-    place = TensorIndex(x, bound["indices"])
+    selected = TensorIndex(x, bound["indices"])
     if len(given) == 1:
-        found = x.index(place.axis, place.index.to(torch.int64))
+        found = x.index(selected.axis, selected.index.to(torch.int64))
     else:
-        found = place.of(x).take(place.axis, place.index)
+        found = selected.of(x).take(selected.axis, selected.index)
     return found.view(*shape_of(node)).node
 
 
 def _gather(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x = value_of(builder, bound["self"])
-    place = ElementIndex(x, bound["dim"], bound["index"])
-    return x.view(*place.shape).take(place.axis, place.index).view(*shape_of(node)).node
+    selected = ElementIndex(x, bound["dim"], bound["index"])
+    return x.view(*selected.shape).take(selected.axis, selected.index).view(*shape_of(node)).node
 
 
 def _index_by_selection(builder: Builder, node: Node) -> Node:
     """Selects along the merged indexed dimensions, by a row of positions."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
-    place = TensorIndex(x, bound["indices"])
-    positions = place.index.view(place.index.numel)
-    return place.of(x).index_select(place.axis, positions).view(*shape_of(node)).node
+    selected = TensorIndex(x, bound["indices"])
+    positions = selected.index.view(selected.index.numel)
+    return selected.of(x).index_select(selected.axis, positions).view(*shape_of(node)).node
 
 
 def _selection_by_gather(builder: Builder, node: Node) -> Node | None:
@@ -148,14 +148,14 @@ def _constant_index(builder: Builder, node: Node) -> Node | Refusal:
     x = value_of(builder, bound["self"])
     if not all(isinstance(x.shape[dim], int) for dim in dims):
         return _VARYING
-    places = torch.tensor(0)
+    flat_index = torch.tensor(0)
     for dim, each in zip(dims, tables, strict=True):
         assert each is not None
-        places = places * x.shape[dim] + torch.where(each < 0, each + x.shape[dim], each)
+        flat_index = flat_index * x.shape[dim] + torch.where(each < 0, each + x.shape[dim], each)
     first, end = dims[0], dims[-1] + 1
     x = x.view(*x.shape[:first], math.prod(x.shape[first:end]), *x.shape[end:])
-    chosen = x.index_select(first, table(builder, places.reshape(-1)))
-    return (chosen if places.dim() == 1 else chosen.view(*shape_of(node))).node
+    chosen = x.index_select(first, table(builder, flat_index.reshape(-1)))
+    return (chosen if flat_index.dim() == 1 else chosen.view(*shape_of(node))).node
 
 
 def _flip(builder: Builder, node: Node) -> Node:
@@ -187,8 +187,8 @@ def _as_strided(builder: Builder, node: Node) -> Node:
     index = progression(builder, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0)
     for dim, (size, stride) in enumerate(zip(sizes, bound["stride"], strict=True)):
         if size > 1:
-            step = progression(builder, size, len(sizes) - 1 - dim, step=stride)
-            index = (index + step).within(0, x.numel - 1)
+            offset = progression(builder, size, len(sizes) - 1 - dim, step=stride)
+            index = (index + offset).within(0, x.numel - 1)
     return x.view(x.numel).take(0, index).view(*sizes).node
 
 
@@ -217,9 +217,9 @@ REWRITES: Final = (
         aten.index.Tensor,
         _index,
         (HAS_AXIS, INDICES),
-        note="several indices as positions in a view; adds the size to indices that may be negative",
+        note="several indices as linear indices into a view; adds the size to indices that may be negative",
     ),
-    Rewrite(aten.gather.default, _gather, note="by positions in a view"),
+    Rewrite(aten.gather.default, _gather, note="by linear indices into a view"),
     Rewrite(aten.flip.default, _flip, computes=False),
     Rewrite(aten.as_strided.default, _as_strided, note="for an operand in row-major order", computes=False),
 )
@@ -232,7 +232,7 @@ EMBEDDING_BY_SELECTION: Final = Rewrite(aten.embedding.default, _embedding_by_se
 CONSTANT_INDEX: Final = Rewrite(
     aten.index.Tensor,
     _constant_index,
-    note="elements at constant places of adjacent dimensions",
+    note="elements at constant indices of adjacent dimensions",
     computes=False,
 )
 FLIP_OF_MIDDLE: Final = Rewrite(

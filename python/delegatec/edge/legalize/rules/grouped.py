@@ -21,18 +21,18 @@ def grouped_product(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
         matrices: [E, I, O].
         ends: [E], the end of each group; rows after the last one are zero in the result.
     """
-    place = torch.arange(rows.shape[0], device=rows.device).unsqueeze(1)
+    row = torch.arange(rows.shape[0], device=rows.device).unsqueeze(1)
     count = matrices.shape[0]
     if isinstance(rows.shape[0], int) and rows.shape[0] <= count:
         # few rows, as in decoding: only the matrices of their groups are read
-        group = (place >= ends).sum(1).clamp(max=count - 1)
+        group = (row >= ends).sum(1).clamp(max=count - 1)
         product = torch.bmm(rows.unsqueeze(1), matrices[group]).squeeze(1)
-        return torch.where(place < ends[-1], product, 0.0)
+        return torch.where(row < ends[-1], product, 0.0)
     # A matrix for each row would need more memory than all of the matrices; constant ones are delegated.
     result = rows.new_zeros(rows.shape[0], matrices.shape[2])
-    for number in reversed(range(count)):
-        product = torch.nn.functional.linear(rows, matrices[number].mT)
-        result = torch.where(place < ends[number], product, result)
+    for index in reversed(range(count)):
+        product = torch.nn.functional.linear(rows, matrices[index].mT)
+        result = torch.where(row < ends[index], product, result)
     return result
 
 

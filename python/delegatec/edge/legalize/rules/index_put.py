@@ -113,18 +113,18 @@ def _index_put(builder: Builder, node: Node) -> Node:
     data, updates = value_of(builder, bound["self"]), value_of(builder, bound["values"], dtype_of(node))
     if _mask(bound["indices"]) is not None:
         return _masked(bound["indices"], data, updates).node
-    place = TensorIndex(data, bound["indices"])
-    before, after = place.shape[: place.axis], place.shape[place.axis + 1 :]
-    result = (*before, *place.index.shape, *after)
-    if place.index.rank == 1:  # The operator broadcasts.
+    selected = TensorIndex(data, bound["indices"])
+    before, after = selected.shape[: selected.axis], selected.shape[selected.axis + 1 :]
+    result = (*before, *selected.index.shape, *after)
+    if selected.index.rank == 1:  # The operator broadcasts.
         updates = _aligned(updates, len(result))
     else:
-        updates = _broadcast(updates, result).view(*before, place.index.numel, *after)
-    index = place.index.view(place.index.numel)
+        updates = _broadcast(updates, result).view(*before, selected.index.numel, *after)
+    index = selected.index.view(selected.index.numel)
     if bound["accumulate"]:
         updates = updates.expand(*before, *index.shape, *after)
-        return place.back(accumulated(place.of(data), place.axis, index, updates)).node
-    return place.back(place.of(data).put(place.axis, index, updates)).node
+        return selected.back(accumulated(selected.of(data), selected.axis, index, updates)).node
+    return selected.back(selected.of(data).put(selected.axis, index, updates)).node
 
 
 def _mask(indices: Sequence[Node | None]) -> Node | None:
@@ -163,8 +163,8 @@ def _masked_scatter(builder: Builder, node: Node) -> Node:
     if rows:
         mask = _broadcast(mask.view(*own[: len(rows)]), rows)
     count = math.prod(rows)
-    number = mask.view(count).to(torch.int32).cumsum(0) - 1
-    taken = source.view(source.numel // width, width).index_select(0, number.clamp(0))
+    ordinal = mask.view(count).to(torch.int32).cumsum(0) - 1
+    taken = source.view(source.numel // width, width).index_select(0, ordinal.clamp(0))
     kept_rows = _broadcast(x, shape).view(count, width)
     return mask.view(count, 1).where(taken, kept_rows).view(*shape).node
 
@@ -194,8 +194,8 @@ def _put_one_value(builder: Builder, node: Node) -> Node | None:
     data = value_of(builder, bound["self"])
     updates = value_of(builder, bound["values"], data.dtype)
     size, after = data.shape[dim], data.rank - dim - 1
-    places = nonnegative_index(builder, index, size)
-    hits = any_of_dim(positions(builder, size, 0, 2).eq(places.view(1, places.numel)), 1)
+    targets = nonnegative_index(builder, index, size)
+    hits = any_of_dim(positions(builder, size, 0, 2).eq(targets.view(1, targets.numel)), 1)
     rank = len(shape_of(index))
     sizes = (*(1,) * (dim + rank + after - updates.rank), *updates.shape)
     values = updates.view(*sizes[:dim], 1, *sizes[dim + rank :])
@@ -215,15 +215,15 @@ def _put_by_selection(builder: Builder, node: Node) -> Node | None:
     size, count = data.shape[dim], shape_of(index)[0]
     if not isinstance(count, int) or not isinstance(size, int):
         return None
-    places = as_int32(builder, index, -size, size - 1)
+    targets = as_int32(builder, index, -size, size - 1)
     if builder.facts.of(index).low < 0:
-        places = places + places.lt(0).to(torch.int32) * size
-    found = positions(builder, size, 0, 2).eq(places.view(1, count))
+        targets = targets + targets.lt(0).to(torch.int32) * size
+    found = positions(builder, size, 0, 2).eq(targets.view(1, count))
     column = (size, *[1] * (data.rank - dim - 1))
     if count == 1:
         return found.view(*column).where(updates, data).node
-    numbers = table(builder, torch.arange(1.0, count + 1))
-    last = found.where(numbers, 0.0).amax([1])
+    ordinals = table(builder, torch.arange(1.0, count + 1))
+    last = found.where(ordinals, 0.0).amax([1])
     source = (last - 1.0).clamp(0.0).to(torch.int32)
     shape = (*data.shape[:dim], count, *data.shape[dim + 1 :])
     spread = updates.view(*[1] * (data.rank - updates.rank), *updates.shape).expand(*shape)
@@ -284,14 +284,14 @@ REWRITES: Final = (
             ),
             SUMS,
         ),
-        note="several indices as positions in a view; a mask by where; accumulation by comparison of each "
-        "position with each index",
+        note="several indices as linear indices into a view; a mask by where; accumulation by comparison of "
+        "each position with each index",
     ),
     Rewrite(
         aten.masked_scatter.default,
         _masked_scatter,
         (HAS_AXIS,),
-        note="the running sum of the mask determines the element for each position",
+        note="the cumulative sum of the mask selects the element for each position",
     ),
 )
 

@@ -92,7 +92,7 @@ class TensorIndex:
         last = self.axis + len(dims)
         joined = math.prod(self._ordered[self.axis : last])
         self.shape = (*self._ordered[: self.axis], joined, *self._ordered[last:])
-        strides = [math.prod(self._ordered[place + 1 : last]) for place in range(self.axis, last)]
+        strides = [math.prod(self._ordered[index + 1 : last]) for index in range(self.axis, last)]
         each = [nonnegative_index(data.builder, index, data.shape[dim]) for dim, index in given]
         self.index = linear_index(each, strides)
         if len(each) > 1:
@@ -104,8 +104,8 @@ class TensorIndex:
 
     def back(self, data: Value) -> Value:
         """Restores the original dimensions."""
-        places = [self._order.index(dim) for dim in range(len(self._order))]
-        return data.view(*self._ordered).permute(*places)
+        inverse = [self._order.index(dim) for dim in range(len(self._order))]
+        return data.view(*self._ordered).permute(*inverse)
 
 
 class ElementIndex:
@@ -135,13 +135,13 @@ class ElementIndex:
         last = rank - free[::-1].index(False)
         self.axis = first
         self.shape = (*sizes[:first], math.prod(sizes[first:last]), *sizes[last:])
-        place = as_int32(builder, base, 0, sizes[dim] - 1).view(*own[first:last])
+        narrowed = as_int32(builder, base, 0, sizes[dim] - 1).view(*own[first:last])
         strides = [math.prod(sizes[d + 1 : last]) for d in range(last)]
         # The index, which may be large, comes last: only one addition has its size.
         others = [d for d in range(first, last) if d != dim and wanted[d] > 1]
         parts = [progression(builder, wanted[d], last - 1 - d, step=strides[d]) for d in others]
-        total = linear_index([*parts, place], [*(1 for _ in parts), strides[dim]])
-        if total is not place:
+        total = linear_index([*parts, narrowed], [*(1 for _ in parts), strides[dim]])
+        if total is not narrowed:
             total.within(0, self.shape[first] - 1)
         self.index = total.expand(*wanted[first:last])
 

@@ -24,7 +24,7 @@ from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
 
-_UNIT: Final = 1 << 16
+_RADIX: Final = 1 << 16
 _EXACT: Final = 1 << 24
 _INTEGERS: Final = (torch.int8, torch.int16, torch.int32, torch.int64)
 _SHORT: Final = (torch.int8, torch.int16)
@@ -52,21 +52,21 @@ def _parts(value: Value, is_single: bool) -> list[Value]:
     """Returns an integer as float32, or its quotient and remainder."""
     if is_single:
         return [value.to(torch.float32)]
-    quotient = value.truncated_quotient(_UNIT)
-    rest = value - quotient * _UNIT
+    quotient = value.truncated_quotient(_RADIX)
+    rest = value - quotient * _RADIX
     return [quotient.to(torch.float32), rest.to(torch.float32)]
 
 
-def _number_parts(number: int, is_single: bool) -> list[float]:
+def _scalar_parts(scalar: int, is_single: bool) -> list[float]:
     if is_single:
-        return [float(number)]
-    quotient = int(number / _UNIT)
-    return [float(quotient), float(number - quotient * _UNIT)]
+        return [float(scalar)]
+    quotient = int(scalar / _RADIX)
+    return [float(quotient), float(scalar - quotient * _RADIX)]
 
 
 def _joined(parts: Sequence[Value], dtype: torch.dtype) -> Value:
     first, *rest = (part.to(dtype) for part in parts)
-    return first * _UNIT + rest[0] if rest else first
+    return first * _RADIX + rest[0] if rest else first
 
 
 def _is_exact(value: Value) -> bool:
@@ -79,20 +79,20 @@ def _moved(names: Sequence[str]) -> Rule:
         if dtype not in _INTEGERS:
             return None
         given = {name: _values(builder, bound[name], dtype) for name in names}
-        number = bound.get("value", 0) if target is aten.constant_pad_nd.default else 0
-        exact = abs(number or 0) <= _EXACT and all(
+        scalar = bound.get("value", 0) if target is aten.constant_pad_nd.default else 0
+        exact = abs(scalar or 0) <= _EXACT and all(
             _is_exact(each) for group in given.values() for each in group
         )
         parts = {name: [_parts(each, exact) for each in group] for name, group in given.items()}
-        numbers = _number_parts(int(number or 0), exact)
+        fills = _scalar_parts(int(scalar or 0), exact)
         results = []
-        for place in range(1 if exact else 2):
+        for digit in range(1 if exact else 2):
             arguments = dict(bound)
             for name, group in parts.items():
-                nodes = [each[place].node for each in group]
+                nodes = [each[digit].node for each in group]
                 arguments[name] = nodes if name == "tensors" else nodes[0]
             if "value" in arguments:
-                arguments["value"] = numbers[place]
+                arguments["value"] = fills[digit]
             val = builder.empty(shape_of(node), torch.float32)
             results.append(Value(builder, builder.call(target, *_trimmed(arguments), val=val)))
         return _joined(results, dtype).node
@@ -149,7 +149,7 @@ def _compared(name: str) -> Rule:
 
 
 def _split(operand: Value | int, is_single: bool) -> list[Any]:
-    return _parts(operand, is_single) if isinstance(operand, Value) else _number_parts(operand, is_single)
+    return _parts(operand, is_single) if isinstance(operand, Value) else _scalar_parts(operand, is_single)
 
 
 def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:

@@ -65,13 +65,13 @@ def _cubic_along(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: 
     """Computes each output as a weighted sum of the four nearest elements."""
     # Eager mode computes positions of float64 in float64, and of other dtypes in float32.
     size = x.shape[dim]
-    place = torch.arange(outputs, dtype=torch.promote_types(x.dtype, torch.float32))
+    position = torch.arange(outputs, dtype=torch.promote_types(x.dtype, torch.float32))
     if align_corners:
-        place = place * ((size - 1) / torch.sym_max(outputs - 1, 1))  # type: ignore[no-untyped-call]
+        position = position * ((size - 1) / torch.sym_max(outputs - 1, 1))  # type: ignore[no-untyped-call]
     else:
-        place = (place + 0.5) * (size / outputs if scale is None else 1 / scale) - 0.5
-    start = torch.floor(place)
-    t = place - start
+        position = (position + 0.5) * (size / outputs if scale is None else 1 / scale) - 0.5
+    start = torch.floor(position)
+    t = position - start
     form = [-1] + [1] * (-1 - dim)
     total: Tensor | None = None
     weights = (far(1 + t), near(t), near(1 - t), far(2 - t))
@@ -90,60 +90,60 @@ def _cubic_along(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: 
 class _Taps(NamedTuple):
     """For each output, its elements and their weights: int32 and the dtype of positions, [outputs, K]."""
 
-    places: torch.Tensor
+    elements: torch.Tensor
     weights: torch.Tensor
 
 
-def _step(axis: Dim, align_corners: bool) -> torch.Tensor:
+def _scale(axis: Dim, align_corners: bool) -> torch.Tensor:
     """Returns the elements of the operand per element of the result, as ATen rounds it."""
     if align_corners:
-        step = (axis.size - 1) / (axis.outputs - 1) if axis.outputs > 1 else 0.0
+        scale = (axis.size - 1) / (axis.outputs - 1) if axis.outputs > 1 else 0.0
     else:
-        step = 1 / axis.factor if axis.factor else axis.size / axis.outputs
-    return torch.tensor(step, dtype=axis.dtype)
+        scale = 1 / axis.factor if axis.factor else axis.size / axis.outputs
+    return torch.tensor(scale, dtype=axis.dtype)
 
 
 def _centers(axis: Dim, align_corners: bool) -> torch.Tensor:
     """Returns the position in the operand of each element of the result."""
-    output, step = torch.arange(axis.outputs, dtype=axis.dtype), _step(axis, align_corners)
-    return output * step if align_corners else (output + 0.5) * step - 0.5
+    output, scale = torch.arange(axis.outputs, dtype=axis.dtype), _scale(axis, align_corners)
+    return output * scale if align_corners else (output + 0.5) * scale - 0.5
 
 
 def _linear(axis: Dim, align_corners: bool) -> _Taps:
-    place = _centers(axis, align_corners).clamp(min=0)
-    low = place.floor().clamp(max=axis.size - 1)
-    share = (place - low).clamp(0, 1)
-    places = torch.stack([low, (low + 1).clamp(max=axis.size - 1)], 1).to(torch.int32)
-    return _Taps(places, torch.stack([1 - share, share], 1))
+    center = _centers(axis, align_corners).clamp(min=0)
+    low = center.floor().clamp(max=axis.size - 1)
+    share = (center - low).clamp(0, 1)
+    elements = torch.stack([low, (low + 1).clamp(max=axis.size - 1)], 1).to(torch.int32)
+    return _Taps(elements, torch.stack([1 - share, share], 1))
 
 
 def _cubic(axis: Dim, align_corners: bool) -> _Taps:
-    place = _centers(axis, align_corners)
-    places = place.floor().unsqueeze(1) + torch.arange(-1, 3)
-    weights = _keys((place.unsqueeze(1) - places).abs())
-    return _Taps(places.clamp(0, axis.size - 1).to(torch.int32), weights)
+    center = _centers(axis, align_corners)
+    elements = center.floor().unsqueeze(1) + torch.arange(-1, 3)
+    weights = _keys((center.unsqueeze(1) - elements).abs())
+    return _Taps(elements.clamp(0, axis.size - 1).to(torch.int32), weights)
 
 
 def _antialiased(width: int, curve: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Dim, bool], _Taps]:
     """Weights by a curve that spans `width` elements of the result, or of the operand if that has fewer."""
 
     def taps(axis: Dim, align_corners: bool) -> _Taps:
-        step = _step(axis, align_corners)
-        reach = width * 0.5 * step.clamp(min=1.0)
-        center = (torch.arange(axis.outputs, dtype=axis.dtype) + 0.5) * step
+        scale = _scale(axis, align_corners)
+        reach = width * 0.5 * scale.clamp(min=1.0)
+        center = (torch.arange(axis.outputs, dtype=axis.dtype) + 0.5) * scale
         first = (center - reach + 0.5).to(torch.int64).clamp(min=0)
         last = (center + reach + 0.5).to(torch.int64).clamp(max=axis.size) - 1
         tap = torch.arange(int((last - first).max()) + 1)
-        places = first.unsqueeze(1) + tap
-        distance = (places - center.unsqueeze(1) + 0.5) / step.clamp(min=1.0)
-        weights = curve(distance.abs()).where(places <= last.unsqueeze(1), 0.0)
+        elements = first.unsqueeze(1) + tap
+        distance = (elements - center.unsqueeze(1) + 0.5) / scale.clamp(min=1.0)
+        weights = curve(distance.abs()).where(elements <= last.unsqueeze(1), 0.0)
         weights = weights / weights.sum(1, keepdim=True)
         # Missing elements of a window repeat its last one and share its weight: infinity times zero would be
         # NaN.
-        places = places.minimum(last.unsqueeze(1))
-        same = (places == last.unsqueeze(1)).to(axis.dtype)
+        elements = elements.minimum(last.unsqueeze(1))
+        same = (elements == last.unsqueeze(1)).to(axis.dtype)
         at_last = (weights * same).sum(1, keepdim=True) / same.sum(1, keepdim=True)
-        return _Taps(places.to(torch.int32), torch.where(same > 0, at_last, weights))
+        return _Taps(elements.to(torch.int32), torch.where(same > 0, at_last, weights))
 
     return taps
 
@@ -171,21 +171,21 @@ def _interpolated(taps: Callable[[Dim, bool], _Taps]) -> Rule:
 
 def _weighted(x: Value, dim: int, taps: _Taps) -> Value:
     """Sums of elements of a dimension by their weights."""
-    outputs, several = taps.places.shape
-    alone = taps.weights.where(taps.places == torch.arange(outputs).unsqueeze(1), 0.0).sum(1) == 1
+    outputs, several = taps.elements.shape
+    alone = taps.weights.where(taps.elements == torch.arange(outputs).unsqueeze(1), 0.0).sum(1) == 1
     if outputs == x.shape[dim] and alone.all():
         return x
     behind = (1,) * (x.rank - 1 - dim)
     weights = taps.weights.to(x.dtype)
     if several < _MANY:
         parts = (
-            x.index_select(dim, table(x.builder, taps.places[:, tap]))
+            x.index_select(dim, table(x.builder, taps.elements[:, tap]))
             * table(x.builder, weights[:, tap].reshape(outputs, *behind))
             for tap in range(several)
         )
         return reduce(Value.__add__, parts)
     # The sum is an average pool of an image's rows or columns; the weights include its divisor.
-    x = x.index_select(dim, table(x.builder, taps.places.reshape(-1)))
+    x = x.index_select(dim, table(x.builder, taps.elements.reshape(-1)))
     x = x * table(x.builder, (weights * several).view(-1, *behind))
     other = Windows(x.shape[5 - dim], x.shape[5 - dim], kernel=1, stride=1)
     windows = Windows(x.shape[dim], outputs, kernel=several, stride=several)
@@ -225,7 +225,7 @@ REWRITES: Final = tuple(
     Rewrite(
         target,
         _interpolated(taps),
-        (operand_dtypes(FLOATS, "weights are fractions.", "convert to float32"),),
+        (operand_dtypes(FLOATS, "weights are fractional.", "convert to float32"),),
         note="one dimension after the other, by constant weights; not along those that keep their size, "
         "where eager multiplies neighbors by 0, which is NaN for an infinity",
         preserved=True,

@@ -175,7 +175,7 @@ RULES: Final[RuleTable] = {
 }
 
 REWRITES: Final = (
-    Rewrite(_LAYER_NORM, _of_rows(filled=False), note="of more than four dimensions, some joined"),
+    Rewrite(_LAYER_NORM, _of_rows(filled=False), note="of rank above 4, with merged dimensions"),
 )
 
 BY_ARITHMETIC: Final = Rewrite(_LAYER_NORM, layer_norm_by_arithmetic)

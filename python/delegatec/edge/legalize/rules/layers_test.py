@@ -68,23 +68,23 @@ VOLUME = (
     torch.randperm(2 * 2 * 5 * 6 * 7, generator=torch.Generator().manual_seed(1)).view(2, 2, 5, 6, 7) / 4.0
 )
 LINE, SMALL = _quarters(2, 4, 9), _quarters(2, 4, 5, 6)
-WHOLE = (_quarters(2, 3, 4, 5) * 4).long()
+INTS = (_quarters(2, 3, 4, 5) * 4).long()
 BIAS = _quarters(4, seed=2)
-HUGE = WHOLE * (2**40 + 1)
+HUGE = INTS * (2**40 + 1)
 NANS = torch.full((3, 3), math.nan)
-LEVELS = torch.randint(-128, 128, (4, 6), generator=torch.Generator().manual_seed(6), dtype=torch.int8)
+QUANTIZED = torch.randint(-128, 128, (4, 6), generator=torch.Generator().manual_seed(6), dtype=torch.int8)
 SCALES, ZEROS = torch.tensor([0.5, 1e-6, 0.25, 2.0]), torch.tensor([3, -2, 0, 1])
 GRID = _quarters(2, 3, 5, 2) * 0.7
 _ALPHAS: list[tuple[Any, ...]] = [
-    (WHOLE, WHOLE.flip(0), {"alpha": 2**24 + 1}),
-    (WHOLE.int(), WHOLE, {"alpha": -3}),
+    (INTS, INTS.flip(0), {"alpha": 2**24 + 1}),
+    (INTS.int(), INTS, {"alpha": -3}),
 ]
-_NUMBERS: list[tuple[Any, ...]] = [(WHOLE, 5, 2**24 + 1), (WHOLE.int(), -7, 3)]
+_SCALARS: list[tuple[Any, ...]] = [(INTS, 5, 2**24 + 1), (INTS.int(), -7, 3)]
 
 _NEAREST_2D: list[tuple[Any, ...]] = [(IMAGE, size, None) for size in ([14, 24], [5, 11], [3, 4])]
 _NEAREST_3D: list[tuple[Any, ...]] = [
     (VOLUME, [5, 12, 3], None),
-    (WHOLE[None].float(), None, [2.0, 0.7, 1.5]),
+    (INTS[None].float(), None, [2.0, 0.7, 1.5]),
 ]
 _SMOOTH = [(SMALL, size, corners, None) for size in ([9, 7], [3, 12], [1, 6]) for corners in (False, True)]
 _SHRUNK = [(_quarters(1, 2, 13, 17), size, False, None) for size in ([5, 3], [13, 6], [30, 2])]
@@ -109,14 +109,14 @@ def _transposed(
 _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.diagonal.default: [*((IMAGE, offset, 1, -1) for offset in (0, 2, -1)), (SMALL[0, 0],)],
     aten.unfold.default: [(SMALL, 2, 2, 1), (SMALL, 1, 1, 1), (HUGE, -1, 2, 2), (LINE, -1, 3, 3)],
-    aten.tril.default: [(IMAGE, 1), (WHOLE, -1), (WHOLE > 0,)],
-    aten.roll.default: [(IMAGE, [9]), (WHOLE, [1, -2], [-1, 0])],
-    aten.repeat.default: [(SMALL, [2, 1, 3, 1]), (WHOLE[0], [2, 1, 1, 3])],
+    aten.tril.default: [(IMAGE, 1), (INTS, -1), (INTS > 0,)],
+    aten.roll.default: [(IMAGE, [9]), (INTS, [1, -2], [-1, 0])],
+    aten.repeat.default: [(SMALL, [2, 1, 3, 1]), (INTS[0], [2, 1, 1, 3])],
     aten.pixel_shuffle.default: [(_quarters(4, 5, 6), 2), (_quarters(2, 2, 9, 2, 2), 3)],
     aten.full.default: [([2, 3], 2**40 + 1), ([4], True, {"dtype": torch.bool}), ([], 2.5)],
     aten.full_like.default: [(SMALL, 7), (SMALL, 7, {"dtype": torch.int32})],
     aten.empty.memory_format: [([0, 3],)],  # the only values that are defined
-    aten._to_copy.default: [(each, {"dtype": torch.int8}) for each in (WHOLE * 100, HUGE, HUGE.int())],
+    aten._to_copy.default: [(each, {"dtype": torch.int8}) for each in (INTS * 100, HUGE, HUGE.int())],
     aten.addmm.default: [
         (NANS, NANS[:, :0].new_ones(3, 3), NANS.new_ones(3, 3), {"beta": 0, "alpha": 2}),
         (SMALL[0, 0, 0, :3], NANS, NANS, {"alpha": 0, "beta": 3}),
@@ -136,14 +136,14 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.add.Tensor: _ALPHAS,
     aten.sub.Tensor: _ALPHAS,
-    aten.add.Scalar: _NUMBERS,
-    aten.sub.Scalar: _NUMBERS,
-    aten.rsub.Scalar: _NUMBERS,
+    aten.add.Scalar: _SCALARS,
+    aten.sub.Scalar: _SCALARS,
+    aten.rsub.Scalar: _SCALARS,
     DEQUANTIZE_BLOCKS: [
-        (LEVELS, [1, 6], SCALES, ZEROS, torch.int8),
-        (LEVELS.T.contiguous(), [6, 1], SCALES, None, torch.int8),
-        (LEVELS, [1, 3], SCALES.view(2, 2).repeat(2, 1), ZEROS.view(2, 2).repeat(2, 1), torch.int8),
-        (LEVELS, [2, 3], SCALES.view(2, 2), ZEROS.view(2, 2), torch.int8),
+        (QUANTIZED, [1, 6], SCALES, ZEROS, torch.int8),
+        (QUANTIZED.T.contiguous(), [6, 1], SCALES, None, torch.int8),
+        (QUANTIZED, [1, 3], SCALES.view(2, 2).repeat(2, 1), ZEROS.view(2, 2).repeat(2, 1), torch.int8),
+        (QUANTIZED, [2, 3], SCALES.view(2, 2), ZEROS.view(2, 2), torch.int8),
     ],
 }
 
@@ -167,8 +167,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (IMAGE, [1, 2, 3, 4, 5, 6, 1, 1], 1.5),
         (IMAGE, [0, 0, 0, 0, 0, 0, 1, 2]),
         (IMAGE, [-1, 2, 0, -3]),
-        (WHOLE, [1, 0, 0, 0, -1, 2], -3),
-        (WHOLE > 0, [1, 2, 0, 1], True),
+        (INTS, [1, 0, 0, 0, -1, 2], -3),
+        (INTS > 0, [1, 2, 0, 1], True),
     ],
     aten.reflection_pad1d.default: _mirrored(1),
     aten.reflection_pad2d.default: _mirrored(2),
@@ -229,8 +229,8 @@ MANY = _quarters(2, 2, 2, 3, 4)
 _MOVES: list[tuple[Rewrite, tuple[Any, ...]]] = [
     (gather.FLIP_OF_MIDDLE, (MANY, [0, -2])),
     (slicing.SPLIT_BY_SLICES, (MANY, [1, 3], -1)),
-    *((slicing.STEPS_BY_GROUPS, (MANY, 4, start, 4, step)) for start in (0, 1) for step in (2, 3)),
-    (slicing.STEPS_BY_GROUPS, (LINE, 1, 0, 9, 4)),
+    *((slicing.STRIDED_SLICE_BY_GROUPS, (MANY, 4, start, 4, step)) for start in (0, 1) for step in (2, 3)),
+    (slicing.STRIDED_SLICE_BY_GROUPS, (LINE, 1, 0, 9, 4)),
     *((slicing.UNFOLD_BY_SLICES, (LINE, -1, size, step)) for size, step in ((4, 2), (2, 3), (7, 1))),
     *(
         (rewrite, call)

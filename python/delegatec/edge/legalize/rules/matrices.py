@@ -189,12 +189,12 @@ def _lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, 
     """Applies the exchanges of rows, and solves by both factors, which are halves of one matrix."""
     if not left or adjoint or not _is_small(factors):
         return NotImplemented
-    place = torch.arange(factors.shape[-1])
-    order = place.expand(pivots.shape)
+    row = torch.arange(factors.shape[-1])
+    order = row.expand(pivots.shape)
     for k in range(factors.shape[-1]):
         other = pivots[..., k : k + 1] - 1
-        moved = (order * (place == other)).sum(-1, keepdim=True)
-        order = torch.where(place == k, moved, torch.where(place == other, order[..., k : k + 1], order))
+        moved = (order * (row == other)).sum(-1, keepdim=True)
+        order = torch.where(row == k, moved, torch.where(row == other, order[..., k : k + 1], order))
     batch = broadcast(factors.shape[:-2], b.shape[:-2])
     rows = b.expand(*batch, *b.shape[-2:]).gather(-2, order.unsqueeze(-1).expand(*batch, *b.shape[-2:]))
     found = _solve_triangular(factors, rows, upper=False, unitriangular=True)

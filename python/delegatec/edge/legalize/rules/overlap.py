@@ -44,14 +44,14 @@ def _col2im(builder: Builder, node: Node) -> Node:
 def _added(x: Value, size: int, stride: int, padding: int, dilation: int) -> Value:
     """[B, elements of a window, windows, R] as [B, size, R]."""
     outer, taps, windows, rest = x.shape
-    step = dilation
+    spacing = dilation
     if stride > 1 and dilation > 1:
         x = padded(x.view(outer, taps, 1, windows * rest), 2, 0, dilation - 1)
         taps *= dilation
         x = x.view(outer, taps, windows, rest)
     if stride > 1:
         # A window of whole strides: phases are a separate dimension.
-        several, step = -(-taps // stride), 1
+        several, spacing = -(-taps // stride), 1
         x = padded(x, 1, 0, several * stride - taps)
         taps = several
     x = x.view(outer, taps, stride, windows, rest)
@@ -59,8 +59,8 @@ def _added(x: Value, size: int, stride: int, padding: int, dilation: int) -> Val
         padded(
             x.slice(1, tap, tap + 1).view(outer, stride, windows, rest),
             2,
-            tap * step,
-            (taps - 1 - tap) * step,
+            tap * spacing,
+            (taps - 1 - tap) * spacing,
         )
         for tap in range(taps)
     )

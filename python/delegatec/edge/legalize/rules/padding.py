@@ -13,7 +13,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
-from delegatec.edge.legalize.value import Number, Value, cat, table, value_of
+from delegatec.edge.legalize.value import Scalar, Value, cat, table, value_of
 
 aten = torch.ops.aten
 
@@ -26,7 +26,7 @@ def cropped(x: Value, dim: int, before: int, after: int) -> Value:
     return x.slice(dim, max(-before, 0), x.shape[dim] - max(-after, 0))
 
 
-def padded(x: Value, dim: int, before: int, after: int, value: Number = 0) -> Value:
+def padded(x: Value, dim: int, before: int, after: int, value: Scalar = 0) -> Value:
     """Returns a dimension padded by a scalar; a negative amount removes elements."""
     x = cropped(x, dim, before, after)
     amounts = (max(before, 0), max(after, 0))
@@ -76,8 +76,8 @@ def _by_dimension(extend: Extend) -> Rule:
     def rule(builder: Builder, node: Node) -> Node:
         bound = bind(node)
         x, amounts = value_of(builder, bound["self"]), bound["padding"]
-        for number, pair in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
-            dim = x.rank - 1 - number
+        for offset, pair in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+            dim = x.rank - 1 - offset
             x = extend(x, dim, *pair) if max(pair) > 0 else cropped(x, dim, *pair)
         return x.node
 

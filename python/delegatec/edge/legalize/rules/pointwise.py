@@ -20,7 +20,7 @@ INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 
 FLOAT_RESULT: Final = result_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
 INTEGER_RESULT: Final = result_dtypes(INTEGERS, "for these dtypes it is exact.")
-NUMBER_RESULT: Final = result_dtypes(FLOATS | INTEGERS, "bools are not numbers.", "convert to int32")
+NUMERIC_RESULT: Final = result_dtypes(FLOATS | INTEGERS, "bool is not a numeric dtype.", "convert to int32")
 
 
 def pointwise(compute: Callable[..., Value | None], operands: int = 1, *, widened: bool = False) -> Rule:

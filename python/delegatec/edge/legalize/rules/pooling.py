@@ -54,7 +54,7 @@ def _avg_pool3d(
     divisor_override: int | None = None,
 ) -> Any:
     window, padding = each(kernel_size, 3), each(padding, 3)
-    step = each(stride, 3, window)
+    strides = each(stride, 3, window)
     *outer, depth, height, width = x.shape
     if not x.is_floating_point() or not all(isinstance(size, int) for size in x.shape[-4:]):
         return NotImplemented
@@ -62,11 +62,11 @@ def _avg_pool3d(
     # a window has equally many elements in each of its planes
     divisors = [math.prod(window[1:]), window[0]] if divisor_override else [None, None]
     planes = aten.avg_pool2d.default(
-        *(planes, window[1:], step[1:], padding[1:], ceil_mode, count_include_pad, divisors[0])
+        *(planes, window[1:], strides[1:], padding[1:], ceil_mode, count_include_pad, divisors[0])
     )
     _, _, height, width = planes.shape
     columns = aten.avg_pool2d.default(
-        *(planes.reshape(-1, 1, depth, height * width), [window[0], 1], [step[0], 1], [padding[0], 0]),
+        *(planes.reshape(-1, 1, depth, height * width), [window[0], 1], [strides[0], 1], [padding[0], 0]),
         *(ceil_mode, count_include_pad, divisors[1]),
     )
     average = columns.reshape(*outer, columns.shape[2], height, width)
@@ -83,19 +83,19 @@ def _max_pool3d_by_planes(
 ) -> Any:
     """Returns maxima, and their positions in row-major order."""
     window, padding, dilation = each(kernel_size, 3), each(padding, 3), each(dilation, 3)
-    step = each(stride, 3, window)
+    strides = each(stride, 3, window)
     *outer, depth, height, width = x.shape
     if not all(isinstance(size, int) for size in x.shape[-4:]):
         return NotImplemented
     planes = x.reshape(math.prod(outer), depth, height, width)
     maxima, within = torch.ops.aten.max_pool2d_with_indices.default(
-        planes, window[1:], step[1:], padding[1:], dilation[1:], ceil_mode
+        planes, window[1:], strides[1:], padding[1:], dilation[1:], ceil_mode
     )
     _, _, rows, columns = maxima.shape
     count = rows * columns
     maxima, at = torch.ops.aten.max_pool2d_with_indices.default(
         maxima.reshape(-1, 1, depth, count),
-        *([window[0], 1], [step[0], 1], [padding[0], 0], [dilation[0], 1], ceil_mode),
+        *([window[0], 1], [strides[0], 1], [padding[0], 0], [dilation[0], 1], ceil_mode),
     )
     # `at` is in planes of pooled elements
     chosen = torch.gather(within.reshape(-1, depth * count), 1, at.reshape(at.shape[0], -1))

@@ -20,7 +20,7 @@ from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.pointwise import (
     FLOAT_RESULT,
     FLOATS,
-    NUMBER_RESULT,
+    NUMERIC_RESULT,
     in_float32,
     pointwise,
 )
@@ -51,7 +51,7 @@ def is_simple(exponent: float) -> bool:
     return abs(exponent) == 0.5 or (float(exponent).is_integer() and abs(exponent) <= _LARGEST_PRODUCT)
 
 
-def _to_number(x: Value, exponent: float) -> Value:
+def _to_scalar(x: Value, exponent: float) -> Value:
     """Computes a power of floats by a constant other than zero."""
     if abs(exponent) == 0.5:
         return x.sqrt() if exponent > 0 else x.rsqrt()
@@ -84,18 +84,18 @@ def _is_finite_negative(x: Value) -> Value:
     return x.lt(0.0) & x.ne(-math.inf)
 
 
-def power_by_number(builder: Builder, node: Node) -> Node:
+def power_by_scalar(builder: Builder, node: Node) -> Node:
     """Computes a power whose exponent is a scalar; that of an integer is not negative."""
     bound, dtype = bind(node), dtype_of(node)
     exponent = bound["exponent"]
     if exponent == 0:
         return full(builder, shape_of(node), 1, dtype).node
     x = value_of(builder, bound["self"], dtype)
-    power = _to_number(x, float(exponent)) if dtype.is_floating_point else _product(x, exponent)
+    power = _to_scalar(x, float(exponent)) if dtype.is_floating_point else _product(x, exponent)
     return power.node
 
 
-def _of_number(builder: Builder, node: Node) -> Node:
+def _of_scalar(builder: Builder, node: Node) -> Node:
     bound, dtype = bind(node), dtype_of(node)
     base, exponent = float(bound["self"]), value_of(builder, bound["exponent"], dtype)
     if base == 2.0:
@@ -125,7 +125,7 @@ def _finite(x: Value, is_defined: Value) -> Value:
     return is_defined.where(x, 1.0).within(-_FLOAT32.max, _FLOAT32.max)
 
 
-def _by_number_in_domain(builder: Builder, node: Node) -> Node | None:
+def _by_scalar_in_domain(builder: Builder, node: Node) -> Node | None:
     """Computes powers of magnitudes; of zero and infinity they are the base or its reciprocal."""
     bound, dtype = bind(node), dtype_of(node)
     exponent = float(bound["exponent"])
@@ -152,7 +152,7 @@ def _of_magnitude(size: Value, exponent: Value) -> Value:
     return (exponent.eq(0.0) | size.eq(1.0)).where(1.0, is_defined.where(power, limit))
 
 
-def _of_number_in_domain(builder: Builder, node: Node) -> Node:
+def _of_scalar_in_domain(builder: Builder, node: Node) -> Node:
     """Computes powers of a scalar."""
     bound, dtype = bind(node), dtype_of(node)
     base = float(bound["self"])
@@ -191,11 +191,11 @@ def _by_reciprocal(x: Value, exponent: float) -> Value | None:
 REWRITES: Final = (
     Rewrite(
         aten.pow.Tensor_Scalar,
-        power_by_number,
-        (NUMBER_RESULT, Constraint("argument", "The exponent of an integer is not negative.", _exponent)),
+        power_by_scalar,
+        (NUMERIC_RESULT, Constraint("argument", "The exponent of an integer is not negative.", _exponent)),
         note="by products if the exponent is an integer of at most 32",
     ),
-    Rewrite(aten.pow.Scalar, _of_number, (FLOAT_RESULT,), note="of the magnitude of the base"),
+    Rewrite(aten.pow.Scalar, _of_scalar, (FLOAT_RESULT,), note="of the magnitude of the base"),
     Rewrite(
         aten.pow.Tensor_Tensor,
         pointwise(_signed, 2),
@@ -204,11 +204,11 @@ REWRITES: Final = (
     ),
 )
 
-_IN_DOMAIN: Final = "what POW does not define by others"
+_IN_DOMAIN: Final = "cases that POW leaves undefined, by other operators"
 
 IN_DOMAIN: Final = (
-    Rewrite(aten.pow.Tensor_Scalar, _by_number_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
-    Rewrite(aten.pow.Scalar, _of_number_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
+    Rewrite(aten.pow.Tensor_Scalar, _by_scalar_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
+    Rewrite(aten.pow.Scalar, _of_scalar_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
     Rewrite(aten.pow.Tensor_Tensor, in_float32(_signed_in_domain, 2), (FLOAT_RESULT,), note=_IN_DOMAIN),
 )
 RECIPROCAL_BY_DIVISION: Final = Rewrite(aten.reciprocal.default, pointwise(reciprocal), (FLOAT_RESULT,))

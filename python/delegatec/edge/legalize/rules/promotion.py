@@ -13,7 +13,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import value_of
-from delegatec.edge.symbols import is_number
+from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
 
@@ -25,7 +25,7 @@ def _promote(builder: Builder, node: Node) -> Any:
     dtype = dtype_of(node)
     if dtype == torch.bool:
         dtype = promoted([*operands.values()])
-    nodes = {name: each for name, each in operands.items() if isinstance(each, Node) and not is_number(each)}
+    nodes = {name: each for name, each in operands.items() if isinstance(each, Node) and not is_scalar(each)}
     if all(dtype_of(each) == dtype for each in nodes.values()):
         return None
     return again(builder, node, **{name: value_of(builder, each, dtype).node for name, each in nodes.items()})

@@ -93,15 +93,15 @@ def _groups(x: Tensor, scales: Tensor, group: int) -> Tensor:
 def _quantize_per_channel_group(
     x: Tensor, scales: Tensor, zero_points: Tensor, low: int, high: int, dtype: torch.dtype, group: int = 128
 ) -> Tensor:
-    levels = _groups(x, scales, group) * _of_groups(scales, x).reciprocal() + _of_groups(zero_points, x)
-    return torch.clamp(torch.round(levels), low, high).to(dtype).reshape(x.shape)
+    scaled = _groups(x, scales, group) * _of_groups(scales, x).reciprocal() + _of_groups(zero_points, x)
+    return torch.clamp(torch.round(scaled), low, high).to(dtype).reshape(x.shape)
 
 
 def _quantize_per_token(
     x: Tensor, scales: Tensor, zero_points: Tensor, low: int, high: int, dtype: torch.dtype
 ) -> Tensor:
-    levels = torch.round(x.to(torch.float32) / _single(scales) + _single(zero_points))
-    return torch.clamp(levels, low, high).to(dtype)
+    scaled = torch.round(x.to(torch.float32) / _single(scales) + _single(zero_points))
+    return torch.clamp(scaled, low, high).to(dtype)
 
 
 def _dequantize_per_token(

@@ -14,7 +14,7 @@ from delegatec.edge.testing import assert_computes, called, edge
 quantized = torch.ops.quantized_decomposed
 X = torch.tensor([[-9.0, -0.51, 0.25, 0.75], [0.0, 0.03, 1.25, 9.0]])
 INT8 = (-128, 127, torch.int8)
-LEVELS = torch.arange(-4, 4, dtype=torch.int8).view(2, 4)
+QUANTIZED = torch.arange(-4, 4, dtype=torch.int8).view(2, 4)
 WIDE = torch.randn(5, 64, generator=torch.Generator().manual_seed(0))
 ROWS = torch.arange(-8, 8, dtype=torch.int8).repeat(5, 4)
 GROUPS = torch.arange(1, 11).view(5, 2) / 8
@@ -29,11 +29,11 @@ SCALES, ZEROS = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0, 1, -2, 3])
         (lambda x: quantized.quantize_per_tensor(x, 0.05, 3, *INT8), X),
         (lambda x: quantized.quantize_per_tensor(x, 0.5, 0, *INT8), X.half()),
         (lambda x: quantized.quantize_per_tensor(x, torch.tensor(0.05), torch.tensor(3), *INT8), X),
-        (lambda x: quantized.dequantize_per_tensor(x, 0.05, 3, *INT8), LEVELS),
-        (lambda x: quantized.dequantize_per_tensor(x, 0.05, 3, *INT8, out_dtype=torch.float16), LEVELS),
+        (lambda x: quantized.dequantize_per_tensor(x, 0.05, 3, *INT8), QUANTIZED),
+        (lambda x: quantized.dequantize_per_tensor(x, 0.05, 3, *INT8, out_dtype=torch.float16), QUANTIZED),
         (lambda x: quantized.quantize_per_channel(x, SCALES, ZEROS, 1, *INT8), X),
-        (lambda x: quantized.dequantize_per_channel(x, SCALES, ZEROS, 1, *INT8), LEVELS),
-        (lambda x: quantized.dequantize_per_channel(x, SCALES[:2], None, 0, *INT8), LEVELS),
+        (lambda x: quantized.dequantize_per_channel(x, SCALES, ZEROS, 1, *INT8), QUANTIZED),
+        (lambda x: quantized.dequantize_per_channel(x, SCALES[:2], None, 0, *INT8), QUANTIZED),
         (lambda x: quantized.quantize_per_channel_group(x, GROUPS, GROUP_ZEROS, *INT4, 32), WIDE),
         (
             lambda x: quantized.dequantize_per_channel_group(
@@ -56,7 +56,7 @@ SCALES, ZEROS = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0, 1, -2, 3])
         (lambda x: quantized.convert_element_type.no_fuse(x, torch.float64), X),
     ],
 )
-def test_same_numbers(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
+def test_same_results(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     program = edge(function, x)
     assert called(program) and all(operator.namespace == "aten" for operator in called(program))
     expected = function(x)
@@ -65,30 +65,30 @@ def test_same_numbers(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 
 def _static(x: Tensor) -> Tensor:
-    levels = quantized.quantize_per_tensor(x, 0.05, 128, 0, 255, torch.uint8)
-    result: Tensor = quantized.dequantize_per_tensor(levels, 0.05, 128, 0, 255, torch.uint8)
+    quantized_values = quantized.quantize_per_tensor(x, 0.05, 128, 0, 255, torch.uint8)
+    result: Tensor = quantized.dequantize_per_tensor(quantized_values, 0.05, 128, 0, 255, torch.uint8)
     return result
 
 
 def _chosen(x: Tensor) -> Tensor:
     scale, zero = quantized.choose_qparams(x, -128, 127, 1e-5, torch.int8)
-    levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
-    result: Tensor = quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+    quantized_values = quantized.quantize_per_tensor(x, scale, zero, *INT8)
+    result: Tensor = quantized.dequantize_per_tensor(quantized_values, scale, zero, *INT8)
     return result
 
 
 def _chosen_symmetric(x: Tensor) -> Tensor:
     scale, zero = quantized.choose_qparams_symmetric(x, -128, 127, 1e-5, torch.int8)
-    levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
-    result: Tensor = quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+    quantized_values = quantized.quantize_per_tensor(x, scale, zero, *INT8)
+    result: Tensor = quantized.dequantize_per_tensor(quantized_values, scale, zero, *INT8)
     return result
 
 
 def _of_tokens(choose: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Tensor], Tensor]:
     def function(x: Tensor) -> Tensor:
         scales, zeros = choose(x, torch.int8)
-        levels = quantized.quantize_per_token(x, scales, zeros, *INT8)
-        result: Tensor = quantized.dequantize_per_token(levels, scales, zeros, *INT8, torch.float32)
+        quantized_values = quantized.quantize_per_token(x, scales, zeros, *INT8)
+        result: Tensor = quantized.dequantize_per_token(quantized_values, scales, zeros, *INT8, torch.float32)
         return result
 
     return function
@@ -118,8 +118,10 @@ def test_activations_stay_in_one_dtype(function: Callable[[Tensor], Tensor], x: 
 def _half(choose: Callable[..., tuple[Tensor, Tensor]], *arguments: object) -> Callable[[Tensor], Tensor]:
     def function(x: Tensor) -> Tensor:
         parameters = choose(x, *arguments)
-        levels = quantized.quantize_per_tensor(x, *parameters, *INT8)
-        result: Tensor = quantized.dequantize_per_tensor(levels, *parameters, *INT8, out_dtype=x.dtype)
+        quantized_values = quantized.quantize_per_tensor(x, *parameters, *INT8)
+        result: Tensor = quantized.dequantize_per_tensor(
+            quantized_values, *parameters, *INT8, out_dtype=x.dtype
+        )
         return result
 
     return function

@@ -79,8 +79,8 @@ def _bernoulli_p(x: Tensor, p: float = 0.5, **_: Any) -> Tensor:
 
 def _integers(low: int, high: int, size: Any, dtype: torch.dtype) -> Tensor:
     # float32 has 24 bits: over a wider range not every integer occurs
-    number = (torch.rand(size) * (high - low)).floor().clamp(max=high - low - 1)
-    return number.to(dtype) + low
+    drawn = (torch.rand(size) * (high - low)).floor().clamp(max=high - low - 1)
+    return drawn.to(dtype) + low
 
 
 def _randint(high: int, size: Any, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:

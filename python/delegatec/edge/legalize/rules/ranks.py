@@ -128,9 +128,9 @@ def _pad(builder: Builder, node: Node) -> Any:
         return flat.view(*shape_of(node)).node
     for dim, pair in enumerate(pairs):
         if pair != (0, 0):
-            flat, place = low_rank(x, dim)
-            flat = flat.pad([*[0, 0] * (flat.rank - 1 - place), *pair], value)
-            x = flat.view(*x.shape[:dim], flat.shape[place], *x.shape[dim + 1 :])
+            flat, axis = low_rank(x, dim)
+            flat = flat.pad([*[0, 0] * (flat.rank - 1 - axis), *pair], value)
+            x = flat.view(*x.shape[:dim], flat.shape[axis], *x.shape[dim + 1 :])
     return x.node
 
 
@@ -139,7 +139,7 @@ ELEMENTWISE: Final = (
     Rewrite(aten.full.default, _full, computes=False),
 )
 MOVES: Final = (
-    Rewrite(aten.constant_pad_nd.default, _pad, note="dimensions without padding joined", computes=False),
+    Rewrite(aten.constant_pad_nd.default, _pad, note="unpadded dimensions merged", computes=False),
     Rewrite(aten.cat.default, _cat, computes=False),
     Rewrite(aten.split_with_sizes.default, _split, computes=False),
 )

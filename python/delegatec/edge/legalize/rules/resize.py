@@ -66,8 +66,8 @@ def nearest_elements(target: OpOverload, dim: Dim) -> torch.Tensor:
         target: the operator for one dimension.
         dim: the dimension.
     """
-    numbers = torch.arange(dim.size, dtype=torch.float64).view(1, 1, -1)
-    chosen: torch.Tensor = target(numbers, [dim.outputs], dim.factor).view(-1).to(torch.int64)
+    coordinates = torch.arange(dim.size, dtype=torch.float64).view(1, 1, -1)
+    chosen: torch.Tensor = target(coordinates, [dim.outputs], dim.factor).view(-1).to(torch.int64)
     return chosen
 
 
@@ -93,14 +93,14 @@ def _nearest(target: OpOverload) -> Rule:
     def rule(builder: Builder, node: Node) -> Node:
         x, repeats = value_of(builder, operand_of(node)), []
         for dim, axis in enumerate(dims_of(node), 2):
-            places = nearest_elements(target, axis).to(torch.int32)
+            elements = nearest_elements(target, axis).to(torch.int32)
             output, times = torch.arange(axis.outputs), axis.outputs // axis.size
-            step = int(places[1]) if axis.outputs > 1 else 1
-            repeats.append(times if times and torch.equal(places, output // times) else 1)
-            if step > 0 and torch.equal(places, output * step):
-                x = x.slice(dim, 0, int(places[-1]) + 1, step)
+            stride = int(elements[1]) if axis.outputs > 1 else 1
+            repeats.append(times if times and torch.equal(elements, output // times) else 1)
+            if stride > 0 and torch.equal(elements, output * stride):
+                x = x.slice(dim, 0, int(elements[-1]) + 1, stride)
             elif repeats[-1] == 1:
-                x = x.index_select(dim, table(builder, places))
+                x = x.index_select(dim, table(builder, elements))
         if max(repeats) > 1:
             sizes, outer = x.shape[2:], math.prod(x.shape[:2])
             apart = (size for pair in zip(sizes, (1,) * len(sizes), strict=True) for size in pair)

@@ -89,22 +89,22 @@ POSITIVE = SMALL.abs() + 0.1
 ZEROS = torch.tensor([0.0, -0.0, 1.5, -1.5])
 UNIT = torch.linspace(-1.0, 1.0, 41)
 LARGE = torch.tensor([1e3, -1e3, 6e4, -6e4])
-WHOLE = torch.tensor([-(2**40) - 1, -(2**24) - 1, -7, 7, -8, 8, 0, 1, -1, 2**40 + 1])
+INTS = torch.tensor([-(2**40) - 1, -(2**24) - 1, -7, 7, -8, 8, 0, 1, -1, 2**40 + 1])
 BY = torch.tensor([2, -2, 3, -3, 5, 7, -7, 3, 3, -2])
 BITS = torch.tensor([-7, 5, -1, 0, 2**20 + 3, -(2**31)], dtype=torch.int32)
 SHIFTS = torch.tensor([0, 1, 31, 5, -7, 40], dtype=torch.int32)
 NARROW = torch.tensor([-100, 3, 127], dtype=torch.int8)
 BOOLS = (torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False]))
 
-_ROUNDED = [(WHOLE,), (NARROW,)]
-_SHIFTED = [(BITS, SHIFTS), (WHOLE, WHOLE % 64), (NARROW, NARROW % 8)]
-_QUOTIENTS = [PAIRS, (WHOLE, BY), (NARROW, torch.tensor([7, -2, 3], dtype=torch.int8))]
+_UNARY = [(INTS,), (NARROW,)]
+_SHIFTED = [(BITS, SHIFTS), (INTS, INTS % 64), (NARROW, NARROW % 8)]
+_QUOTIENTS = [PAIRS, (INTS, BY), (NARROW, torch.tensor([7, -2, 3], dtype=torch.int8))]
 _DIVISORS = (0.1, -0.3, 0.25, 0.0, INF, -INF, 3e38)
 
 # operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
-    aten.abs.default: _ROUNDED,
-    aten.atan2.default: [PAIRS, (WHOLE, BY)],
+    aten.abs.default: _UNARY,
+    aten.atan2.default: [PAIRS, (INTS, BY)],
     aten.bitwise_left_shift.Scalar_Tensor: [(3, SHIFTS)],
     aten.bitwise_left_shift.Tensor: _SHIFTED,
     aten.bitwise_left_shift.Tensor_Scalar: [(BITS, by) for by in (0, 5, 31, 32, -1)],
@@ -115,14 +115,18 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (EDGES, -0.25, 0.75),
         (EDGES, 2.0, -1.0),
         (EDGES, NAN, 1.0),
-        (WHOLE, -(2**40), 2**40),
-        (WHOLE, None, 3),
+        (INTS, -(2**40), 2**40),
+        (INTS, None, 3),
     ],
-    aten.clamp.Tensor: [(*PAIRS, PAIRS[1].nan_to_num(0.0) + 1.0), (PAIRS[0], None, PAIRS[1]), (WHOLE, BY)],
+    aten.clamp.Tensor: [
+        (*PAIRS, PAIRS[1].nan_to_num(0.0) + 1.0),
+        (PAIRS[0], None, PAIRS[1]),
+        (INTS, BY),
+    ],
     aten.div.Scalar_mode: [
         *((FINITE, by, {"rounding_mode": mode}) for by in _DIVISORS for mode in ("floor", None)),
         (FINITE, 0.25, {"rounding_mode": "trunc"}),
-        (WHOLE, -3, {"rounding_mode": "floor"}),
+        (INTS, -3, {"rounding_mode": "floor"}),
     ],
     aten.div.Tensor_mode: [(*pair, {"rounding_mode": "floor"}) for pair in _QUOTIENTS],
     aten.elu.default: [(EDGES,), (SMALL, 0.5), (SMALL, 1.5, 2.0, 0.7)],
@@ -133,18 +137,18 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.gelu.default: [(FINITE, {"approximate": "tanh"})],
     aten.glu.default: [(SMALL[:36].view(3, 12),), (SMALL[:36].view(6, 6), 0)],
     aten.hardtanh.default: [(EDGES, -0.25, 0.75), (EDGES, NAN, 1.0)],
-    aten.isinf.default: _ROUNDED,
-    aten.isnan.default: _ROUNDED,
+    aten.isinf.default: _UNARY,
+    aten.isnan.default: _UNARY,
     aten.leaky_relu.default: [(EDGES, 1.5), (EDGES, -0.5), (FINITE, 0.0)],
     aten.log1p.default: [(EDGES,), (SMALL * 1e-3,)],
     aten.logit.default: [(EDGES,), (POSITIVE, 0.25)],
     aten.masked_fill.Scalar: [
         (EDGES, EDGES > 0, -INF),
-        (WHOLE, BY > 0, 2**40 + 1),
+        (INTS, BY > 0, 2**40 + 1),
         (BOOLS[0], BOOLS[1], True),
     ],
-    aten.maximum.default: [PAIRS, (WHOLE, BY), BOOLS, (WHOLE[:3], EDGES[2:5])],
-    aten.minimum.default: [PAIRS, (WHOLE, BY), BOOLS],
+    aten.maximum.default: [PAIRS, (INTS, BY), BOOLS, (INTS[:3], EDGES[2:5])],
+    aten.minimum.default: [PAIRS, (INTS, BY), BOOLS],
     aten.pow.Scalar: [
         (2.0, SMALL),
         (-0.0, torch.tensor([-1.0, -2.0, 3.0, 0.5])),
@@ -156,8 +160,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         *((POSITIVE, by) for by in (-1, -2, 0.5, -0.5, 0.3, -1.7)),
         *((EDGES, by) for by in (2, 3)),
         *((ZEROS, by) for by in (-33, -34)),
-        (WHOLE, 5),
-        (WHOLE, 0),
+        (INTS, 5),
+        (INTS, 0),
         (BY.abs(), 0.5),
     ],
     aten.pow.Tensor_Tensor: [
@@ -166,10 +170,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (torch.tensor([-8.0, -2.0, -2.0, -1.5, 0.0, 2.0]), torch.tensor([0.3, 3.0, -2.0, 4.0, 0.0, -1.0])),
     ],
     aten.relu.default: [(BY,)],
-    aten.remainder.Scalar: [*((FINITE, by) for by in _DIVISORS), (WHOLE, -3)],
+    aten.remainder.Scalar: [*((FINITE, by) for by in _DIVISORS), (INTS, -3)],
     aten.remainder.Scalar_Tensor: [(20, FINITE), (20, BY)],
     aten.remainder.Tensor: _QUOTIENTS,
-    aten.sign.default: _ROUNDED,
+    aten.sign.default: _UNARY,
     aten.acos.default: [(UNIT,), (EDGES,)],
     aten.acosh.default: [(1.0 + UNIT.abs(),), (1.0 + UNIT.abs() / 1000.0,), (EDGES,), (LARGE,)],
     aten.asin.default: [(UNIT,), (EDGES,)],
@@ -186,12 +190,12 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.xlogy.Scalar_Self: [(0.0, EDGES), (2.0, EDGES)],
 }
 
-_COMPARED: list[tuple[Any, ...]] = [PAIRS, (WHOLE, BY), (WHOLE, EDGES[:10]), BOOLS]
-_COMPARED_NUMBERS: list[tuple[Any, ...]] = [(EDGES, 0.5), (WHOLE, 7), (BY, 2.5)]
-_SUMS: list[tuple[Any, ...]] = [(WHOLE, FINITE[:10]), (BY.int(), BY)]
+_COMPARED: list[tuple[Any, ...]] = [PAIRS, (INTS, BY), (INTS, EDGES[:10]), BOOLS]
+_COMPARED_SCALARS: list[tuple[Any, ...]] = [(EDGES, 0.5), (INTS, 7), (BY, 2.5)]
+_SUMS: list[tuple[Any, ...]] = [(INTS, FINITE[:10]), (BY.int(), BY)]
 # calls of the alternatives, besides those of CASES
 OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
-    aten._to_copy.default: [(each, {"dtype": torch.bool}) for each in (EDGES, WHOLE)],
+    aten._to_copy.default: [(each, {"dtype": torch.bool}) for each in (EDGES, INTS)],
     aten.add.Scalar: [(BY, 2.5)],
     aten.add.Tensor: _SUMS,
     aten.ceil.default: [(EDGES,)],
@@ -200,28 +204,31 @@ OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.div.Scalar_mode: [(FINITE, by, {"rounding_mode": "trunc"}) for by in (0.1, -0.3, 0.25)],
     aten.div.Tensor: _SUMS,
     aten.div.Tensor_mode: [(*PAIRS, {"rounding_mode": "trunc"})],
-    aten.eq.Scalar: _COMPARED_NUMBERS,
+    aten.eq.Scalar: _COMPARED_SCALARS,
     aten.eq.Tensor: _COMPARED,
     aten.erf.default: [(EDGES,), (SMALL,)],
     aten.exp2.default: [(SMALL,), (EDGES[EDGES.abs() < 100],)],
-    aten.ge.Scalar: _COMPARED_NUMBERS,
+    aten.ge.Scalar: _COMPARED_SCALARS,
     aten.ge.Tensor: _COMPARED,
     aten.gelu.default: [(FINITE,), (SMALL,)],
-    aten.gt.Scalar: _COMPARED_NUMBERS,
+    aten.gt.Scalar: _COMPARED_SCALARS,
     aten.gt.Tensor: _COMPARED,
     aten.isinf.default: [(EDGES,)],
     aten.isnan.default: [(EDGES,)],
-    aten.le.Scalar: _COMPARED_NUMBERS,
+    aten.le.Scalar: _COMPARED_SCALARS,
     aten.le.Tensor: _COMPARED,
     aten.leaky_relu.default: [(EDGES, 0.25)],
     aten.log.default: [(EDGES,), (POSITIVE,), (LARGE,)],
-    aten.lt.Scalar: _COMPARED_NUMBERS,
+    aten.lt.Scalar: _COMPARED_SCALARS,
     aten.lt.Tensor: _COMPARED,
-    aten.maximum.default: [(torch.tensor([-(2**63), 3]), torch.tensor([5, -(2**63)])), (WHOLE, FINITE[:10])],
-    aten.minimum.default: [(WHOLE, FINITE[:10])],
+    aten.maximum.default: [
+        (torch.tensor([-(2**63), 3]), torch.tensor([5, -(2**63)])),
+        (INTS, FINITE[:10]),
+    ],
+    aten.minimum.default: [(INTS, FINITE[:10])],
     aten.mul.Scalar: [(BY, 2.5)],
     aten.mul.Tensor: _SUMS,
-    aten.ne.Scalar: _COMPARED_NUMBERS,
+    aten.ne.Scalar: _COMPARED_SCALARS,
     aten.ne.Tensor: _COMPARED,
     aten.pow.Tensor_Scalar: [(EDGES, by) for by in (1.5, -1.5, 33, -3)]
     + [(POSITIVE, -33), (ZEROS, -33), (ZEROS, -35)],
@@ -233,7 +240,7 @@ OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.sub.Scalar: [(BY, 2.5)],
     aten.sub.Tensor: _SUMS,
     aten.where.self: [
-        (BY > 0, WHOLE, BY.int()),
+        (BY > 0, INTS, BY.int()),
         (BOOLS[0], *BOOLS),
         (BOOLS[0], torch.ones(2, 4), torch.zeros(2, 4)),
     ],

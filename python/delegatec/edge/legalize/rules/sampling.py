@@ -40,23 +40,23 @@ class _Axis:
     padding: int
     align_corners: bool
 
-    def place(self, coordinate: Value) -> Value:
+    def position(self, coordinate: Value) -> Value:
         """Maps coordinates in [-1, 1] to positions of pixels."""
         if self.align_corners:
             return (coordinate + 1) * ((self.size - 1) / 2)
         return ((coordinate + 1) * self.size - 1) * 0.5
 
-    def inside(self, place: Value) -> Value:
+    def inside(self, position: Value) -> Value:
         """Maps positions into the image, according to the padding; zeros does not change them."""
         if self.padding == _REFLECTION:
-            place = self._reflected(place)
-        return place if self.padding == _ZEROS else place.clamp(0, self.size - 1)
+            position = self._reflected(position)
+        return position if self.padding == _ZEROS else position.clamp(0, self.size - 1)
 
-    def _reflected(self, place: Value) -> Value:
+    def _reflected(self, position: Value) -> Value:
         low, span = (0.0, self.size - 1.0) if self.align_corners else (-0.5, float(self.size))
         if span == 0:
-            return place * 0
-        distance = (place - low).abs()
+            return position * 0
+        distance = (position - low).abs()
         turns = (distance / span).floor()
         rest = distance - turns * span
         back = (turns - (turns * 0.5).floor() * 2).gt(0.5)
@@ -64,17 +64,17 @@ class _Axis:
 
     def taps(self, coordinate: Value, mode: int) -> list[tuple[Value, Value | None]]:
         """Returns the integer positions to gather, and their weights; None for a single position."""
-        place = self.place(coordinate)
+        position = self.position(coordinate)
         if mode == _BICUBIC:
-            first = place.floor()
-            part = place - first
+            first = position.floor()
+            part = position - first
             kernel = [far(part + 1), near(part), near(1 - part), far(2 - part)]
-            return [(self.inside(first + (step - 1)), weight) for step, weight in enumerate(kernel)]
-        place = self.inside(place)
+            return [(self.inside(first + (tap - 1)), weight) for tap, weight in enumerate(kernel)]
+        position = self.inside(position)
         if mode == _NEAREST:
-            return [(place.round(), None)]
-        first = place.floor()
-        part = place - first
+            return [(position.round(), None)]
+        first = position.floor()
+        part = position - first
         return [(first, 1 - part), (first + 1, part)]
 
 
@@ -94,29 +94,29 @@ def _grid_sample(builder: Builder, node: Node) -> Node:
     total: Value | None = None
     for row, vertical in down:
         for column, horizontal in across:
-            place = _whole(row, height) * width + _whole(column, width) + start
+            index = _as_index(row, height) * width + _as_index(column, width) + start
             on = _is_on(row, height) & _is_on(column, width)
-            picked = padded.take(0, on.where(place, pixels).within(0, pixels))
+            picked = padded.take(0, on.where(index, pixels).within(0, pixels))
             if vertical is not None and horizontal is not None:
-                picked = picked * (vertical * horizontal).to(x.dtype).view(*place.shape, 1)
+                picked = picked * (vertical * horizontal).to(x.dtype).view(*index.shape, 1)
             total = picked if total is None else total + picked
     assert total is not None
     return total.permute(0, 3, 1, 2).node
 
 
-def _whole(place: Value, size: int) -> Value:
-    return place.clamp(0, size - 1).to(torch.int32)
+def _as_index(position: Value, size: int) -> Value:
+    return position.clamp(0, size - 1).to(torch.int32)
 
 
-def _is_on(place: Value, size: int) -> Value:
-    return place.ge(0.0) & place.le(size - 1.0)
+def _is_on(position: Value, size: int) -> Value:
+    return position.ge(0.0) & position.le(size - 1.0)
 
 
 REWRITES: Final = (
     Rewrite(
         torch.ops.aten.grid_sampler_2d.default,
         _grid_sample,
-        (operand_dtypes(FLOATS, "coordinates are fractions."),),
+        (operand_dtypes(FLOATS, "coordinates are fractional."),),
         note="a weighted sum of gathered rows of channels; the result at NaN or infinite coordinates is not "
         "that of eager mode for padding by the border or the mirror image",
     ),

@@ -71,8 +71,8 @@ def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include
     # an index may have smaller dimensions than `x`; elements beyond it stay
     reached = [x.shape[d] if d == dim else size for d, size in enumerate(index.shape)]
     inner = x[tuple(slice(size) for size in reached)]
-    place = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - dim))
-    hit = index.unsqueeze(dim) == place
+    position = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - dim))
+    hit = index.unsqueeze(dim) == position
     chosen = torch.where(hit, src.unsqueeze(dim), _neutral(x.dtype, reduce)).to(x.dtype)
     if reduce == "prod":
         found = chosen.prod(dim + 1)
@@ -111,8 +111,8 @@ def _index_reduce(
         ).reshape([])
     dim = dim % x.dim()
     source = source if source.dim() else source.reshape([1] * x.dim())
-    places = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
-    return _scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+    expanded = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
+    return _scatter_reduce(x, dim, expanded, source, reduce, include_self=include_self)
 
 
 def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
@@ -141,8 +141,8 @@ def accumulated(data: Value, axis: int, index: Value, updates: Value) -> Value:
     builder, shape = data.builder, data.shape
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     lines = updates.view(before, index.shape[0], after).permute(0, 2, 1)
-    places = progression(builder, shape[axis], 2).eq(index.view(1, 1, index.shape[0]))
-    return data + _sum_selected(places, lines.view(before, 1, after, index.shape[0])).view(*shape)
+    hits = progression(builder, shape[axis], 2).eq(index.view(1, 1, index.shape[0]))
+    return data + _sum_selected(hits, lines.view(before, 1, after, index.shape[0])).view(*shape)
 
 
 def _sum_selected(hits: Value, updates: Value) -> Value:
@@ -163,10 +163,10 @@ def _scatter_add(builder: Builder, node: Node) -> Node:
     outer, count = index.shape[:-1], wanted[dim]
     hits = progression(builder, shape[dim], 1).eq(index.view(*outer, 1, count))
     total = _sum_selected(hits, updates.permute(*order).view(*outer, 1, count))
-    for place, d in enumerate(order[:-1]):  # Positions beyond the index receive nothing.
+    for axis_index, d in enumerate(order[:-1]):  # Positions beyond the index receive nothing.
         if missing := shape[d] - wanted[d]:
-            nothing = [*total.shape[:place], missing, *total.shape[place + 1 :]]
-            total = cat([total, full(builder, nothing, 0, total.dtype)], place)
+            nothing = [*total.shape[:axis_index], missing, *total.shape[axis_index + 1 :]]
+            total = cat([total, full(builder, nothing, 0, total.dtype)], axis_index)
     back = [order.index(d) for d in range(len(order))]
     return (value_of(builder, bound["self"]) + total.permute(*back)).node
 
@@ -188,13 +188,13 @@ def _unsupported_accumulation(node: Node, _: object) -> str | None:
     if not bind(node).get("accumulate", True):
         return None
     if dtype_of(node) == torch.bool:
-        return "it adds bools"
+        return "the dtype is bool"
     return f"{_pairs(node)} pairs" if _pairs(node) > MOST_PAIRS else None
 
 
 SUMS: Final = Constraint[object](
     "accumulate",
-    "It adds numbers, not bools, and positions times elements are at most 2^22: all pairs are compared, as "
+    "The dtype is not bool, and positions x elements are at most 2^22: all pairs are compared, because "
     "scatters only overwrite.",
     _unsupported_accumulation,
     "run it on the portable kernel",
@@ -204,7 +204,7 @@ SUMS: Final = Constraint[object](
 
 
 def _scatter(builder: Builder, node: Node) -> Node:
-    """Scatters along the dimension if the index covers all others; otherwise by positions in a view."""
+    """Scatters along the dimension if the index covers all others, otherwise by linear indices."""
     bound, wanted = bind(node), shape_of(bind(node)["index"])
     data, update = value_of(builder, bound["self"]), bound["src"] if "src" in bound else bound["value"]
     shape, index = data.shape, bound["index"]
@@ -218,18 +218,18 @@ def _scatter(builder: Builder, node: Node) -> Node:
     if not shape:
         return updates.view().node
     if all(wanted[d] == size or d == dim for d, size in enumerate(shape)) and unexpand(index) is index:
-        places = as_int32(builder, index, 0, shape[dim] - 1)
-        return _scattered_lines(data, dim, places, updates).node
-    place = ElementIndex(data, dim, index)
-    places = place.index.view(place.index.numel)
-    slices = (*place.shape[: place.axis], *places.shape, *place.shape[place.axis + 1 :])
-    return data.view(*place.shape).put(place.axis, places, updates.view(*slices)).view(*shape).node
+        targets = as_int32(builder, index, 0, shape[dim] - 1)
+        return _scattered_lines(data, dim, targets, updates).node
+    element = ElementIndex(data, dim, index)
+    targets = element.index.view(element.index.numel)
+    slices = (*element.shape[: element.axis], *targets.shape, *element.shape[element.axis + 1 :])
+    return data.view(*element.shape).put(element.axis, targets, updates.view(*slices)).view(*shape).node
 
 
-def _scattered_lines(data: Value, dim: int, places: Value, updates: Value) -> Value:
+def _scattered_lines(data: Value, dim: int, targets: Value, updates: Value) -> Value:
     """Scatters without dimensions of size 1."""
     kept = [d for d, size in enumerate(data.shape) if size > 1 or d == dim]
-    lean, index, updates = (value.view(*(value.shape[d] for d in kept)) for value in (data, places, updates))
+    lean, index, updates = (value.view(*(value.shape[d] for d in kept)) for value in (data, targets, updates))
     wide = index.to(torch.int64)
     return lean.scatter(kept.index(dim), wide, updates).view(*data.shape)
 
@@ -282,7 +282,7 @@ REWRITES: Final = (
             target,
             _scatter,
             note="along the dimension if the index has the other sizes of the operand; otherwise by "
-            "positions in a view",
+            "linear indices into a view",
         )
         for target in (aten.scatter.src, aten.scatter.value)
     ),

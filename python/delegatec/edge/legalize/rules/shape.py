@@ -153,9 +153,9 @@ def _joined(builder: Builder, node: Node) -> Node | None:
     runs = _runs(x.shape, [positive(dim, x.rank) for dim in bound["dims"]])
     if len(runs) == x.rank:
         return None
-    places = sorted(range(len(runs)), key=lambda place: runs[place][0])
-    few = x.view(*(math.prod(x.shape[dim] for dim in runs[place]) for place in places))
-    return few.permute(*(places.index(place) for place in range(len(runs)))).view(*shape_of(node)).node
+    sorted_runs = sorted(range(len(runs)), key=lambda run: runs[run][0])
+    few = x.view(*(math.prod(x.shape[dim] for dim in runs[run]) for run in sorted_runs))
+    return few.permute(*(sorted_runs.index(run) for run in range(len(runs)))).view(*shape_of(node)).node
 
 
 def _halves(builder: Builder, node: Node) -> Node | None:
@@ -203,8 +203,8 @@ RULES: RuleTable = {
 }
 
 PERMUTE_JOINED: Final = Rewrite(
-    aten.permute.default, _joined, computes=False, note="of fewer dimensions, some joined"
+    aten.permute.default, _joined, computes=False, note="of lower rank, with merged dimensions"
 )
 PERMUTE_HALVES: Final = Rewrite(
-    aten.permute.default, _halves, computes=False, note="of parts of the largest dimension"
+    aten.permute.default, _halves, computes=False, note="in parts along the largest dimension"
 )

@@ -179,7 +179,7 @@ def _unfold(builder: Builder, node: Node) -> Node:
 
 
 _MOST_SLICES: Final = 64
-_VARYING: Final = Refusal("dynamic-shape", "the number of windows varies")
+_VARYING: Final = Refusal("dynamic-shape", "the number of windows is dynamic")
 _TOO_MANY: Final = Refusal("argument", f"the windows need more than {_MOST_SLICES} slices")
 
 
@@ -237,7 +237,7 @@ REWRITES: Final = (
 
 SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _split, computes=False)
 DYNAMIC_SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _dynamic_split, computes=False)
-STEPS_BY_GROUPS: Final = Rewrite(
+STRIDED_SLICE_BY_GROUPS: Final = Rewrite(
     aten.slice.Tensor, _neighbors, computes=False, note="steps as slices of groups"
 )
 UNFOLD_BY_SLICES: Final = Rewrite(

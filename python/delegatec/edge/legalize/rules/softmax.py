@@ -103,7 +103,7 @@ RULES: Final[RuleTable] = {aten.softmax.int: _normal_form, aten.log_softmax.int:
 
 REWRITES: Final = (
     *(
-        Rewrite(target, _low_rank, note="of more than four dimensions, some joined")
+        Rewrite(target, _low_rank, note="of rank above 4, with merged dimensions")
         for target in (_SOFTMAX, _LOG_SOFTMAX)
     ),
     Rewrite(

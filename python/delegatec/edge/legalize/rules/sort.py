@@ -44,9 +44,9 @@ def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
     if isinstance(size, int) and size < 2:
         return torch.zeros_like(x, dtype=torch.int64)
     if x.dtype in _SHORT and at_most([size], _LONGEST):
-        number = x.to(torch.int64)
+        integers = x.to(torch.int64)
         position = torch.arange(size).view([-1] + [1] * (x.dim() - 1 - dim))
-        keys = (-number if descending else number) * size + position
+        keys = (-integers if descending else integers) * size + position
         return torch.topk(keys, size, dim, largest=False).values % size
     values, order = torch.topk(_comparable(x), size, dim, largest=descending)
     group = _groups(values, dim) * size
@@ -65,8 +65,8 @@ def _groups(values: Tensor, dim: int) -> Tensor:
     differs = later != earlier
     if values.is_floating_point():
         differs = differs & ~(torch.isnan(later) & torch.isnan(earlier))
-    numbers = differs.to(torch.int64)
-    return torch.cumsum(numbers if later is values else padded(numbers, dim, 1, 0), dim)
+    changes = differs.to(torch.int64)
+    return torch.cumsum(changes if later is values else padded(changes, dim, 1, 0), dim)
 
 
 def _comparable(x: Tensor) -> Tensor:

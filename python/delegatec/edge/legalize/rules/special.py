@@ -176,28 +176,28 @@ def _lgamma(x: Tensor) -> Tensor:
 def _stirling(x: Tensor) -> Tensor:
     """Computes the logarithm of gamma(x) for x >= 3."""
     if x.dtype is torch.float32:
-        moved, steps = x, None
+        moved, correction = x, None
     else:
         # shifted to the range where the series is accurate
         small = x < _ASYMPTOTIC
         moved = torch.where(small, x + _ASYMPTOTIC, x)
         product = reduce(torch.mul, [x + k for k in range(_ASYMPTOTIC)])
-        steps = torch.where(small, torch.log(product), 0)
+        correction = torch.where(small, torch.log(product), 0)
     result = (moved - 0.5) * torch.log(moved) - moved + math.log(2 * math.pi) / 2
     result = result + _series(moved, _STIRLING) / moved
-    return result if steps is None else result - steps
+    return result if correction is None else result - correction
 
 
 def _digamma(x: Tensor) -> Tensor:
     reflected = x < 0
     y = torch.where(reflected, 1 - x, x)
     small = y < _ASYMPTOTIC
-    steps = torch.zeros_like(y)
+    correction = torch.zeros_like(y)
     for k in range(_ASYMPTOTIC):
-        steps = steps + 1 / (y + k)
+        correction = correction + 1 / (y + k)
     moved = torch.where(small, y + _ASYMPTOTIC, y)
     result = torch.log(moved) - 0.5 / moved - _series(moved, _DIGAMMA) / (moved * moved)
-    result = torch.where(small, result - steps, result)
+    result = torch.where(small, result - correction, result)
     # the poles are NaN, except 0, which is infinite with the opposite sign
     fraction = x - torch.round(x)
     turned = result - math.pi * torch.cos(math.pi * fraction) / torch.sin(math.pi * fraction)

@@ -18,7 +18,7 @@ from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.value import Value, arange, full, table, value_of
-from delegatec.edge.symbols import UnknownSizeError, is_number
+from delegatec.edge.symbols import UnknownSizeError, is_scalar
 
 aten = torch.ops.aten
 
@@ -29,7 +29,7 @@ _FOLDED: Final[dict[Any, Callable[[Value, Value], Value]]] = {
 }
 
 
-def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) -> Value:
+def _tensor(builder: Builder, scalar: Any, expression: Any, dtype: torch.dtype) -> Value:
     """Returns a scalar as a tensor of one element.
 
     Raises:
@@ -38,28 +38,28 @@ def _tensor(builder: Builder, number: Any, expression: Any, dtype: torch.dtype) 
     if expression.is_number:
         return table(builder, torch.tensor([float(expression)]).to(dtype))
     if expression.func is symbolic.ToFloat:
-        return _tensor(builder, number, expression.args[0], dtype)
+        return _tensor(builder, scalar, expression.args[0], dtype)
     if expression.func in _QUOTIENTS:
-        first, second = (_tensor(builder, number, each, dtype) for each in expression.args)
+        first, second = (_tensor(builder, scalar, each, dtype) for each in expression.args)
         return first / second
     if expression.is_integer:
         # the last element of an arange of that length
-        size = number.node.shape_env.create_symintnode(expression, hint=None)
+        size = scalar.node.shape_env.create_symintnode(expression, hint=None)
         return arange(builder, size + 1, dtype).slice(0, size, size + 1)
     if expression.func in _FOLDED:
-        operands = (_tensor(builder, number, each, dtype) for each in expression.args)
+        operands = (_tensor(builder, scalar, each, dtype) for each in expression.args)
         return functools.reduce(_FOLDED[expression.func], operands)
     raise UnknownSizeError(str(expression))
 
 
-def _with_number(compute: Callable[[Value, Value], Value]) -> Callable[[Builder, Node], Node | None]:
+def _with_scalar(compute: Callable[[Value, Value], Value]) -> Callable[[Builder, Node], Node | None]:
     """Returns a rule for a function of a tensor and a scalar."""
 
     def rule(builder: Builder, node: Node) -> Node | None:
-        x, number = list(bind(node).values())[:2]
-        if not isinstance(number, Node) or not is_number(number) or bind(node).get("alpha", 1) != 1:
+        x, scalar = list(bind(node).values())[:2]
+        if not isinstance(scalar, Node) or not is_scalar(scalar) or bind(node).get("alpha", 1) != 1:
             return None
-        value = number.meta["val"]
+        value = scalar.meta["val"]
         dtype = x.meta["val"].dtype
         if not dtype.is_floating_point and isinstance(value, torch.SymFloat):
             dtype = torch.float32
@@ -69,7 +69,7 @@ def _with_number(compute: Callable[[Value, Value], Value]) -> Callable[[Builder,
     return rule
 
 
-def _number_of(builder: Builder, node: Node, dtype: torch.dtype) -> Value:
+def _scalar_of(builder: Builder, node: Node, dtype: torch.dtype) -> Value:
     """Returns the scalar that a node computes as a 0-d tensor."""
     value = node.meta["val"]
     exact = torch.float32 if isinstance(value, torch.SymFloat) else dtype
@@ -84,18 +84,18 @@ def _clamp(builder: Builder, node: Node) -> Node | None:
     for name, choose in (("min", Value.maximum), ("max", Value.minimum)):
         limit = bound[name]
         if limit is not None:
-            number = isinstance(limit, Node)
-            other = _number_of(builder, limit, dtype) if number else value_of(builder, limit, dtype)
+            scalar = isinstance(limit, Node)
+            other = _scalar_of(builder, limit, dtype) if scalar else value_of(builder, limit, dtype)
             x = choose(x, other)
     return x.node
 
 
 def _full(builder: Builder, node: Node) -> Node | None:
-    number = bind(node)["fill_value"]
-    if not isinstance(number, Node):
+    scalar = bind(node)["fill_value"]
+    if not isinstance(scalar, Node):
         return None
     shape = node.meta["val"].shape
-    return _number_of(builder, number, dtype_of(node)).view(*[1] * len(shape)).expand(*shape).node
+    return _scalar_of(builder, scalar, dtype_of(node)).view(*[1] * len(shape)).expand(*shape).node
 
 
 def _scalar_tensor(builder: Builder, node: Node) -> Node:
@@ -116,7 +116,7 @@ _FUNCTIONS: Final[dict[str, Callable[[Value, Value], Value]]] = {
     "ne": lambda x, y: x.ne(y),
 }
 _RULES: Final[dict[OpOverload, Rule]] = {
-    **{getattr(aten, name).Scalar: _with_number(function) for name, function in _FUNCTIONS.items()},
+    **{getattr(aten, name).Scalar: _with_scalar(function) for name, function in _FUNCTIONS.items()},
     aten.clamp.default: _clamp,
     aten.full.default: _full,
 }
@@ -126,6 +126,6 @@ _OTHERS: Final = (aten.scalar_tensor.default, aten.masked_fill.Scalar, aten.hard
 
 WITH_NUMBERS: Final = frozenset({*_RULES, *_OTHERS})
 REWRITES: Final = (
-    *(Rewrite(target, rule, note="with a tensor for a size") for target, rule in _RULES.items()),
+    *(Rewrite(target, rule, note="with the size as a tensor") for target, rule in _RULES.items()),
     Rewrite(aten.scalar_tensor.default, _scalar_tensor),
 )

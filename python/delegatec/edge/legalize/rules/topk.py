@@ -44,8 +44,8 @@ def _top(builder: Builder, node: Node) -> list[Node | None]:
     in_rows, back = [shape[d] for d in last], [last.index(d) for d in range(len(last))]
     read = read_results(node)
     return [
-        value.view(*in_rows).permute(*back).node if number in read or not number else None
-        for number, value in enumerate(results)
+        value.view(*in_rows).permute(*back).node if output in read or not output else None
+        for output, value in enumerate(results)
     ]
 
 
@@ -79,8 +79,8 @@ def _by_comparison(x: Value, k: int, largest: bool) -> Value:
     )
     beats = other.gt(own) if largest else other.lt(own)
     earlier = other.eq(own) & other_tie.lt(own_tie)
-    place = _total((beats | earlier).to(torch.float32).mean([2]), size).view(rows, 1, size)
-    found = place.eq(table(builder, torch.arange(k, dtype=torch.float32).view(1, k, 1)))
+    order = _total((beats | earlier).to(torch.float32).mean([2]), size).view(rows, 1, size)
+    found = order.eq(table(builder, torch.arange(k, dtype=torch.float32).view(1, k, 1)))
     position = table(builder, torch.arange(size, dtype=torch.float32).view(1, 1, size))
     return _total(found.where(position, 0.0).mean([2]), size).to(torch.int32)
 
@@ -93,10 +93,10 @@ def _total(mean: Value, count: int) -> Value:
 def _by_iteration(x: Value, k: int, largest: bool) -> Value:
     """Returns the positions [rows, k], int32: repeatedly that of the extremum of the rest."""
     size = x.shape[1]
-    numbers, ties = _keys(x, largest)
-    numbers = reversed_order(numbers) if largest else numbers
+    keys, ties = _keys(x, largest)
+    keys = reversed_order(keys) if largest else keys
     last = math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).max
-    rest, candidates, found = numbers, ties, []
+    rest, candidates, found = keys, ties, []
     for _ in range(k):
         equal = rest.eq(folded(rest, [1], Value.fmin, keepdim=True))
         first = folded(equal.where(candidates, 2 * size), [1], Value.fmin, keepdim=True)
@@ -130,8 +130,7 @@ REWRITES: Final = (
             ),
             Constraint(
                 "argument",
-                "k is at most 16 if the rows times their squared size exceed 2^24: others are sorted by "
-                "comparison of all pairs.",
+                "k is at most 16 if rows x size^2 exceeds 2^24: for larger k, all pairs are compared.",
                 _too_many,
             ),
         ),

@@ -31,13 +31,16 @@ Taps = list[list[int]]
 
 
 def _transposed(builder: Builder, node: Node) -> Node | None:
-    bound, axes, whole = bind(node), axes_of(node), shape_of(node)
+    bound, axes, result_shape = bind(node), axes_of(node), shape_of(node)
     if not bound["transposed"]:
         return None
     x, groups, bias = value_of(builder, bound["input"]), bound["groups"], bound["bias"]
     sizes = shape_of(bound["weight"])[2:]
     taps = [_taps(size, axis.stride, axis.dilation) for size, axis in zip(sizes, axes, strict=True)]
-    plans = [_forward(x.shape[dim], len(taps[dim - 2]), axis, whole[dim]) for dim, axis in enumerate(axes, 2)]
+    plans = [
+        _forward(x.shape[dim], len(taps[dim - 2]), axis, result_shape[dim])
+        for dim, axis in enumerate(axes, 2)
+    ]
     apart = any(axis.stride > 1 for axis in axes)
     phases = [_phases(rows, plan.axis) for rows, plan in zip(taps, plans, strict=True)]
     lengths = [plan.outputs for plan in plans]
@@ -50,7 +53,7 @@ def _transposed(builder: Builder, node: Node) -> Node | None:
         """Concatenates phases as [N, C, *strides, *lengths]."""
         if len(chosen) < len(phases):
             return cat([joined([*chosen, part]) for part in phases[len(chosen)]], 2 + len(chosen))
-        shape = (x.shape[0], whole[1], *(phase.size for phase in chosen), *lengths)
+        shape = (x.shape[0], result_shape[1], *(phase.size for phase in chosen), *lengths)
         if not all(phase.taps for phase in chosen):
             return full(builder, shape, 0.0, x.dtype)
         return convolved(chosen).view(*shape)
@@ -58,11 +61,11 @@ def _transposed(builder: Builder, node: Node) -> Node | None:
     is_one = all(len(parts) == 1 for parts in phases)
     result = convolved([part for (part,) in phases]) if is_one else joined([])
     if apart:
-        result = _interleaved(result, whole[1], [axis.stride for axis in axes], lengths)
+        result = _interleaved(result, result_shape[1], [axis.stride for axis in axes], lengths)
         for dim, plan in enumerate(plans, 2):
-            result = result.slice(dim, plan.first, plan.first + whole[dim])
+            result = result.slice(dim, plan.first, plan.first + result_shape[dim])
         if bias is not None:
-            result = result + value_of(builder, bias).view(1, whole[1], *(1,) * len(axes))
+            result = result + value_of(builder, bias).view(1, result_shape[1], *(1,) * len(axes))
     return result.node
 
 
@@ -107,14 +110,14 @@ class _Phases(NamedTuple):
 def _phases(taps: Taps, axis: Axis) -> list[_Phases]:
     """Groups the phases of a convolution; the taps of each are equally spaced."""
     grouped: list[_Phases] = []
-    for places, columns in groupby(zip(*taps, strict=True), lambda column: [tap != _NONE for tap in column]):
-        rows, chosen = [row for row, is_tap in enumerate(places) if is_tap], list(columns)
+    for mask, columns in groupby(zip(*taps, strict=True), lambda column: [tap != _NONE for tap in column]):
+        rows, chosen = [row for row, is_tap in enumerate(mask) if is_tap], list(columns)
         spaced = axis
         if rows:
-            step = axis.dilation * (rows[1] - rows[0] if len(rows) > 1 else 1)
+            dilation = axis.dilation * (rows[1] - rows[0] if len(rows) > 1 else 1)
             before = axis.before - axis.dilation * rows[0]
             after = axis.after - axis.dilation * (len(taps) - 1 - rows[-1])
-            spaced = Axis(1, step, before, after)
+            spaced = Axis(1, dilation, before, after)
         grouped.append(_Phases([[column[row] for column in chosen] for row in rows], len(chosen), spaced))
     return grouped
 
@@ -164,15 +167,15 @@ def _arranged(x: Any, groups: int, tables: Sequence[Taps]) -> Any:
     for axis, rows in enumerate(tables):
         # After the dimensions before it, which are a tap and a phase each by now.
         dim = 3 + 2 * axis
-        places = torch.tensor(rows, dtype=torch.int32)
+        index = torch.tensor(rows, dtype=torch.int32)
         if isinstance(x, Tensor):
-            x = x[(slice(None),) * dim + (places,)]
+            x = x[(slice(None),) * dim + (index,)]
         else:
-            x = x.take(dim, table(x.builder, places))
+            x = x.take(dim, table(x.builder, index))
     many = len(tables)
     order = [0, 2, *(4 + 2 * axis for axis in range(many)), 1, *(3 + 2 * axis for axis in range(many))]
-    whole = (groups * outputs * torch.Size(phases).numel(), channels // groups, *counts)
-    return reshape(x.permute(*order), *whole)
+    result_shape = (groups * outputs * torch.Size(phases).numel(), channels // groups, *counts)
+    return reshape(x.permute(*order), *result_shape)
 
 
 REWRITES: Final = (

@@ -202,30 +202,30 @@ def _select(before: Arrangement, node: Node, sizes: tuple[Size, ...]) -> Arrange
 def _cut(before: Arrangement, dim: int, cut: Cut, size: Size) -> Arrangement | None:
     """Slices a dimension of the result, if it is a dimension of the source or repeats elements."""
     assert before.axes is not None
-    axis, whole = before.axes[dim], before.sizes[dim]
+    axis, full_size = before.axes[dim], before.sizes[dim]
     start = cut.start
     if not isinstance(start, int) or len(axis) != 1:
         return None
     if start < 0:
-        if not isinstance(whole, int):
+        if not isinstance(full_size, int):
             return None
-        start = max(start + whole, 0)
+        start = max(start + full_size, 0)
     new: Axis = () if size == 1 else (Atom(size),)
     axes = [new if each == dim else other for each, other in enumerate(before.axes)]
-    place = next((place for place, each in enumerate(before.dims) if axis[0] in each.axis), None)
-    if place is None:
+    position = next((position for position, each in enumerate(before.dims) if axis[0] in each.axis), None)
+    if position is None:
         return before.with_axes(axes)
-    if before.dims[place].axis != axis:
+    if before.dims[position].axis != axis:
         return None
-    outer = before.dims[place].cut or Cut(0, None, 1)
+    outer = before.dims[position].cut or Cut(0, None, 1)
     start, step = outer.start + start * outer.step, outer.step * cut.step
     end: Any = cut.end
     if isinstance(size, int):
         end = start + (size - 1) * step + 1
-    elif before.dims[place].cut is not None:
+    elif before.dims[position].cut is not None:
         return None
     dims = list(before.dims)
-    dims[place] = replace(dims[place], axis=new, cut=Cut(start, end, step))
+    dims[position] = replace(dims[position], axis=new, cut=Cut(start, end, step))
     return before.with_axes(axes, dims=tuple(dims))
 
 

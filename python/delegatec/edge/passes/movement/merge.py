@@ -25,7 +25,7 @@ from delegatec.edge.passes.movement.arrangement import (
     moved,
     sizes_of,
 )
-from delegatec.edge.passes.movement.plan import FREE, Cost, Plan, Step, cost_of, shortest_plan
+from delegatec.edge.passes.movement.plan import FREE, Cost, Move, Plan, cost_of, shortest_plan
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
 
@@ -75,7 +75,7 @@ class _Merger:
         self._chains: dict[Node, tuple[Node, _Chain]] = {}
         self._known: dict[Any, _Chain | None] = {}
         # symbolic scalars of the program so far: no movement may need others
-        self._numbers: dict[Size, Node] = {}
+        self._scalars: dict[Size, Node] = {}
         self._replaced: dict[Node, Node] = {}
         self._is_changed = False
 
@@ -83,7 +83,7 @@ class _Merger:
         """Shortens the chain that ends with a node."""
         if not is_movement(node):
             if isinstance(node.meta.get("val"), torch.SymInt):
-                self._numbers.setdefault(as_size(node.meta["val"]), node)
+                self._scalars.setdefault(as_size(node.meta["val"]), node)
             return
         found = self._chain_of(node)
         if found is None:
@@ -95,7 +95,7 @@ class _Merger:
         if is_first and not _is_view(chain.arrangement):
             return
         cost = self._cost(own)
-        is_alone = [step.target for step in chain.plan.steps] == [node.target] and node.target in _ALONE
+        is_alone = [move.target for move in chain.plan.moves] == [node.target] and node.target in _ALONE
         is_alone &= own[-1].args[0] is not source and chain.plan.cost == cost
         if is_alone or chain.plan.cost.is_less(cost):
             self._apply([node], own[-1])
@@ -119,8 +119,8 @@ class _Merger:
             chain = self._extended(outer, node, sizes)
             if chain is not None:
                 return source, chain
-        whole = sizes_of(before)
-        chain = self._extended(whole, node, sizes) if whole is not None else None
+        result_sizes = sizes_of(before)
+        chain = self._extended(result_sizes, node, sizes) if result_sizes is not None else None
         return (before, chain) if chain is not None else None
 
     def _extended(
@@ -157,42 +157,42 @@ class _Merger:
             first: the earliest call that the plans make unnecessary. If it ends the lifetime of a larger
                 source, and the results are not larger than its own, the calls move there.
         """
-        filled = [[self._fill(step) for step in self._chains[node][1].plan.steps] for node in nodes]
-        numbers = [each for steps in filled for step in steps for each in _numbers(step.args)]
-        if any(isinstance(each, sympy.Expr) for each in numbers):
+        filled = [[self._fill(move) for move in self._chains[node][1].plan.moves] for node in nodes]
+        scalars = [each for moves in filled for move in moves for each in _scalars(move.args)]
+        if any(isinstance(each, sympy.Expr) for each in scalars):
             return
         self._is_changed = True
         source = self._chains[nodes[0]][0]
         is_early = sum(map(_elements, nodes)) <= _elements(first) < _elements(source)
-        is_early &= not any(isinstance(each, Node) for each in numbers)
+        is_early &= not any(isinstance(each, Node) for each in scalars)
         before = [node.args[0] for node in nodes]
-        for node, steps in zip(nodes, filled, strict=True):
-            if not steps:
+        for node, moves in zip(nodes, filled, strict=True):
+            if not moves:
                 self._replace(node)
                 continue
-            made = self._rewrite(node, steps)
+            made = self._rewrite(node, moves)
             for each in made if is_early and first is not node else ():
                 first.prepend(each)
         for unused in before:
             _erase_unused(unused)
 
-    def _fill(self, step: Step) -> Step:
+    def _fill(self, move: Move) -> Move:
         """Returns a step with nodes for the symbolic scalars that have one."""
 
-        def node_of(number: Any) -> Any:
-            return self._numbers.get(number, number) if isinstance(number, sympy.Expr) else number
+        def node_of(scalar: Any) -> Any:
+            return self._scalars.get(scalar, scalar) if isinstance(scalar, sympy.Expr) else scalar
 
-        args = [[*map(node_of, each)] if isinstance(each, list) else node_of(each) for each in step.args]
-        return replace(step, args=tuple(args))
+        args = [[*map(node_of, each)] if isinstance(each, list) else node_of(each) for each in move.args]
+        return replace(move, args=tuple(args))
 
-    def _rewrite(self, node: Node, steps: Sequence[Step]) -> list[Node]:
+    def _rewrite(self, node: Node, moves: Sequence[Move]) -> list[Node]:
         """Makes a call the last one of some steps; returns the calls of all."""
-        *others, last = steps
+        *others, last = moves
         made = [self._chains[node][0]]
-        for step in others:
-            is_static = all(isinstance(size, int) for size in step.sizes)
-            val = self._builder.empty(step.sizes, dtype_of(node)) if is_static else None
-            made.append(self._builder.at(node).call(step.target, made[-1], *step.args, val=val))
+        for move in others:
+            is_static = all(isinstance(size, int) for size in move.sizes)
+            val = self._builder.empty(move.sizes, dtype_of(node)) if is_static else None
+            made.append(self._builder.at(node).call(move.target, made[-1], *move.args, val=val))
         node.target, node.args, node.kwargs = last.target, (made[-1], *last.args), {}
         for each in (*made[1:], node):
             found = self._chain_of(each)
@@ -223,7 +223,7 @@ def _is_view(arrangement: Arrangement) -> bool:
     )
 
 
-def _numbers(args: Iterable[Any]) -> Iterator[Any]:
+def _scalars(args: Iterable[Any]) -> Iterator[Any]:
     for each in args:
         yield from each if isinstance(each, list) else (each,)
 

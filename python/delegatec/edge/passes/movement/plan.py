@@ -58,7 +58,7 @@ def cost_of(target: Any, before: Sequence[Size], after: Sequence[Size]) -> Cost:
 
 
 @dataclass(frozen=True)
-class Step:
+class Move:
     """A movement: the operator, its arguments after the first, and the sizes of its result."""
 
     target: Any
@@ -68,24 +68,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps from a source, and the shape that they lead to.
+    """Moves from a source, and the shape that they lead to.
 
     Attributes:
         sizes: the sizes of the last result.
         axes: its dimensions.
-        steps: the steps.
+        moves: the calls.
         cost: their cost.
     """
 
     sizes: tuple[Size, ...]
     axes: tuple[Axis, ...]
-    steps: tuple[Step, ...] = ()
+    moves: tuple[Move, ...] = ()
     cost: Cost = FREE
 
     def then(self, axes: Sequence[Axis], sizes: Sequence[Size], target: Any, *args: Any) -> Plan:
-        """Returns the plan with one more step."""
+        """Returns the plan with one more move."""
         cost = self.cost.plus(cost_of(target, self.sizes, sizes))
-        return Plan(tuple(sizes), tuple(axes), (*self.steps, Step(target, args, tuple(sizes))), cost)
+        return Plan(tuple(sizes), tuple(axes), (*self.moves, Move(target, args, tuple(sizes))), cost)
 
     def view(self, axes: Sequence[Axis], sizes: Sequence[Size]) -> Plan:
         """Returns the plan with a view if the shape differs; in dynamic shapes without sizes if possible."""
@@ -128,32 +128,32 @@ def _pieces(axis: Axis, held: set[Atom]) -> Iterator[Axis]:
 def _sliced(arrangement: Arrangement) -> Iterator[Plan]:
     """Slices the source; a single element of a dimension also by `select`, which drops the dimension."""
     dims = arrangement.dims
-    singles = {place for place, dim in enumerate(dims) if dim.cut is not None and not dim.axis}
+    singles = {index for index, dim in enumerate(dims) if dim.cut is not None and not dim.axis}
     for selected in {frozenset[int](): None, frozenset(singles): None}:
         plan = Plan(tuple(dim.size for dim in dims), ())
-        for place, dim in reversed(list(enumerate(dims))):
-            before, after = plan.sizes[:place], plan.sizes[place + 1 :]
-            if place in selected and dim.cut is not None:
-                plan = plan.then((), (*before, *after), aten.select.int, place, dim.cut.start)
+        for index, dim in reversed(list(enumerate(dims))):
+            before, after = plan.sizes[:index], plan.sizes[index + 1 :]
+            if index in selected and dim.cut is not None:
+                plan = plan.then((), (*before, *after), aten.select.int, index, dim.cut.start)
             elif dim.cut is not None:
                 step = () if dim.cut.step == 1 else (dim.cut.step,)
                 arguments = (dim.cut.start, dim.cut.end, *step)
-                plan = plan.then((), (*before, numel(dim.axis), *after), aten.slice.Tensor, place, *arguments)
-        yield replace(plan, axes=tuple(dim.axis for place, dim in enumerate(dims) if place not in selected))
+                plan = plan.then((), (*before, numel(dim.axis), *after), aten.slice.Tensor, index, *arguments)
+        yield replace(plan, axes=tuple(dim.axis for index, dim in enumerate(dims) if index not in selected))
 
 
 def _permuted(plan: Plan, order: Sequence[Atom], axes: Sequence[Axis]) -> Iterator[Plan]:
     """Brings atoms into an order; the dimensions of the result are `axes` if possible without more views."""
-    now = {atom: place for place, atom in enumerate(itertools.chain(*plan.axes))}
+    now = {atom: index for index, atom in enumerate(itertools.chain(*plan.axes))}
     if list(now) == list(order):
         yield plan
         return
-    later = {atom: place for place, atom in enumerate(order)}
+    later = {atom: index for index, atom in enumerate(order)}
     moved = sorted(filter(None, plan.axes), key=lambda axis: later[axis[0]])
     if list(itertools.chain(*moved)) == list(order):
         yield _permute(plan, _with_ones(moved, plan.axes, axes))
     starts = [
-        place for place, atom in enumerate(order) if not place or now[order[place - 1]] + 1 != now[atom]
+        index for index, atom in enumerate(order) if not index or now[order[index - 1]] + 1 != now[atom]
     ]
     ends = [*starts[1:], len(order)]
     groups = [tuple(order[start:end]) for start, end in zip(starts, ends, strict=True)]
@@ -176,10 +176,10 @@ def _with_ones(moved: Sequence[Axis], source: Sequence[Axis], wanted: Sequence[A
 
 def _permute(plan: Plan, result: Sequence[Axis]) -> Plan:
     """Permutes dimensions; those of 1 keep their order."""
-    places: dict[Axis, list[int]] = {}
-    for place, axis in enumerate(plan.axes):
-        places.setdefault(axis, []).append(place)
-    order = [places[axis].pop(0) for axis in result]
+    indices: dict[Axis, list[int]] = {}
+    for index, axis in enumerate(plan.axes):
+        indices.setdefault(axis, []).append(index)
+    order = [indices[axis].pop(0) for axis in result]
     return plan.then(result, [*map(numel, result)], aten.permute.default, order)
 
 

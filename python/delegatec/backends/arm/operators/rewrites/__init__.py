@@ -54,7 +54,7 @@ REWRITES: Final[Rewrites] = rewrites(
     extrema.SEPARATE_POSITION,
     powers.IN_DOMAIN,
     # on Ethos-U55 and U65, Vela reverses only the second and the third last dimension
-    (slicing.STEPS_BY_GROUPS, gather.FLIP_OF_MIDDLE),
+    (slicing.STRIDED_SLICE_BY_GROUPS, gather.FLIP_OF_MIDDLE),
     quantized.REWRITES,
     padding.BY_SLICES,
     (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),

@@ -266,7 +266,7 @@ def test_an_expansion_outside_of_the_delegate_is_an_index_like_others() -> None:
             lambda x, y, i: put(x, [i], y, True),
             (FLAGS[0], FLAGS[1, :2], NEGATIVE),
             "accumulate",
-            "it adds bools",
+            "the dtype is bool",
             id="bools",
         ),
         pytest.param(

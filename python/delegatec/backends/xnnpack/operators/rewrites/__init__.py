@@ -44,7 +44,7 @@ REWRITES: Final[Rewrites] = rewrites(
     slopes.REWRITES,
     (softmax.LAST_DIMENSION, softmax.LOG_BY_ARITHMETIC),
     (linear.ADDMM_BY_MM,),
-    (slicing.UNFOLD_BY_SLICES, slicing.STEPS_BY_GROUPS),
+    (slicing.UNFOLD_BY_SLICES, slicing.STRIDED_SLICE_BY_GROUPS),
     shuffling.REWRITES,
     # there, the positions of extrema are integers, which XNNPACK does not compute
     (each for each in itertools.chain.from_iterable(SHARED.values()) if each not in extrema.ALONG_DIM),

@@ -19,7 +19,7 @@ from delegatec.edge.channels_last.rewrites.images import channels_first, channel
 from delegatec.edge.legalize.rule import Refusal, Rewrite
 from delegatec.edge.legalize.rules.resize import Dim, dims_of, nearest_elements, operand_of
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.symbols import is_dynamic, whole_ratio
+from delegatec.edge.symbols import integer_ratio, is_dynamic
 
 aten = torch.ops.aten
 
@@ -89,7 +89,7 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
 def _copied(builder: Builder, node: Node) -> Any:
     """Repeats rows and columns of dynamic sizes: a view has one such size, and a convolution several."""
     x, dims = _image(builder, node), dims_of(node)
-    times = [whole_ratio(dim.outputs, dim.size) for dim in dims]
+    times = [integer_ratio(dim.outputs, dim.size) for dim in dims]
     if all(dim.factor and dim.factor % 1 == 0 for dim in dims):
         times = [int(dim.factor or 1) for dim in dims]
     channels = x.shape[3]

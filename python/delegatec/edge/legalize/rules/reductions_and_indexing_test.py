@@ -42,8 +42,8 @@ REWRITES = rewrites(
 # Small integers and quarters: float16 represents them and their sums.
 X = (torch.randint(-16, 17, (2, 3, 4), generator=torch.Generator().manual_seed(0)) / 4).float()
 Y = (torch.randint(-16, 17, (2, 3, 4), generator=torch.Generator().manual_seed(1)) / 4).float()
-WHOLE = (X * 4).long()
-HUGE = WHOLE * (2**40 + 1)
+INTS = (X * 4).long()
+HUGE = INTS * (2**40 + 1)
 WIDE = (X * 4).int() * (2**27 + 1)
 FLAGS = X > 0
 SCALAR = torch.tensor(2.5)
@@ -55,33 +55,33 @@ AT = torch.tensor([1, 0, 1])
 BACK = torch.tensor([-1, 0, -2])
 ROWS = torch.tensor([[1], [0]])
 ONE = torch.tensor(1)
-PLACES = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
-PLACES = PLACES.view(2, 3, 4)
+PERMUTED = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
+PERMUTED = PERMUTED.view(2, 3, 4)
 EXPANDED = torch.tensor([2, 0]).view(1, 2, 1).expand(2, 2, 4)
 
-_DIMS = [(X, [1]), (X, [0, -1], True), (X, [0, 2]), (WHOLE, [1]), (HUGE, [0, 2]), (SPECIAL, [1])]
+_DIMS = [(X, [1]), (X, [0, -1], True), (X, [0, 2]), (INTS, [1]), (HUGE, [0, 2]), (SPECIAL, [1])]
 _EXTREMA = [*_DIMS, (EXTREME, [1]), (FLAGS, [1]), (SCALAR, [])]
-_WHOLE_TENSOR = [(X,), (WHOLE,), (SCALAR,)]
-_POSITIONS = [(each, dim) for each in (X, WHOLE % 3, SPECIAL, EXTREME) for dim in (0, -1)]
-_MOVED = [X, WHOLE, HUGE, WIDE, FLAGS]
+_ALL_DIMS = [(X,), (INTS,), (SCALAR,)]
+_POSITIONS = [(each, dim) for each in (X, INTS % 3, SPECIAL, EXTREME) for dim in (0, -1)]
+_MOVED = [X, INTS, HUGE, WIDE, FLAGS]
 
 _NO_HALF = (aten._cdist_forward.default, aten._pdist_forward.default)
 
 # operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
-    aten.mean.default: [(X,), (SCALAR,), (WHOLE, {"dtype": torch.float32})],
+    aten.mean.default: [(X,), (SCALAR,), (INTS, {"dtype": torch.float32})],
     aten.mean.dim: [(X, [1]), (X, [0, -1], True), (X.view(1, 2, 3, 2, 2), [1, 3]), (SPECIAL, [1])],
     aten.sum.dim_IntList: [*_DIMS, (X, []), (EXTREME, [1]), (FLAGS, [1], {"dtype": torch.bool})],
-    aten.prod.default: [(X[0, :2],), (WHOLE,), (SCALAR,)],
-    aten.prod.dim_int: [(X, 1), (WHOLE, -1, True), (EXTREME, 1), (FLAGS, 1, {"dtype": torch.bool})],
+    aten.prod.default: [(X[0, :2],), (INTS,), (SCALAR,)],
+    aten.prod.dim_int: [(X, 1), (INTS, -1, True), (EXTREME, 1), (FLAGS, 1, {"dtype": torch.bool})],
     aten.amax.default: _EXTREMA,
     aten.amin.default: _EXTREMA,
-    aten.max.default: [*_WHOLE_TENSOR, (SPECIAL,)],
-    aten.min.default: [*_WHOLE_TENSOR, (EXTREME,)],
-    aten.any.default: _WHOLE_TENSOR,
-    aten.any.dim: [(FLAGS, 1), (WHOLE, -1, True), (SPECIAL, 1)],
+    aten.max.default: [*_ALL_DIMS, (SPECIAL,)],
+    aten.min.default: [*_ALL_DIMS, (EXTREME,)],
+    aten.any.default: _ALL_DIMS,
+    aten.any.dim: [(FLAGS, 1), (INTS, -1, True), (SPECIAL, 1)],
     aten.any.dims: [(FLAGS, [0, 1]), (FLAGS, [])],
-    aten.cumsum.default: [(X, 1), (WHOLE, -1), (HUGE, 0), (SPECIAL[3:], 1)],
+    aten.cumsum.default: [(X, 1), (INTS, -1), (HUGE, 0), (SPECIAL[3:], 1)],
     aten.argmax.default: [*_POSITIONS, (X,), (X, None, True), (SCALAR, 0)],
     aten.argmin.default: [*_POSITIONS, (X,), (X, -1, True)],
     aten.max.dim: [*_POSITIONS, (FLAGS, 1), (X, 1, True), (SCALAR, 0)],
@@ -104,9 +104,9 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (WIDE, [BACK[1:2].int()]),
     ],
     aten.gather.default: [
-        *((each, 2, PLACES) for each in _MOVED),
+        *((each, 2, PERMUTED) for each in _MOVED),
         (X, 1, EXPANDED),
-        (X, 1, PLACES[:, :2, :3].clamp(max=2)),
+        (X, 1, PERMUTED[:, :2, :3].clamp(max=2)),
         (SCALAR, 0, ONE - 1),
     ],
     aten.flip.default: [(X, [0, -1]), (HUGE, [1]), (FLAGS, [2]), (torch.tensor(2.0), [-1])],
@@ -126,18 +126,18 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (WIDE, [AT, None, AT], WIDE[0, :, :3], True),
     ],
     aten.scatter.src: [
-        *((each, 2, PLACES, each.flip(0)) for each in _MOVED),
+        *((each, 2, PERMUTED, each.flip(0)) for each in _MOVED),
         (X, 1, EXPANDED, Y),
-        (X, 2, PLACES[:1, :2], Y),
+        (X, 2, PERMUTED[:1, :2], Y),
         (SCALAR.view(1), 0, ONE.view(1) - 1, SCALAR.view(1) * 3),
         (SCALAR, 0, ONE - 1, SCALAR * 3),
     ],
-    aten.scatter.value: [(X, 2, PLACES[..., :2], 0.5), (HUGE, 1, PLACES[:, :2].clamp(max=2), 2**40 + 1)],
+    aten.scatter.value: [(X, 2, PERMUTED[..., :2], 0.5), (HUGE, 1, PERMUTED[:, :2].clamp(max=2), 2**40 + 1)],
     aten.masked_scatter.default: [(X, FLAGS, Y), (HUGE, FLAGS[:, :1].expand(2, 3, 4), HUGE * 3)],
     aten.scatter_add.default: [
-        (X, 2, PLACES, Y),
+        (X, 2, PERMUTED, Y),
         (X, 1, EXPANDED[:, :, :3], Y),
-        (WIDE, 0, PLACES // 2, WIDE),
+        (WIDE, 0, PERMUTED // 2, WIDE),
     ],
 }
 
@@ -174,7 +174,7 @@ _OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X, [None, BACK], Y),
         (X, [None, None, ONE.view(1)], Y[..., :1]),
     ],
-    aten.scatter.value: [(X, 2, PLACES[:1, :2] // 2, 0.5)],
+    aten.scatter.value: [(X, 2, PERMUTED[:1, :2] // 2, 0.5)],
 }
 
 

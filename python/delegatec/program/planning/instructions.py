@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a method: future instructions, before values have indices.
+"""Planned instructions of a method, before values have indices.
 
 A slot is a value that an instruction computes: (node, index of the result). Auxiliary values of control flow
 (iteration counts, temporaries) have negative indices.
@@ -20,14 +20,14 @@ Source = Slot | bool | int | float | None
 
 
 @dataclass(frozen=True)
-class NodeStep:
+class PlannedNode:
     """A call of the operator, delegate or primitive of a node."""
 
     node: Node
 
 
 @dataclass(frozen=True)
-class KernelStep:
+class PlannedKernel:
     """A call of an auxiliary kernel for control flow.
 
     Attributes:
@@ -42,7 +42,7 @@ class KernelStep:
 
 
 @dataclass(frozen=True)
-class MoveStep:
+class PlannedMove:
     """Sets a value to a scalar, or to the scalar in another value; not for tensors."""
 
     node: Node
@@ -51,7 +51,7 @@ class MoveStep:
 
 
 @dataclass
-class JumpStep:
+class PlannedJump:
     """Jumps to the instruction at `destination` unless `condition` holds."""
 
     node: Node
@@ -59,7 +59,7 @@ class JumpStep:
     destination: int = -1
 
 
-Step = NodeStep | KernelStep | MoveStep | JumpStep
+PlannedInstruction = PlannedNode | PlannedKernel | PlannedMove | PlannedJump
 
 
 def slot_of(node: Node) -> Slot:
