@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -21,17 +22,28 @@ from tests.operators.sample import Sample
 aten = torch.ops.aten
 
 
-def program_of(target: OpOverload, *samples: Sample) -> tuple[EdgeProgram, list[torch.Tensor]]:
+def program_of(
+    target: OpOverload, *samples: Sample, has_constants: bool = False, only_first: bool = False
+) -> tuple[EdgeProgram, list[torch.Tensor]]:
     """Returns a program that calls `target` once for each sample, and its inputs in order.
 
     A tensor that is not row-major is passed as a row-major one, which the program permutes. The outputs are
     the results of all calls, in order.
+
+    Args:
+        target: the operator.
+        samples: arguments of the calls.
+        has_constants: whether all tensors of a call but the first are constants instead of inputs.
+        only_first: whether only the first result of each call is an output.
     """
     calls = [(sample.args, sample.kwargs) for sample in samples]
     leaves, spec = pytree.tree_flatten(calls)
     shapes = ShapeEnv(allow_dynamic_output_shape_ops=True)
     fake_mode, graph = FakeTensorMode(shape_env=shapes), Graph()
-    orders = {i: _order(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
+    fixed = {*_others(calls)} if has_constants else {*()}
+    orders = {
+        i: _order(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and i not in fixed
+    }
     inputs = [leaves[i].permute(order).contiguous() for i, order in orders.items()]
     placeholders = [graph.placeholder(f"x{i}") for i in range(len(inputs))]
     for node, value in zip(placeholders, inputs, strict=True):
@@ -51,13 +63,15 @@ def program_of(target: OpOverload, *samples: Sample) -> tuple[EdgeProgram, list[
     graph = program.graph
     output = program.output_node()
     builder = Builder(program).at(output)
-    for (i, order), placeholder in zip(orders.items(), program.placeholders(), strict=True):
+    for (i, order), placeholder in zip(orders.items(), placeholders, strict=True):
         leaves[i] = placeholder
         if order != list(range(len(order))):
             leaves[i] = builder.call(aten.permute.default, placeholder, _inverse(order))
+    for i in fixed:
+        leaves[i] = builder.constant(leaves[i])
     results = []
     for args, kwargs in pytree.tree_unflatten(leaves, spec):
-        results += _results(builder, builder.call(target, *args, **kwargs))
+        results += _results(builder, builder.call(target, *args, **kwargs), only_first)
     output.args = (tuple(results),)
     program.output_specs = [
         OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(result.name), None) for result in results
@@ -68,11 +82,22 @@ def program_of(target: OpOverload, *samples: Sample) -> tuple[EdgeProgram, list[
     return program, inputs
 
 
-def _results(builder: Builder, node: Node) -> list[Node]:
+def _others(calls: Sequence[Any]) -> Iterator[int]:
+    """Yields the positions among all leaves of tensors that are not the first of their call."""
+    position = 0
+    for call in calls:
+        leaves = pytree.tree_leaves(call)
+        tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        yield from (position + i for i in tensors[1:])
+        position += len(leaves)
+
+
+def _results(builder: Builder, node: Node, only_first: bool) -> list[Node]:
     val = node.meta["val"]
     if not isinstance(val, (tuple, list)):
         return [node]
-    return [builder.call(operator.getitem, node, i, val=item) for i, item in enumerate(val)]
+    used = val[:1] if only_first else val
+    return [builder.call(operator.getitem, node, i, val=item) for i, item in enumerate(used)]
 
 
 def _order(tensor: torch.Tensor) -> list[int]:

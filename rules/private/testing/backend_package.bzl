@@ -61,7 +61,10 @@ def backend_package(name, schema, other_schemas = [], tools = []):
         name = "operators_test",
         # In one process: the operators of all their lowerings are compared with operators/recorded.json.
         srcs = conftest + operators_tests,
-        deps = [":testing"],
+        deps = [
+            ":testing",
+            "//tests/operators",
+        ],
     )
     native.py_binary(
         name = "record",
@@ -73,6 +76,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
         deps = [
             ":testing",
             "//rules/private/testing:plugins",
+            "//tests/operators",
             "@delegatec_pip_test//:lib",
         ],
     )

@@ -15,6 +15,7 @@ from delegatec.edge.arguments import bind, dtype_of, operand_nodes, positive, sh
 from delegatec.edge.channels_last.dimensions import Dimensions, Emit, Part, StoredDims, call, same_call
 from delegatec.edge.channels_last.operation import Operation, OperationRule
 from delegatec.edge.channels_last.storage import Storage
+from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 aten = torch.ops.aten
 
@@ -63,10 +64,7 @@ def reduction(node: Node) -> Operation | None:
     """A reduction; reduced dimensions may be at any position."""
     bound, x = bind(node), node.all_input_nodes[0]
     rank = len(shape_of(x))
-    dims = bound["dim"]
-    is_single = isinstance(dims, int)
-    given = [dims] if is_single else dims
-    reduced = sorted({positive(dim, rank) for dim in given or range(rank)}) if rank else []
+    is_single, reduced = isinstance(bound["dim"], int), reduced_dims(node)
     result = _all(shape_of(node))
     if not bound["keepdim"]:
         kept = [dim for dim in range(rank) if dim not in reduced]

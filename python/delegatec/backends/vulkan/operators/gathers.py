@@ -15,7 +15,7 @@ from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.memory.sizes import shape_of
 from delegatec.backends.vulkan.operators.row import OperatorRow, constants, operator_row
 from delegatec.edge.arguments import bind, positive
-from delegatec.edge.legalize.constraints import rank_at_most
+from delegatec.edge.legalize.constraints import HAS_AXIS, rank_at_most
 
 
 def _embedding_memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -49,6 +49,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "gather",
         tied(),
         ALL,
+        HAS_AXIS,
         rank_at_most(4, "the shaders have four dimensions."),
         lower=_gather,
         resizes=(),

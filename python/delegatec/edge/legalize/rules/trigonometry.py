@@ -115,7 +115,7 @@ def _atan2(y: Value, x: Value) -> Value:
     is_steep = height.gt(width)
     longer, shorter = is_steep.where(height, width), is_steep.where(width, height)
     # 0 / 0 and inf / inf: angles of 0 and 45 degrees
-    ratio = longer.eq(0.0).where(shorter, shorter / longer)
+    ratio = shorter / longer.eq(0.0).where(1.0, longer)
     ratio = (shorter.isinf() & longer.isinf()).where(1.0, ratio)
     angle = ratio.atan()
     angle = is_steep.where(math.pi / 2 - angle, angle)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the samples of an operator in the reference executor of a backend, and compares with eager mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from delegatec.backends.common.partitioner import TablePartitioner
+from delegatec.backends.common.table import OperatorTable
+from delegatec.backends.common.testing import compile_program
+from delegatec.delegation import DelegationReport
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge.legalize.rule import Rewrites
+from tests.operators.catalogue import CATALOGUE, overload
+from tests.operators.program import program_of
+from tests.operators.sample import Maker, Sample
+from tests.operators.tolerances import ROUNDED, Tolerances, difference
+
+HALF: Final[Tolerances] = {**ROUNDED, torch.float32: (1e-2, 1e-2), torch.float16: (1e-2, 1e-2)}
+"""Tolerances of backends that compute in float16: several roundings."""
+
+_DTYPES: Final = (torch.float32, torch.int32, torch.bool)
+
+_Run = tuple[Sample, list[Tensor]]
+"""A sample, and its results in eager mode."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How calls are made a program.
+
+    Attributes:
+        name: in a failure.
+        has_constants: whether all tensors but the first are constants.
+        only_first: whether only the first of several results is used, as models use those of a norm.
+    """
+
+    name: str = ""
+    has_constants: bool = False
+    only_first: bool = False
+
+    def fits(self, run: _Run) -> bool:
+        """Whether the form is another one for a call."""
+        sample, results = run
+        if self.only_first:
+            return len(results) > 1
+        tensors = sum(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves((sample.args, sample.kwargs)))
+        return tensors > 1 or not self.has_constants
+
+
+_FORMS: Final = (
+    Form(),
+    Form("other operands constant", has_constants=True),
+    Form("other operands constant, the first result", has_constants=True, only_first=True),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Options of a backend, and what is tested with them.
+
+    Attributes:
+        options: of the backend.
+        dtypes: of the samples.
+        tolerances: by dtype of the result.
+        is_half: whether the backend computes in float16: samples are rounded, and extreme ones are not
+            compared.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    dtypes: Sequence[torch.dtype] = _DTYPES
+    tolerances: Tolerances = field(default_factory=lambda: ROUNDED)
+    is_half: bool = False
+
+
+@dataclass
+class Found:
+    """Outcomes of the samples of one operator.
+
+    Attributes:
+        delegated: number of calls in delegates.
+        wrong: texts of those that differ from eager mode.
+        deviations: likewise, of samples with extreme operands or results.
+    """
+
+    delegated: int = 0
+    wrong: list[str] = field(default_factory=list)
+    deviations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BackendCheck:
+    """A backend and what is special to it.
+
+    Attributes:
+        backend: its name.
+        table: its rows.
+        rewrites: its rewrites.
+        settings: what is tested.
+        deviations: operator -> why results differ from eager mode if operands or results are NaN, infinite,
+            or integers beyond 2^24.
+        unsupported: operator -> why no sample is delegated, although the backend has the operator.
+    """
+
+    backend: str
+    table: OperatorTable[Any, Any]
+    rewrites: Rewrites
+    settings: Sequence[Setting]
+    deviations: Mapping[str, str] = field(default_factory=dict)
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Returns the operators of the catalogue that the backend has."""
+        own = self.table.rows.keys() | self.rewrites.keys()
+        return [name for name in CATALOGUE if overload(name) in own]
+
+    def check(self, name: str) -> None:
+        """Checks an operator: all samples, in all settings and forms."""
+        found = Found()
+        for setting in self.settings:
+            for dtype in setting.dtypes:
+                runs = [*_runs(name, dtype, setting.is_half)]
+                for form in _FORMS:
+                    self._measure(name, setting, form, [run for run in runs if form.fits(run)], found)
+        assert not found.wrong, "\n".join(found.wrong)
+        assert bool(found.deviations) == (name in self.deviations), "\n".join(found.deviations)
+        assert bool(found.delegated) != (name in self.unsupported)
+
+    def _measure(self, name: str, setting: Setting, form: Form, runs: Sequence[_Run], found: Found) -> None:
+        """Runs samples in one program; one by one if that fails, to find out which one does."""
+        if not runs:
+            return
+        try:
+            results, report = self._run(name, setting, form, [sample for sample, _ in runs])
+        except (AssertionError, DelegatecError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            if len(runs) == 1:
+                found.wrong.append(f"{self._text(name, setting, form, runs[0][0])}: {error}")
+            else:
+                failures = len(found.wrong)
+                for run in runs:
+                    self._measure(name, setting, form, [run], found)
+                if failures == len(found.wrong):
+                    found.wrong.append(f"{self.backend}: {name}, all samples in one program: {error}")
+            return
+        target = str(overload(name))
+        found.delegated += len(runs) - sum(each.operator == target for each in report.rejections)
+        remaining = iter(results)
+        for sample, wanted in runs:
+            is_extreme = sample.is_extreme or not all(bool(value.isfinite().all()) for value in wanted)
+            for i, value in enumerate(wanted[: 1 if form.only_first else None]):
+                text = difference(name, sample, i, next(remaining), value, setting.tolerances)
+                if text and not (setting.is_half and is_extreme):
+                    wrong = found.deviations if is_extreme else found.wrong
+                    wrong.append(f"{self._text(name, setting, form, sample)}: {text}")
+
+    def _run(
+        self, name: str, setting: Setting, form: Form, samples: Sequence[Sample]
+    ) -> tuple[list[Tensor], DelegationReport]:
+        program, inputs = program_of(
+            overload(name), *samples, has_constants=form.has_constants, only_first=form.only_first
+        )
+        # operators that only move data are not worth a delegate of their own
+        with ExitStack() as scope:
+            for each in (TablePartitioner, *TablePartitioner.__subclasses__()):
+                scope.enter_context(patch.object(each, "is_worthwhile", lambda *_: True))
+            compiled = compile_program(self.backend, program, **setting.options)
+        return compiled(*inputs), compiled.report
+
+    def _text(self, name: str, setting: Setting, form: Form, sample: Sample) -> str:
+        options = " ".join(f"{key}={value}" for key, value in setting.options.items())
+        return f"{' '.join(filter(None, (self.backend, options, form.name)))}: {name}({sample})"
+
+
+def _runs(name: str, dtype: torch.dtype, is_half: bool) -> Iterator[_Run]:
+    """Yields the samples that eager mode supports."""
+    for sample in CATALOGUE[name](Maker(dtype)):
+        given = Sample(*pytree.tree_map(_rounded, (sample.args, sample.kwargs))) if is_half else sample
+        try:
+            results = overload(name)(*given.args, **given.kwargs)
+        except (RuntimeError, IndexError, NotImplementedError):
+            continue
+        yield given, pytree.tree_leaves(results)
+
+
+def _rounded(value: Any) -> Any:
+    """Rounds float32 to values of float16."""
+    is_float = isinstance(value, Tensor) and value.dtype == torch.float32
+    return value.half().float() if is_float else value
