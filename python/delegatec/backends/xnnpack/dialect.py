@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn import functional as f
 
 _SCHEMAS: Final = (
+    # x: zeros and ones
+    "as_bool(Tensor x) -> Tensor",
     # images: [N, H, W, C]; sample positions follow from the sizes alone
     "resize_bilinear(Tensor x, int[2] sizes, bool align_corners) -> Tensor",
     # images: [N, H, W, C]; windows do not overlap. Maxima, and indices that count windows column by column
@@ -26,6 +28,11 @@ _SCHEMAS: Final = (
     # weights: [outputs, size of the dimension]
     "matmul_along_dim(Tensor x, Tensor weights, int dim) -> Tensor",
 )
+
+
+def as_bool(x: Tensor) -> Tensor:
+    """Returns zeros and ones as bools, which the delegate represents by them."""
+    return x != 0
 
 
 def resize_bilinear(x: Tensor, sizes: Sequence[int], align_corners: bool) -> Tensor:
@@ -76,6 +83,7 @@ def matmul_along_dim(x: Tensor, weights: Tensor, dim: int) -> Tensor:
 
 
 _FUNCTIONS: Final = (
+    as_bool,
     resize_bilinear,
     argmax_pool2d,
     to_index,

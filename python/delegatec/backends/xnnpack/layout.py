@@ -65,6 +65,7 @@ def _prelu(node: Node) -> Operation | None:
 
 _RULES: Final[OperationRules] = {
     **RULES,
+    XNNPACK.as_bool.default: pointwise,
     XNNPACK.resize_bilinear.default: POOL,
     XNNPACK.prelu.default: _prelu,
     XNNPACK.matmul_along_dim.default: along("dim"),

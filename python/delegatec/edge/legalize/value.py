@@ -115,6 +115,7 @@ class Value:
     tanh = _unary(aten.tanh.default)
     sigmoid = _unary(aten.sigmoid.default)
     erf = _unary(aten.erf.default)
+    gelu = _unary(aten.gelu.default)
     relu = _unary(aten.relu.default)
     isnan = _unary(aten.isnan.default, torch.bool)
     isinf = _unary(aten.isinf.default, torch.bool)

@@ -13,8 +13,8 @@ from torch.fx import Node
 from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.common.constants import beyond_float16, name_of
 from delegatec.backends.common.settings import Overflow, Precision
+from delegatec.backends.xnnpack.building.constants import converted_tensor, narrowed_scalar
 from delegatec.backends.xnnpack.building.draft import Draft
-from delegatec.backends.xnnpack.building.numbers import converted_tensor, narrowed_number
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dtypes import TO_FORMAT
@@ -243,7 +243,7 @@ class GraphBuilder:
         """Returns a scalar for a float32 field of an operation on a dtype; reports one out of range."""
         if dtype != torch.float16:
             return float(number)
-        found, lost = narrowed_number(float(number), self._saturates)
+        found, lost = narrowed_scalar(float(number), self._saturates)
         if lost:
             self._problems.append((None, beyond_float16(lost, self.current)))
         return found

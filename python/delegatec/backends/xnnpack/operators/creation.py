@@ -16,14 +16,14 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 
 def _full(b: GraphBuilder, node: Node) -> None:
     """Adds a constant; a scalar is clamped to the range of float16."""
-    dtype, number = dtype_of(node), bind(node)["fill_value"]
+    dtype, scalar = dtype_of(node), bind(node)["fill_value"]
     if dtype == torch.bool:
-        dtype, number = b.truth_dtype, float(bool(number))
+        dtype, scalar = b.truth_dtype, float(bool(scalar))
     if not shape_of(node):
-        b.alias(node, b.number(number, dtype))
+        b.alias(node, b.number(scalar, dtype))
         return
-    filled = torch.full(shape_of(node), b.representable(number, dtype), dtype=dtype)
-    b.alias(node, b.shared(("full", filled.shape, repr(number), dtype), lambda: b.constant(filled, dtype)))
+    filled = torch.full(shape_of(node), b.representable(scalar, dtype), dtype=dtype)
+    b.alias(node, b.shared(("full", filled.shape, repr(scalar), dtype), lambda: b.constant(filled, dtype)))
 
 
 ROWS: Final[tuple[OperatorRow, ...]] = (

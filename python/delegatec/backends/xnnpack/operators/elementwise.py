@@ -13,10 +13,12 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import variants
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.operations import binary, operand, unary
-from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
-from delegatec.backends.xnnpack.operators.rules import FIXED_NUMBER, FLOAT_RESULT, FLOATS_OR_BOOLS
+from delegatec.backends.xnnpack.building.operations import binary, converted, operand, unary
+from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
+from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.rules import CONSTANT_SCALAR, FLOAT_RESULT, FLOATS_OR_BOOLS
 from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.legalize.constraints import argument
 
 _row: Final = functools.partial(operator_row, resizes=True)
 
@@ -81,27 +83,36 @@ def _reciprocal(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Divide, 1.0, b.of(bind(node)["self"])))
 
 
-def _reciprocal_root(b: GraphBuilder, node: Node) -> None:
-    """Emits a quotient, as XNNPACK's operation is NaN for zero; not after the sum with eps in norms."""
-    source = bind(node)["self"]
-    x = b.of(source)
-    if _is_shifted(source):
-        b.alias(node, unary(b, Operation.ReciprocalSquareRoot, x))
+def _exp(b: QuantizedBuilder, node: Node) -> None:
+    """Computes floats in float32: in float16, XNNPACK's kernel returns infinity above 44,000."""
+    x = b.of(bind(node)["self"])
+    if b.scale_of(node) is not None:
+        b.alias(node, unary(b, Operation.Exp, x))
     else:
-        b.alias(node, binary(b, Operation.Divide, 1.0, unary(b, Operation.SquareRoot, x)))
+        result = unary(b, Operation.Exp, converted(b, x, torch.float32))
+        b.alias(node, converted(b, result, dtype_of(node)))
 
 
-def _is_shifted(node: Node) -> bool:
-    number = bind(node)["other"] if node.target in _SUMS else None
-    return isinstance(number, float) and number > 0
+def _may_be_zero(node: Node, _: object) -> str | None:
+    source = bind(node)["self"]
+    scalar = bind(source)["other"] if source.target in _SUMS else None
+    return None if isinstance(scalar, float) and scalar > 0 else "no positive scalar is added before"
+
+
+_POSITIVE_TERM: Final = Constraint(
+    "argument",
+    "The operand is a sum with a positive scalar, as in norms: XNNPACK's operation is NaN for zero.",
+    _may_be_zero,
+)
+_SQUARE: Final = argument("exponent", lambda value: value == 2, "XNNPACK has the square.")
 
 
 def _rows() -> Iterator[OperatorRow]:
     for name, operation in _UNARY.items():
         yield _row(name, _unary(getattr(Operation, operation)), preserved=name in _PRESERVED)
-    yield _row(
-        "rsqrt", _reciprocal_root, note="one divided by the square root, unless a scalar is added before"
-    )
+    yield _row("exp", _exp)
+    yield _row("pow.Tensor_Scalar", _unary(Operation.Square), _SQUARE)
+    yield _row("rsqrt", _unary(Operation.ReciprocalSquareRoot), _POSITIVE_TERM)
     yield _row("reciprocal", _reciprocal, note="one divided by the operand")
     for name, operation in _BINARY.items():
         names = variants({name: operation}, "Tensor", "Scalar") if len(name) == 3 else {name: operation}
@@ -109,11 +120,11 @@ def _rows() -> Iterator[OperatorRow]:
             yield _row(
                 each,
                 _binary(getattr(Operation, operation)),
-                FIXED_NUMBER,
+                CONSTANT_SCALAR,
                 FLOAT_RESULT,
                 dtypes=FLOATS_OR_BOOLS,
             )
-    yield _row("rsub.Scalar", _reversed_sub, FIXED_NUMBER, FLOAT_RESULT)
+    yield _row("rsub.Scalar", _reversed_sub, CONSTANT_SCALAR, FLOAT_RESULT)
 
 
 ROWS: Final[tuple[OperatorRow, ...]] = tuple(_rows())

@@ -68,7 +68,7 @@ def _varying_number(node: Node, _: object) -> str | None:
     return "a dynamic scalar" if any(map(is_scalar, node.all_input_nodes)) else None
 
 
-FIXED_NUMBER: Final = Constraint[object](
+CONSTANT_SCALAR: Final = Constraint[object](
     "argument", "A scalar is constant: XNNPACK stores scalars in the graph.", _varying_number
 )
 

@@ -14,7 +14,6 @@ from delegatec.backends.xnnpack.operators import (
     conversion,
     creation,
     elementwise,
-    functions,
     images,
     logic,
     matmul_along_dim,
@@ -29,7 +28,7 @@ from delegatec.backends.xnnpack.operators.rules import UNIVERSAL
 aten = torch.ops.aten
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
-    "Functions of elements": (*elementwise.ROWS, *functions.ROWS),
+    "Functions of elements": elementwise.ROWS,
     "Activation": activation.ROWS,
     "Comparison, logic, selection": logic.ROWS,
     "Matrix products": products.ROWS,
@@ -43,5 +42,5 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
 TABLE: Final = OperatorTable(
     _FAMILIES,
     UNIVERSAL,
-    private=(aten.exp2.default, aten.matmul.default, aten.split_with_sizes.default, aten.stack.default),
+    private=(aten.matmul.default, aten.split_with_sizes.default, aten.stack.default),
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,7 +13,8 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGERS
 from delegatec.edge.legalize.rules.ranks import again
@@ -85,6 +87,29 @@ def _select_integers(builder: Builder, node: Node) -> Node | None:
     return (value_of(builder, condition, dtype) * (x - y) + y).node
 
 
+def _select_by_extrema(builder: Builder, node: Node) -> Node | None:
+    """Returns the maximum of both values, of which one is minus infinity."""
+    bound, dtype = bind(node), dtype_of(node)
+    condition, *values = bound.values()
+    limit = (value_of(builder, condition, dtype) - 0.5) * math.inf
+    chosen = [
+        value_of(builder, value, dtype).minimum(most)
+        for value, most in zip(values, (limit, -limit), strict=True)
+        if shape_of(value) or builder.facts.of(value).high > -math.inf
+    ]
+    return functools.reduce(Value.maximum, chosen).node if chosen else None
+
+
+def _nan_value(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    return "a value is NaN" if any(_is_nan(bound[name]) for name in ("self", "other")) else None
+
+
+def _is_nan(node: Node) -> bool:
+    scalar = bind(node)["fill_value"] if node.target is aten.full.default else None
+    return isinstance(scalar, float) and math.isnan(scalar)
+
+
 _FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),)
 _INTEGERS: Final = (operand_dtypes(INTEGERS, "integers are always finite."),)
 
@@ -105,8 +130,20 @@ NOT_FINITE_BY_ORDER: Final = (
     Rewrite(aten.isnan.default, _compared(lambda x: ~x.le(x)), _FLOATS),
     Rewrite(aten.isinf.default, _compared(lambda x: x.abs().ge(math.inf)), _FLOATS),
 )
+WHERE_OF_BOOLS: Final = Rewrite(aten.where.self, _select_bools, note="by `and` and `or` for bools")
 WHERE_BY_ARITHMETIC: Final = (
     Rewrite(aten.where.self, _of_full_rank, note="with a condition of full rank"),
-    Rewrite(aten.where.self, _select_bools, note="by `and` and `or` for bools"),
+    WHERE_OF_BOOLS,
     Rewrite(aten.where.self, _select_integers, note="by a product for integers"),
+)
+WHERE_BY_EXTREMA: Final = Rewrite(
+    aten.where.self,
+    _select_by_extrema,
+    (
+        result_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),
+        Constraint(
+            "argument", "Neither value is NaN: the maximum of a float and NaN may be NaN.", _nan_value
+        ),
+    ),
+    note="the maximum of both values, one of which is minus infinity; NaN may become another value",
 )

@@ -45,6 +45,10 @@ def expm1(x: Value) -> Value:
     return x.abs().lt(_SMALL).where(x * series, x.exp() - 1.0)
 
 
+def _exp2_by_exp(x: Value) -> Value:
+    return (x * math.log(2)).exp()
+
+
 def _logarithm(base: float) -> Callable[[Value], Value]:
     return lambda x: x.log() * (1.0 / math.log(base))
 
@@ -145,7 +149,8 @@ IN_FLOAT32: Final = (
     Rewrite(aten.expm1.default, in_float32(expm1), (FLOAT_RESULT,)),
     Rewrite(aten.log1p.default, in_float32(log1p), (FLOAT_RESULT,)),
 )
-EXP2_BY_EXP: Final = Rewrite(aten.exp2.default, pointwise(lambda x: (x * math.log(2)).exp()), (FLOAT_RESULT,))
+EXP2_BY_EXP: Final = Rewrite(aten.exp2.default, pointwise(_exp2_by_exp), (FLOAT_RESULT,))
+EXP2_IN_FLOAT32: Final = Rewrite(aten.exp2.default, in_float32(_exp2_by_exp), (FLOAT_RESULT,))
 BY_ROOTS: Final = tuple(
     Rewrite(
         target, in_float32(log), (FLOAT_RESULT,), note="by a power, an exponential and a series, in float32"

@@ -176,6 +176,24 @@ def _signed_in_domain(x: Value, exponent: Value) -> Value:
     return is_undefined.where(math.nan, (x.is_negative() & is_odd).where(-power, power))
 
 
+# ---- for targets without powers ---------------------------------------------------------------------------
+
+
+def _by_logarithm(x: Value, exponent: float) -> Value | None:
+    """Returns exp(exponent log(x)), which is NaN for negative x; other rules have multiples of 0.5."""
+    is_fraction = math.isfinite(exponent) and float(exponent) * 2 % 1
+    return (x.log() * float(exponent)).exp() if is_fraction else None
+
+
+def _of_positive_number(builder: Builder, node: Node) -> Node | None:
+    bound, dtype = bind(node), dtype_of(node)
+    base = float(bound["self"])
+    if not 0 < base < math.inf or base == 2:
+        return None
+    exponent = value_of(builder, bound["exponent"], dtype).widened()
+    return (exponent * math.log(base)).exp().to(dtype).node
+
+
 # ---- reciprocals -----------------------------------------------------------------------------------------
 
 
@@ -210,6 +228,23 @@ IN_DOMAIN: Final = (
     Rewrite(aten.pow.Tensor_Scalar, _by_scalar_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
     Rewrite(aten.pow.Scalar, _of_scalar_in_domain, (FLOAT_RESULT,), note=_IN_DOMAIN),
     Rewrite(aten.pow.Tensor_Tensor, in_float32(_signed_in_domain, 2), (FLOAT_RESULT,), note=_IN_DOMAIN),
+)
+BY_EXP: Final = (
+    Rewrite(
+        aten.pow.Tensor_Scalar,
+        in_float32(_by_logarithm),
+        (FLOAT_RESULT,),
+        note="exp(c log(x)) in float32 if c is not a multiple of 0.5",
+    ),
+    Rewrite(
+        aten.pow.Scalar, _of_positive_number, (FLOAT_RESULT,), note="exp(x log(c)) in float32 for positive c"
+    ),
+)
+RSQRT_BY_SQRT: Final = Rewrite(
+    aten.rsqrt.default,
+    pointwise(lambda x: x.sqrt().reciprocal()),
+    (FLOAT_RESULT,),
+    note="one divided by the square root",
 )
 RECIPROCAL_BY_DIVISION: Final = Rewrite(aten.reciprocal.default, pointwise(reciprocal), (FLOAT_RESULT,))
 NEGATIVE_BY_RECIPROCAL: Final = Rewrite(

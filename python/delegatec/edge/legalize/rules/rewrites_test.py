@@ -25,6 +25,7 @@ from delegatec.edge.legalize.rules import (
     powers,
     promotion,
     rounding,
+    slicing,
     special,
     trigonometry,
 )
@@ -49,13 +50,18 @@ REWRITES = rewrites(
 # for the targets that prefer them
 ALTERNATIVES = rewrites(
     (activations.ELU_IN_FLOAT32, activations.GELU_BY_ERF, activations.GELU_BY_EXP),
-    (activations.LEAKY_RELU_BY_MAXIMUM, extrema.MAXIMUM_BY_MINIMUM, special.ERF_BY_EXP),
+    (activations.LEAKY_RELU_BY_MAXIMUM, extrema.MAXIMUM_BY_MINIMUM),
+    (special.ERF_BY_EXP, special.ERF_BY_GELU),
     (powers.RECIPROCAL_BY_DIVISION, powers.NEGATIVE_BY_RECIPROCAL, *powers.IN_DOMAIN),
-    (exponentials.EXP2_BY_EXP, *exponentials.IN_FLOAT32, *exponentials.BY_ROOTS),
+    (*powers.BY_EXP, powers.RSQRT_BY_SQRT, slicing.TRIANGLE_BY_CONSTANT),
+    (exponentials.EXP2_BY_EXP, exponentials.EXP2_IN_FLOAT32),
+    (*exponentials.IN_FLOAT32, *exponentials.BY_ROOTS),
     (rounding.SIGN_BY_DIFFERENCE, *rounding.SIGN_BY_WHERE, *rounding.BY_FLOOR),
+    (rounding.SIGN_BY_CLAMP, rounding.ROUND_BY_SUM),
     comparison.EQUAL_BY_ORDER,
     comparison.NOT_FINITE_BY_ORDER,
     comparison.WHERE_BY_ARITHMETIC,
+    (comparison.WHERE_BY_EXTREMA,),
     division.TRUNCATED,
     (*promotion.PROMOTED, promotion.PROMOTED_CLAMP),
 )
@@ -234,15 +240,19 @@ OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     + [(POSITIVE, -33), (ZEROS, -33), (ZEROS, -35)],
     aten.pow.Tensor_Tensor: [PAIRS],
     aten.reciprocal.default: [(EDGES,)],
+    aten.round.default: [(EDGES,), (LARGE + 0.5,)],
+    aten.rsqrt.default: [(EDGES,)],
     aten.rsub.Scalar: [(BY, 2.5)],
     aten.sgn.default: [(EDGES,)],
     aten.sign.default: [(EDGES[:-1],)],
     aten.sub.Scalar: [(BY, 2.5)],
     aten.sub.Tensor: _SUMS,
+    aten.tril.default: [(FINITE[:12].view(2, 2, 3), by) for by in (0, 1, -1)],
     aten.where.self: [
         (BY > 0, INTS, BY.int()),
         (BOOLS[0], *BOOLS),
         (BOOLS[0], torch.ones(2, 4), torch.zeros(2, 4)),
+        (EDGES[:-1] > 0.5, EDGES[:-1], -EDGES[:-1]),
     ],
 }
 

@@ -62,6 +62,22 @@ def _sign_by_difference(x: Value) -> Value:
     return x.gt(0.0).to(x.dtype) - x.lt(0.0).to(x.dtype)
 
 
+def sign_by_clamp(x: Value, least: float = -1.0) -> Value:
+    """Clamps a product that is at least one for each positive normal value; returns at least `least`."""
+    factor = 2.0 ** (math.frexp(torch.finfo(x.dtype).max)[1] - 1)
+    return (x * factor * factor).clamp(least, 1.0)
+
+
+def _round_by_sum(x: Value) -> Value:
+    """Adds the least float from which all are integers, and subtracts it: the sum is rounded to even."""
+    least = 1 / torch.finfo(x.dtype).eps
+    positive, negative = x.clamp(0.0, least), x.clamp(-least, 0.0)
+    result = x - positive - negative
+    for part, shift in ((positive, least), (negative, -least)):
+        result = result + (part + shift - shift)
+    return result
+
+
 def _ceil_by_floor(x: Value) -> Value:
     return -(-x).floor()
 
@@ -102,6 +118,15 @@ SIGN_BY_WHERE: Final = tuple(
     for target in (aten.sign.default, aten.sgn.default)
 )
 SIGN_BY_DIFFERENCE: Final = Rewrite(aten.sign.default, pointwise(_sign_by_difference), (FLOAT_RESULT,))
+SIGN_BY_CLAMP: Final = Rewrite(
+    aten.sign.default,
+    pointwise(sign_by_clamp),
+    (FLOAT_RESULT,),
+    note="a product that is clamped; values below the least normal one are zero",
+)
+ROUND_BY_SUM: Final = Rewrite(
+    aten.round.default, pointwise(_round_by_sum), (FLOAT_RESULT,), note="a sum and a difference"
+)
 BY_FLOOR: Final = (
     Rewrite(aten.ceil.default, pointwise(_ceil_by_floor), (FLOAT_RESULT,)),
     Rewrite(

@@ -15,7 +15,7 @@ from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Refusal, Rewrite, RuleTable
 from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.ranks import again
-from delegatec.edge.legalize.value import cat, value_of
+from delegatec.edge.legalize.value import cat, table, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -124,6 +124,13 @@ def _lower_triangle(builder: Builder, node: Node) -> Node:
     rows, columns = progression(builder, x.shape[-2], 1), progression(builder, x.shape[-1])
     last = rows + bound["diagonal"] if bound["diagonal"] else rows
     return last.ge(columns).where(x, False if x.dtype == torch.bool else 0).node
+
+
+def _lower_triangle_by_constant(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    kept = torch.ones(x.shape[-2:], dtype=torch.bool).tril(bound["diagonal"])
+    return table(builder, kept).where(x, False if x.dtype == torch.bool else 0).node
 
 
 def _neighbors(builder: Builder, node: Node) -> Node | None:
@@ -235,6 +242,9 @@ REWRITES: Final = (
     Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, note="images as one batch", computes=False),
 )
 
+TRIANGLE_BY_CONSTANT: Final = Rewrite(
+    aten.tril.default, _lower_triangle_by_constant, note="a selection by a constant", computes=False
+)
 SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _split, computes=False)
 DYNAMIC_SPLIT_BY_SLICES: Final = Rewrite(aten.split_with_sizes.default, _dynamic_split, computes=False)
 STRIDED_SLICE_BY_GROUPS: Final = Rewrite(

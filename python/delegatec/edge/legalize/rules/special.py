@@ -15,6 +15,7 @@ from torch import Tensor
 from delegatec.edge.legalize.rule import Function, FunctionTable, Rewrite
 from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, pointwise, polynomial
 from delegatec.edge.legalize.rules.powers import reciprocal
+from delegatec.edge.legalize.rules.rounding import sign_by_clamp
 from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
@@ -62,6 +63,7 @@ _BETWEEN_ROOTS: Final = {
 # x >= 0, to 1.5e-7.
 _ERF_P: Final = 0.3275911
 _ERF: Final = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+_LEAST_ROOT: Final = {torch.float32: 1e-30, torch.float16: 2.0**-14, torch.bfloat16: 1e-30}
 
 
 def _of_floats(function: Callable[[Tensor], Tensor]) -> Function:
@@ -213,6 +215,13 @@ def erf(x: Value) -> Value:
     return x.lt(0.0).where(-magnitude, magnitude)
 
 
+def _erf_by_gelu(x: Value) -> Value:
+    """Computes 2 gelu(s) / s - 1 for s = sqrt(2) |x|, with the sign of x."""
+    # beyond the upper bound, the quotient of infinities is NaN
+    s = (x.abs() * math.sqrt(2)).clamp(_LEAST_ROOT[x.dtype], 100.0)
+    return (s.gelu() / s * 2.0 - 1.0) * sign_by_clamp(x)
+
+
 FUNCTIONS: FunctionTable = {
     aten.digamma.default: _of_floats(_digamma),
     aten.erfc.default: _of_floats(_erfc),
@@ -223,3 +232,9 @@ FUNCTIONS: FunctionTable = {
 }
 
 ERF_BY_EXP: Final = Rewrite(aten.erf.default, pointwise(erf), (FLOAT_RESULT,), note="to 1.5e-7")
+ERF_BY_GELU: Final = Rewrite(
+    aten.erf.default,
+    pointwise(_erf_by_gelu),
+    (FLOAT_RESULT,),
+    note="by gelu; the absolute error is 3e-7",
+)

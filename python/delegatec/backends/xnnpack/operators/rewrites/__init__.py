@@ -12,6 +12,7 @@ from typing import Final
 
 from delegatec.backends.xnnpack.operators.rewrites import (
     attention,
+    bools,
     byte_inputs,
     convolutions,
     integers,
@@ -26,13 +27,30 @@ from delegatec.backends.xnnpack.operators.rewrites import (
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import extrema, gather, linear, reductions, slicing, softmax
+from delegatec.edge.legalize.rules import (
+    comparison,
+    exponentials,
+    extrema,
+    gather,
+    linear,
+    powers,
+    reductions,
+    rounding,
+    slicing,
+    softmax,
+    special,
+)
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
     byte_inputs.REWRITES,
     convolutions.REWRITES,
     integers.REWRITES,
+    bools.REWRITES,
+    (comparison.WHERE_OF_BOOLS, comparison.WHERE_BY_EXTREMA),
+    (special.ERF_BY_GELU, exponentials.EXP2_IN_FLOAT32),
+    (*powers.BY_EXP, powers.RSQRT_BY_SQRT),
+    (rounding.ROUND_BY_SUM, rounding.SIGN_BY_CLAMP),
     norms.REWRITES,
     (gather.CONSTANT_INDEX,),
     selection.REWRITES,
@@ -44,7 +62,7 @@ REWRITES: Final[Rewrites] = rewrites(
     slopes.REWRITES,
     (softmax.LAST_DIMENSION, softmax.LOG_BY_ARITHMETIC),
     (linear.ADDMM_BY_MM,),
-    (slicing.UNFOLD_BY_SLICES, slicing.STRIDED_SLICE_BY_GROUPS),
+    (slicing.TRIANGLE_BY_CONSTANT, slicing.UNFOLD_BY_SLICES, slicing.STRIDED_SLICE_BY_GROUPS),
     shuffling.REWRITES,
     # there, the positions of extrema are integers, which XNNPACK does not compute
     (each for each in itertools.chain.from_iterable(SHARED.values()) if each not in extrema.ALONG_DIM),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scalars and tensors in the dtype of a delegate's values."""
+"""Constants and scalars in the dtype of a delegate's values."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def converted_tensor(
     return tensor_part(tensor.to(dtype)), ""
 
 
-def narrowed_number(number: float, saturates: bool) -> tuple[float, str]:
+def narrowed_scalar(scalar: float, saturates: bool) -> tuple[float, str]:
     """Returns a scalar in the range of float16, and a text if it is out of range and does not saturate."""
-    if is_beyond_float16(number):
-        lost = "" if saturates or abs(number) == FLOAT32_MAX else f"the scalar {number} is beyond float16"
-        return math.copysign(FLOAT16_MAX, number), lost
-    return nonzero_in_float16(number), ""
+    if is_beyond_float16(scalar):
+        lost = "" if saturates or abs(scalar) == FLOAT32_MAX else f"the scalar {scalar} is beyond float16"
+        return math.copysign(FLOAT16_MAX, scalar), lost
+    return nonzero_in_float16(scalar), ""
