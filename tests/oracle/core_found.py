@@ -27,8 +27,8 @@ def _kept(x: Tensor, scores: Tensor) -> Tensor:
 
 
 def _best(x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    values, places = x.topk(_count(count, 6), 0)
-    return values * 2, F.relu(values.sum(0)) + places.sum(0)
+    values, indices = x.topk(_count(count, 6), 0)
+    return values * 2, F.relu(values.sum(0)) + indices.sum(0)
 
 
 def _first(x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,8 +61,8 @@ def _written(x: Tensor) -> Tensor:
     return y.relu() + 1
 
 
-def _decoded(boxes: Tensor, places: Tensor) -> Tensor:
-    centers = torch.stack([places % 4, places // 4], 1).to(boxes.dtype)
+def _decoded(boxes: Tensor, indices: Tensor) -> Tensor:
+    centers = torch.stack([indices % 4, indices // 4], 1).to(boxes.dtype)
     return torch.cat([centers - boxes[:, :2].exp(), centers + boxes[:, 2:].exp()], 1).clamp(0, 4)
 
 
@@ -93,9 +93,9 @@ class _Head(nn.Module):
             score = (self.classes(features).sigmoid() * self.centers(features).sigmoid()).sqrt()
             flat = score[0].permute(1, 2, 0).flatten()
             found = torch.where(flat > 0.5)[0]
-            place, label = found // 3, found % 3
-            box = self.boxes(features)[0].permute(1, 2, 0).reshape(-1, 4)[place]
-            boxes.append(_decoded(box, place))
+            index, label = found // 3, found % 3
+            box = self.boxes(features)[0].permute(1, 2, 0).reshape(-1, 4)[index]
+            boxes.append(_decoded(box, index))
             scores.append(flat[found])
             labels.append(label)
         all_boxes, all_scores, all_labels = torch.cat(boxes), torch.cat(scores), torch.cat(labels)

@@ -91,7 +91,7 @@ def multiply(x: Tensor) -> tuple[Tensor, ...]:
     )
 
 
-def mixed_numbers(x: Tensor) -> tuple[Tensor, ...]:
+def mixed_scalars(x: Tensor) -> tuple[Tensor, ...]:
     i = x.int()
     return (
         2 - x,

@@ -95,7 +95,7 @@ def test_arithmetic_of_sizes() -> None:
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_data_dependent_numbers(name: str) -> None:
+def test_data_dependent_scalars(name: str) -> None:
     function, calls = DATA[name]
     pte = _compile(function, calls[0])
     runtime, ours = OracleProgram(pte), Interpreter(parse_program(pte).methods[0])

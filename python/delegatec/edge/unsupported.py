@@ -31,7 +31,7 @@ _INSTEAD: Final = {
     special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_zeta
     """: "a polynomial or a lookup table; calls on constants are folded at build time",
     "bincount": "one_hot and a sum, for values of a known range",
-    "_unique2 unique_consecutive unique_dim": "sort and a comparison of neighbors",
+    "_unique2 unique_consecutive unique_dim": "sort and a comparison of adjacent elements",
     "_histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors histogram": "histc",
     """
     _batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit

@@ -220,8 +220,8 @@ def _is_kept(function: Callable[..., Any], x: torch.Tensor) -> bool:
         pytest.param(lambda x: x.relu().relu(), id="relu"),
         pytest.param(lambda x: x.abs().abs(), id="abs"),
         pytest.param(lambda x: x.clamp(-1, 2).clamp(-1, 2), id="clamp"),
-        pytest.param(lambda x: x.round().floor(), id="floor of a whole number"),
-        pytest.param(lambda x: x.trunc().ceil(), id="ceil of a whole number"),
+        pytest.param(lambda x: x.round().floor(), id="floor of an integral value"),
+        pytest.param(lambda x: x.trunc().ceil(), id="ceil of an integral value"),
     ],
 )
 def test_identities_of_floats_go(function: Callable[..., Any]) -> None:

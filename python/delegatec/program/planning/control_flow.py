@@ -252,10 +252,14 @@ def _place_branch(call: _Call, body: EdgeProgram, count: int) -> None:
     adopted: set[int] = set()
     for source, index in zip(values, range(count), strict=True):
         target = (call.node, index)
-        place = call.assignment.placement(source)
-        if place is not None and id(place.storage) not in adopted and call.is_own(source, target, start):
+        placement = call.assignment.placement(source)
+        if (
+            placement is not None
+            and id(placement.storage) not in adopted
+            and call.is_own(source, target, start)
+        ):
             call.adopt(source, target)
-            adopted.add(id(place.storage))
+            adopted.add(id(placement.storage))
             continue
         call.copy(source, target)
 

@@ -21,8 +21,8 @@ class _Layer(torch.nn.Module):
     def __init__(self, weight: torch.Tensor, format: str, has_bias: bool) -> None:
         super().__init__()
         self.format = format
-        levels, scales = to_blocks(weight, format)
-        self.register_buffer("levels", levels)
+        elements, scales = to_blocks(weight, format)
+        self.register_buffer("elements", elements)
         self.register_buffer("scales", scales)
         self.register_buffer(
             "bias", torch.randn(weight.shape[-2 if weight.dim() == 3 else 0]) if has_bias else None
@@ -31,7 +31,7 @@ class _Layer(torch.nn.Module):
 
 class Linear(_Layer):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        product: torch.Tensor = LINEAR(x, self.levels, self.scales, self.bias, self.format)
+        product: torch.Tensor = LINEAR(x, self.elements, self.scales, self.bias, self.format)
         return product
 
 
@@ -40,7 +40,7 @@ class Conv2d(_Layer):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         images = x.permute(0, 2, 3, 1)
-        found: torch.Tensor = CONV2D(images, self.levels, self.scales, self.bias, *self.sizes, self.format)
+        found: torch.Tensor = CONV2D(images, self.elements, self.scales, self.bias, *self.sizes, self.format)
         return found.permute(0, 3, 1, 2)
 
 
@@ -126,15 +126,15 @@ def test_constants_of_float8_need_their_extension() -> None:
 
 def test_a_weight_must_be_constant() -> None:
     class Computed(torch.nn.Module):
-        def forward(self, x: torch.Tensor, levels: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-            product: torch.Tensor = LINEAR(x, levels, scales, None, "fp6e2m3")
+        def forward(self, x: torch.Tensor, elements: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+            product: torch.Tensor = LINEAR(x, elements, scales, None, "fp6e2m3")
             return product
 
     layer = _linear("fp6e2m3")
-    args = (torch.randn(2, 96), layer.levels, layer.scales)
+    args = (torch.randn(2, 96), layer.elements, layer.scales)
     compiled = compile_module(Computed(), args, specification=SPECIFICATION)
     ((_, _, message),) = compiled.left
-    assert message == "levels and scales: the elements and scales of a weight are not constant"
+    assert message == "elements and scales: the elements and scales of a weight are not constant"
 
 
 def test_four_codes_of_six_bits_are_three_bytes() -> None:

@@ -163,10 +163,10 @@ def _dequantize_weight(builder: Builder, node: Node) -> Node:
     if value is not None and dtype_of(scales) == torch.float16 != value.dtype and not has_all_digits(value):
         scales = builder.derived(scales, value, value.dtype)
     dtype = torch.promote_types(dtype_of(scales), dtype_of(node))
-    levels = value_of(builder, found.x, dtype).view(*shape)
+    values = value_of(builder, found.x, dtype).view(*shape)
     if isinstance(zeros, Node) and not is_zero(builder.program.constants.get(zeros.name)):
-        levels = levels - value_of(builder, zeros, dtype).view(*per_block)
-    scaled = levels * value_of(builder, scales, dtype).view(*per_block)
+        values = values - value_of(builder, zeros, dtype).view(*per_block)
+    scaled = values * value_of(builder, scales, dtype).view(*per_block)
     return scaled.to(dtype_of(node)).view(*shape_of(node)).node
 
 
