@@ -73,7 +73,8 @@ def _range(node: Node) -> tuple[int, int] | None:
 
 def _stack(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    b.alias(node, stacked(b, [b.of(each) for each in bound["tensors"]], bound["dim"]))
+    dim = positive(bound["dim"], len(shape_of(node)))
+    b.alias(node, stacked(b, [b.of(each) for each in bound["tensors"]], dim))
 
 
 def _split(b: GraphBuilder, node: Node) -> None:

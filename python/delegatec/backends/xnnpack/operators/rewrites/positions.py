@@ -16,6 +16,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind, read_results
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.images import emit
@@ -188,6 +189,7 @@ def _other_windows(node: Node, _: object) -> str | None:
 
 
 _CONSTRAINTS: Final = (
+    FLOAT_OPERANDS,
     Constraint[object](
         "dynamic-shape",
         "Where indices are used, the reduced dimensions are static, and at most one other size is dynamic.",
@@ -215,5 +217,5 @@ _RULES: Final[dict[Any, Rule]] = {
 
 REWRITES: Final = (
     *(Rewrite(target, rule, _CONSTRAINTS, note=_NOTE) for target, rule in _RULES.items()),
-    Rewrite(aten.max_pool2d_with_indices.default, _pool, (_SIDE_BY_SIDE,), note=_NOTE),
+    Rewrite(aten.max_pool2d_with_indices.default, _pool, (FLOAT_OPERANDS, _SIDE_BY_SIDE), note=_NOTE),
 )
