@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.common.table import OperatorTable
-from delegatec.backends.common.testing import compile_program
+from delegatec.backends.common.testing import Compiled, compile_program
 from delegatec.delegation import DelegationReport
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge.legalize.rule import Rewrites
@@ -96,6 +96,10 @@ class Found:
     deviations: list[str] = field(default_factory=list)
 
 
+def _by_reference(compiled: Compiled, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    return compiled(*inputs)
+
+
 @dataclass(frozen=True)
 class BackendCheck:
     """A backend and what is special to it.
@@ -108,6 +112,7 @@ class BackendCheck:
         deviations: operator -> why results differ from eager mode if operands or results are NaN, infinite,
             or integers beyond 2^24.
         unsupported: operator -> why no sample is delegated, although the backend has the operator.
+        run: runs a compiled program; by default, delegates in the reference executor.
     """
 
     backend: str
@@ -116,6 +121,7 @@ class BackendCheck:
     settings: Sequence[Setting]
     deviations: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
+    run: Callable[[Compiled, Sequence[Tensor]], Sequence[Tensor]] = _by_reference
 
     def names(self) -> list[str]:
         """Returns the operators of the catalogue that the backend has."""
@@ -163,7 +169,7 @@ class BackendCheck:
 
     def _run(
         self, name: str, setting: Setting, form: Form, samples: Sequence[Sample]
-    ) -> tuple[list[Tensor], DelegationReport]:
+    ) -> tuple[Sequence[Tensor], DelegationReport]:
         program, inputs = program_of(
             overload(name), *samples, has_constants=form.has_constants, only_first=form.only_first
         )
@@ -172,7 +178,7 @@ class BackendCheck:
             for each in (TablePartitioner, *TablePartitioner.__subclasses__()):
                 scope.enter_context(patch.object(each, "is_worthwhile", lambda *_: True))
             compiled = compile_program(self.backend, program, **setting.options)
-        return compiled(*inputs), compiled.report
+        return self.run(compiled, inputs), compiled.report
 
     def _text(self, name: str, setting: Setting, form: Form, sample: Sample) -> str:
         options = " ".join(f"{key}={value}" for key, value in setting.options.items())

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+import torch
 
 from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.operators.table import TABLE
@@ -18,12 +19,11 @@ _CHECK: Final = BackendCheck(
     "tosa",
     TABLE,
     WITHOUT_INTEGERS,
-    (Setting(),),
+    (Setting(), Setting({"specification": "TOSA-1.0+FP"}, (torch.int32,))),
     unsupported={
         "_upsample_nearest_exact3d.vec": _RANK,
         "upsample_nearest3d.vec": _RANK,
         "sum.default": _QUANTIZED,
-        "upsample_bicubic2d.default": _QUANTIZED,
     },
 )
 
