@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+import torch
 
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
@@ -20,7 +21,7 @@ _CHECK: Final = BackendCheck(
     "xnnpack",
     TABLE,
     REWRITES,
-    (Setting(),),
+    (Setting(dtypes=(torch.float32, torch.bool)),),
     deviations={
         **dict.fromkeys(
             (
@@ -50,8 +51,12 @@ _CHECK: Final = BackendCheck(
             (
                 *("embedding.default", "gather.default"),
                 *("grid_sampler_2d.default", "masked_scatter.default", "scatter.src", "scatter.value"),
-                *("scatter_add.default", "topk.default", "_upsample_nearest_exact3d.vec"),
-                *("upsample_nearest3d.vec"),
+                *(
+                    "scatter_add.default",
+                    "topk.default",
+                    "_upsample_nearest_exact3d.vec",
+                    "upsample_nearest3d.vec",
+                ),
             ),
             _POSITIONS,
         ),
