@@ -38,6 +38,8 @@ def dims(*required: Any, **options: Any) -> Samples:
         yield call(make(2, 0, 3), [0], *required, **options)
         yield call(make(2, 0, 3), [1], *required, **options)
         yield call(turned(make(2, 3, 4, low=-2, high=2)), [1], *required, **options)
+        for chosen in range(4):
+            yield call(make(2, 5, 4, 8, low=-2, high=2), [chosen], *required, chosen > 1, **options)
         if make.dtype is not torch.int64:
             yield call(make.ends(), [0], *required, **options)
 
@@ -99,9 +101,10 @@ def _softmax(make: Maker) -> Iterator[Sample]:
     for sizes in ((), (5,), (1, 2, 3, 2), (2, 1, 2, 1, 3), (0, 3)):
         yield call(make(*sizes), -1, False)
     yield call(turned(make(3, 4)), 0, False)
-    if make.dtype.is_floating_point:
-        yield call(torch.tensor([1, -float("inf"), 0], dtype=make.dtype), 0, False)
-        yield call(torch.tensor([1, float("nan"), 0], dtype=make.dtype), 0, False)
+    yield call(torch.tensor([1, -float("inf"), 0], dtype=make.dtype), 0, False)
+    yield call(torch.tensor([1, float("nan"), 0], dtype=make.dtype), 0, False)
+    for chosen in range(4):
+        yield call(make(2, 5, 4, 8), chosen, False)
 
 
 def _topk(make: Maker) -> Iterator[Sample]:
@@ -157,6 +160,8 @@ def _addmm(make: Maker) -> Iterator[Sample]:
         yield call(make(*bias), make(2, 3), make(3, 4))
     yield call(make(4), make(2, 3), turned(make(3, 4)), beta=2, alpha=3)
     yield call(make(2), make(3, 0), make(0, 2))
+    yield call(make(2, 4), make(2, 3), make(3, 4), beta=3, alpha=2)
+    yield call(make(4) / 0, make(2, 3), make(3, 4), beta=0)
 
 
 def _matmul(make: Maker) -> Iterator[Sample]:

@@ -168,8 +168,9 @@ def _views(shapes: tuple[tuple[tuple[int, ...], list[int]], ...]) -> Samples:
     return lambda make: (call(make(*sizes), target) for sizes, target in shapes)
 
 
-_VIEWS = _views(
-    (((2, 3), [6]), ((2, 3), [3, -1]), ((6,), [1, 2, 1, 3, 1]), ((1, 1), []), ((), [1]), ((0, 3), [3, 0]))
+_VIEWS = both(
+    _views((((2, 3), [6]), ((2, 3), [3, -1]), ((6,), [1, 2, 1, 3, 1]), ((1, 1), []), ((), [1]))),
+    _views((((0, 3), [3, 0]), ((2, 3, 4), [6, 4]), ((1, 6, 4, 5), [1, 120]), ((2, 3, 4, 5, 2), [6, 40]))),
 )
 _PERMUTES = both(
     of((2, 3, 4), ([2, 0, 1],), ([-1, 0, 1],), ([0, 1, 2],)),
@@ -261,7 +262,9 @@ SHAPE: dict[str, Samples] = {
     "slice_copy.Tensor": _SLICES,
     "slice_scatter.default": _slice_scatter,
     "split_with_sizes.default": both(
-        of((5, 4), ([2, 3],), ([1, 3], -1), ([1, 1, 2], 1)), of((2, 1, 2, 3), ([1, 2], 3))
+        of((5, 4), ([2, 3],), ([1, 3], -1), ([1, 1, 2], 1)),
+        of((2, 1, 2, 3), ([1, 2], 3)),
+        of((2, 5, 6, 7), ([1, 4], 1), ([1, 1], 0), ([1, 5], 2), ([1, 6], 3)),
     ),
     "squeeze.dim": _SQUEEZE,
     "squeeze_copy.dim": _SQUEEZE,

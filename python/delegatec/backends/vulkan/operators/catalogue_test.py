@@ -6,19 +6,26 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+import torch
 
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE
-from tests.operators.backend_check import BackendCheck, Setting
+from tests.operators.backend_check import HALF, BackendCheck, Setting
 
 _INTEGERS: Final = "the shaders compute integers in float32, exact up to 2^24"
 _SHIFTS: Final = "the shaders have no operators on bits of integers"
+_FLOAT32: Final = (torch.float32,)
+_HALF: Final = {**HALF, torch.float32: (2e-3, 1e-2)}
 
 _CHECK: Final = BackendCheck(
     "vulkan",
     TABLE,
     REWRITES,
-    (Setting(),),
+    (
+        Setting(),
+        Setting({"storage": "buffer"}, _FLOAT32),
+        Setting({"precision": "fp16"}, _FLOAT32, _HALF, is_half=True),
+    ),
     deviations={
         **dict.fromkeys(
             (

@@ -14,7 +14,6 @@ from delegatec.edge.arguments import bind, broadcast, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.value import Value, full, value_of
-from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -134,13 +133,6 @@ def _linear_of_rows(builder: Builder, node: Node) -> Node | None:
     return Value(builder, product).view(*shape_of(node)).node
 
 
-def _dynamic_mm_by_bmm(builder: Builder, node: Node) -> Node | None:
-    first, second = (value_of(builder, each) for each in bind(node).values())
-    if not is_dynamic((*first.shape, *second.shape)):
-        return None
-    return (first.view(1, *first.shape) @ second.view(1, *second.shape)).view(*shape_of(node)).node
-
-
 RULES: Final[RuleTable] = {
     aten._int_mm.default: _int_mm,
     aten.linear.default: _linear,
@@ -155,4 +147,3 @@ REWRITES: Final = (
 ADDMM_BY_MM: Final = Rewrite(aten.addmm.default, addmm_by_mm, note="mm")
 LINEAR_BY_MM: Final = Rewrite(aten.linear.default, _linear_by_mm, note="mm")
 LINEAR_OF_ROWS: Final = Rewrite(aten.linear.default, _linear_of_rows, preserved=True)
-DYNAMIC_MM_BY_BMM: Final = Rewrite(aten.mm.default, _dynamic_mm_by_bmm, note="bmm")

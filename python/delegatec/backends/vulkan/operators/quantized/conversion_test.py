@@ -42,6 +42,9 @@ CASES: Final[dict[str, tuple[Any, str]]] = {
     "a part of the range": (_int4, ""),
     "moved": (lambda x: dq(q(x).view(6, 32).permute(1, 0)), ""),
     "concatenated": (lambda x: dq(torch.cat([q(x), q(x + 1)], 1)), ""),
+    "padded": (lambda x: dq(functional.pad(q(x), (1, 2))), ""),
+    "of one row": (lambda x: dq(q(x).select(1, 2)), ""),
+    "expanded": (lambda x: dq(q(x)[:1].expand(3, -1, -1, -1)), ""),
     "integers": (lambda x: q(x).to(torch.int32) + 1, ""),
     "asymmetric": (_dynamic("ASYMMETRIC", [1, 1, 1, 8]), ""),
     "symmetric": (_dynamic("SYMMETRIC", [1, 1, 1, 8], True), ""),
@@ -71,6 +74,12 @@ def test_values_of_32_bits_are_floats() -> None:
         return x + bias
 
     run_case(Layer(function, bias=bias), (X,), "prepack add.Tensor")
+
+    def affine(layer: Any, x: Tensor) -> Tensor:
+        bias: Tensor = AFFINE.dequantize_affine(layer.bias, [8], torch.tensor([0.25]), None, torch.int32)
+        return x + bias
+
+    run_case(Layer(affine, bias=bias), (X,), "prepack add.Tensor")
 
 
 INTEGERS: Final = quantized_values(3, 4)

@@ -38,7 +38,6 @@ REWRITES: Final = (
     linear.LINEAR_OF_ROWS,
     linear.LINEAR_BY_MM,
     linear.ADDMM_BY_MM,
-    linear.DYNAMIC_MM_BY_BMM,
     convolution_in_parts.IMAGE_BY_IMAGE,
     convolution_in_parts.OF_PATCHES,
     convolution.OF_PADDED_SEQUENCE,
