@@ -58,6 +58,10 @@ SELECTIONS: Calls = {
     "any": (lambda x: ((x > 0).any(), (x > 0).all(-1)), (X,)),
 }
 ARITHMETIC: Calls = {
+    "addmm without bias": (
+        lambda b, x, y: torch.addmm(b, x, y, beta=0),
+        (floats(5) * torch.nan, MATRIX, floats(4, 5)),
+    ),
     "floor division": (lambda x: (x * 3) // 2, (X.round(),)),
     "shifts": (lambda x: (x + 1) << 2, (INTEGERS,)),
     "product of a vector": (lambda x, y: (x @ y, y @ y), (MATRIX, floats(4))),
