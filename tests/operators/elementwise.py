@@ -46,7 +46,23 @@ def binary(
             yield call(make(2, 3, **bounds), make(dtype=partner, **others), **options)
         yield call(make(dtype=torch.float32, **bounds), make(4, **others), **options)
         if other is None and low < 0:
-            yield call(make.ends(), make.ends().flip(0), **options)
+            ends = make.ends()
+            yield call(ends.repeat_interleave(len(ends)), ends.repeat(len(ends)), **options)
+
+    return samples
+
+
+def divided(**options: object) -> Samples:
+    """Dividends and divisors of both signs, and integers that float32 does not represent."""
+
+    def samples(make: Maker) -> Iterator[Sample]:
+        if make.dtype in (torch.bool, torch.uint8):
+            return
+        dividends, divisors = make(8, low=-9, high=9), make(8, low=1, high=3)
+        yield call(dividends, divisors, **options)
+        yield call(dividends, -divisors, **options)
+        if make.dtype is torch.int64:
+            yield call(torch.tensor([2**40 + 1, -(2**40) - 1, 2**62]), torch.tensor([3, -7, -2]), **options)
 
     return samples
 
@@ -182,20 +198,13 @@ ELEMENTWISE: dict[str, Samples] = {
     "mul.Tensor": both(binary(), with_number(_NUMBERS)),
     "div.Tensor": both(binary(other=(1, 3)), with_number((2, 0.5, True))),
     "div.Tensor_mode": both(
-        binary(-20, 20, other=(1, 3), rounding_mode="floor"),
-        binary(-20, 20, other=(1, 3), rounding_mode="trunc"),
-        binary(-20, 20, other=(1, 3), rounding_mode=None),
+        *(binary(-20, 20, other=(1, 3), rounding_mode=mode) for mode in ("floor", "trunc", None)),
+        *(divided(rounding_mode=mode) for mode in ("floor", "trunc")),
         with_number((3, -2, 0.75), -20, 20, rounding_mode="floor"),
     ),
-    "floor_divide.default": binary(-20, 20, other=(1, 3)),
-    "fmod.Tensor": binary(-20, 20, other=(1, 3)),
-    "remainder.Tensor": both(
-        binary(-20, 20, other=(1, 3)),
-        lambda make: (
-            [call(make(8, low=-9, high=9), -make(8, low=1, high=3, dtype=torch.float32).to(make.dtype))]
-            if make.dtype is not torch.bool
-            else []
-        ),
+    **dict.fromkeys(
+        ["floor_divide.default", "fmod.Tensor", "remainder.Tensor"],
+        both(binary(-20, 20, other=(1, 3)), divided()),
     ),
     "pow.Tensor_Tensor": binary(1, 3, other=(0, 3)),
     "bitwise_and.Tensor": _BITS,
@@ -219,8 +228,8 @@ ELEMENTWISE: dict[str, Samples] = {
     **dict.fromkeys(
         ["eq.Scalar", "ge.Scalar", "gt.Scalar", "le.Scalar", "lt.Scalar", "ne.Scalar"], with_number(_NUMBERS)
     ),
-    "fmod.Scalar": with_number((3, -2, 0.75), -20, 20),
-    "remainder.Scalar": with_number((3, -2, 0.75), -20, 20),
+    "fmod.Scalar": with_number((3, -2, 0.75, 0.3), -20, 20),
+    "remainder.Scalar": with_number((3, -2, 0.75, 0.3, -0.3), -20, 20),
     "bitwise_left_shift.Scalar_Tensor": from_number((5, 1, 0), 0, 5),
     "bitwise_right_shift.Scalar_Tensor": from_number((100, 1, 0), 0, 5),
     "remainder.Scalar_Tensor": from_number((7, -7.5, 2), 1, 3),
@@ -229,5 +238,5 @@ ELEMENTWISE: dict[str, Samples] = {
     "pow.Scalar": lambda make: (
         call(base, make(*sizes, low=0, high=3)) for base in (2, 0.5, True) for sizes in (*RANKS, (0, 3))
     ),
-    "pow.Tensor_Scalar": with_number((2, 0.5, 3, 0, 1.0), 0.25, 3),
+    "pow.Tensor_Scalar": with_number((2, 0.5, 3, 0, 1.0, 7, -1, -2, -0.5, 0.3, -1.7), 0.25, 3),
 }

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tests.operators.elementwise import both
+from tests.operators.geometry import adaptive_pools, average_pools, convolutions, maximum_pools, overlaps
 from tests.operators.sample import Maker, Sample, Samples, call, channels_last, turned
 from tests.operators.shape import of
 
@@ -118,6 +119,7 @@ def _layer_norm(make: Maker) -> Iterator[Sample]:
         yield call(make(*sizes), [3], make(3), make(3), 1e-5)
     yield call(make(2, 2, 3), [2, 3], make(2, 3), None, 1e-5)
     yield call(turned(make(2, 2, 3)), [3], None, None, 1e-3)
+    yield call(make(2, 3, 2, 2, 3, 2), [2, 2, 3, 2], make(2, 2, 3, 2), make(2, 2, 3, 2), 1e-5)
 
 
 def _adaptive_max_pool(make: Maker) -> Iterator[Sample]:
@@ -170,11 +172,12 @@ def _dropout(make: Maker) -> Iterator[Sample]:
 
 def _pads(dims: int) -> Samples:
     amounts = [1, 2, 2, 1, 1, 1][: 2 * dims]
+    cut = [-1, 2, 1, -2, 0, -1][: 2 * dims]
     sizes = (2, 3, 4, 5, 3)[: dims + 2]
     return both(
         of(sizes, (amounts,), ([0] * (2 * dims),)),
         of(sizes[1:], (amounts,)),
-        lambda make: [call(make(*sizes), [1] * (2 * dims))],
+        lambda make: [call(make(*sizes), [1] * (2 * dims)), call(make(*sizes), cut)],
     )
 
 
@@ -197,28 +200,32 @@ def _random(make: Maker) -> Iterator[Sample]:
 
 
 NETWORK: dict[str, Samples] = {
-    "adaptive_max_pool2d.default": _adaptive_max_pool,
-    "max_pool3d_with_indices.default": _max_pool3d,
-    "col2im.default": _col2im,
+    "adaptive_max_pool2d.default": both(_adaptive_max_pool, adaptive_pools),
+    "max_pool3d_with_indices.default": both(_max_pool3d, maximum_pools(3)),
+    "col2im.default": both(_col2im, overlaps),
     "rms_norm.default": _rms_norm,
     "scaled_dot_product_attention.default": _attention,
-    "_adaptive_avg_pool2d.default": _pool(([2, 3],), ([1, 1],), ([6, 5],), ([7, 2],)),
+    "_adaptive_avg_pool2d.default": both(_pool(([2, 3],), ([1, 1],), ([6, 5],), ([7, 2],)), adaptive_pools),
     "_fft_c2r.default": _fft_c2r,
     "_fft_r2c.default": _fft_r2c,
     "_native_batch_norm_legit.default": _batch_norm_legit,
     "_native_batch_norm_legit.no_stats": _batch_norm_no_stats,
     "_native_batch_norm_legit_no_training.default": _batch_norm,
-    "avg_pool2d.default": _pool(
-        ([2, 2],),
-        ([3, 2], [1, 2], [1, 0]),
-        ([2, 2], [2, 2], [1, 1], True, False),
-        ([3, 3], [2, 2], [1, 1], False, True, 5),
+    "avg_pool2d.default": both(
+        _pool(
+            ([2, 2],),
+            ([3, 2], [1, 2], [1, 0]),
+            ([2, 2], [2, 2], [1, 1], True, False),
+            ([3, 3], [2, 2], [1, 1], False, True, 5),
+        ),
+        average_pools,
     ),
-    "convolution.default": _convolution,
+    "convolution.default": both(_convolution, convolutions),
     "convolution_backward.default": _convolution_backward,
     "glu.default": both(of((4, 6), (), (0,), (-1,)), of((2, 1, 2, 1, 4), (4,))),
-    "max_pool2d_with_indices.default": _pool(
-        ([2, 2],), ([3, 2], [1, 2], [1, 0]), ([2, 2], [2, 2], [1, 1], [1, 2], True), ([3, 3], [2, 2])
+    "max_pool2d_with_indices.default": both(
+        _pool(([2, 2],), ([3, 2], [1, 2], [1, 0]), ([2, 2], [2, 2], [1, 1], [1, 2], True), ([3, 3], [2, 2])),
+        maximum_pools(2),
     ),
     "max_pool2d_with_indices_backward.default": _max_pool_backward,
     "native_dropout.default": _dropout,

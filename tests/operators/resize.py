@@ -10,8 +10,16 @@ import torch
 from tests.operators.sample import Maker, Sample, Samples, call, channels_last
 
 _IMAGES = {1: (1, 2, 5), 2: (1, 2, 3, 4), 3: (1, 2, 2, 3, 4)}
-_SIZES = {1: ([8], [3], [5]), 2: ([6, 5], [2, 8], [3, 4]), 3: ([4, 2, 5], [2, 6, 8])}
-_SCALES = {1: ([2.0], [1.5]), 2: ([2.0, 1.5],), 3: ([2.0, 1.5, 1.0],)}
+_SIZES = {
+    1: ([8], [3], [5], [10]),
+    2: ([6, 5], [2, 8], [3, 4], [1, 1], [6, 12]),
+    3: ([4, 2, 5], [2, 6, 8]),
+}
+_SCALES = {
+    1: ([2.0], [1.7], [0.6]),
+    2: ([2.0, 1.5], [1.7, 0.6], [2.0, 2.0]),
+    3: ([2.0, 1.5, 1.0], [1.5, 2.0, 0.7]),
+}
 
 
 def _images(make: Maker, dims: int) -> Iterator[torch.Tensor]:
@@ -63,6 +71,8 @@ def _antialias(make: Maker) -> Iterator[Sample]:
     for corners in (False, True):
         yield call(make(1, 2, 6, 5), [3, 4], corners, None, None)
         yield call(make(1, 2, 3, 4), [6, 5], corners, None, None)
+        for sizes in ([7, 8], [14, 3], [1, 1], [2, 31]):
+            yield call(make(2, 3, 13, 17), sizes, corners, None, None)
 
 
 _BOTH = (False, True)

@@ -57,6 +57,11 @@ def _index(make: Maker) -> Iterator[Sample]:
     yield call(make(3, 4), [torch.tensor(1)])
     yield call(make(1, 3, 2, 4, 2), [None, rows, None, torch.tensor([1])])
     yield call(make(3, 4), [torch.zeros(0, dtype=LONG)])
+    pairs = torch.tensor([1, 0, -1])
+    yield call(make(2, 3, 4), [None, rows, rows])
+    yield call(make(2, 3, 4), [None, rows, columns])
+    yield call(make(2, 3, 4), [pairs, None, columns])
+    yield call(make(2, 3, 4), [pairs, rows.abs(), rows])
 
 
 def _index_put(make: Maker) -> Iterator[Sample]:
@@ -69,6 +74,18 @@ def _index_put(make: Maker) -> Iterator[Sample]:
     yield call(make(3, 4), [make(3, dtype=torch.bool)], make(1))
     yield call(make(3, 4), [make(3, 4, dtype=torch.bool)], make())
     yield call(make(1, 3, 2, 2, 2), [None, rows], make(1, 2, 2, 2, 2))
+    ends, mask = torch.tensor([-1, 0]), make(2, 3, 4, dtype=torch.bool)
+    yield call(make(2, 3, 4), [None, None, ends], make(3, 1))
+    yield call(make(2, 3, 4), [None, torch.tensor([[0], [2]])], make(2, 1, 4))
+    yield call(make(2, 3, 4), [None, ends, ends], make(2, 2))
+    for accumulate in (False, True):
+        yield call(make(2, 3, 4), [ends, None, ends], make(2, 3), accumulate)
+    yield call(make(2, 3, 4), [ends, None, torch.tensor([[0], [3]])], make(2, 1, 1))
+    yield call(make(2, 3, 4), [None, torch.tensor([0, 2, 0, -1, 0])], make(2, 5, 4, low=-1, high=1), True)
+    yield call(make(2, 3, 4), [torch.tensor([0, 0, 1])], make(), True)
+    yield call(make(2, 3, 4), [mask], make())
+    yield call(make(2, 3, 4), [mask[..., 0]], make(1, 4))
+    yield call(make(2, 3, 4), [None, mask[0]], make(2, 1))
 
 
 def _index_select(make: Maker) -> Iterator[Sample]:
@@ -86,6 +103,10 @@ def _gather(make: Maker) -> Iterator[Sample]:
     yield call(make(), 0, torch.tensor(0))
     yield call(turned(make(3, 4)), 1, torch.tensor([[0], [3], [2]]))
     yield call(make(1, 2, 1, 2, 3), 4, torch.zeros(1, 2, 1, 2, 2, dtype=LONG))
+    rows = torch.tensor([[2, 0], [1, 2]])
+    yield call(make(2, 3, 4), 1, rows[:, :, None].expand(-1, -1, 4).contiguous())
+    yield call(make(2, 3, 4), 1, rows[:, :, None].expand(-1, -1, 3).contiguous())
+    yield call(make(2, 3, 4), 2, rows[:1, None].expand(2, 3, -1).contiguous())
 
 
 def scatter(value: bool) -> Samples:
@@ -101,8 +122,16 @@ def scatter(value: bool) -> Samples:
         ):
             yield call(make(*sizes), dim, index, 1 if value else make(*index.shape))
         yield call(turned(make(3, 4)), 1, torch.tensor([[0], [3], [2]]), 2.0 if value else make(3, 1))
+        columns = torch.stack([torch.arange(3), torch.arange(3).roll(1)])[:, :, None].expand(-1, -1, 3)
+        yield call(make(2, 3, 4), 1, columns.contiguous(), 3 if value else make(2, 3, 4))
 
     return samples
+
+
+def _scatter_add(make: Maker) -> Iterator[Sample]:
+    repeated = torch.tensor([[0, 2, 0, 0], [1, 1, 0, 2], [2, 2, 2, 2]]).expand(2, 3, 4).contiguous()
+    for dim in (1, 2):
+        yield call(make(2, 3, 4), dim, repeated, make(2, 3, 4, low=-1, high=1))
 
 
 def _select_scatter(make: Maker) -> Iterator[Sample]:
@@ -217,6 +246,8 @@ SHAPE: dict[str, Samples] = {
         of((2, 3), ([1, 2], 1), ([0, 1, 2, 0], 0), ([-1, 1], 2), ([1, 1],)),
         of((1, 2, 2, 2), ([1, 1, 1, 0, 0, 1, 1, 1], 1)),
         of((2, 1, 2, 1, 3), ([1, 1, 0, 1], 0)),
+        of((2, 2, 4, 3, 2), ([-1, 2, 2, -1], 3), ([-1, 0, 0, 0, -2, -1], 1), ([0, 0, 0, 0, 0, 0, 1, 2], 0)),
+        of((2, 3, 3, 3, 4), ([1, 2, 1, 0, 2, 1, 1, 1], 1), ([1, 0, 0, 0, 0, 0, 0, 0, 2, -1], 2)),
     ),
     "copy.default": _copy,
     "diagonal.default": _DIAGONALS,
@@ -254,7 +285,7 @@ SHAPE: dict[str, Samples] = {
     "scalar_tensor.default": _made((3,), (2.5,), (True,)),
     "scatter.src": scatter(False),
     "scatter.value": scatter(True),
-    "scatter_add.default": scatter(False),
+    "scatter_add.default": both(scatter(False), _scatter_add),
     "select.int": _SELECTS,
     "select_copy.int": _SELECTS,
     "select_scatter.default": _select_scatter,

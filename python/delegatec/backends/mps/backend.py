@@ -11,11 +11,11 @@ from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.compile_spec import CODEC, Settings
 from delegatec.backends.mps.graph import blob_graph
+from delegatec.backends.mps.operators.rewrites import REWRITES
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
-from delegatec.edge.legalize.rules import REWRITES
 
 
 class MpsBackend(TableBackend[Settings]):

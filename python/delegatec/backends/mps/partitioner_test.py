@@ -12,10 +12,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.common.testing import Call, eager
 from delegatec.backends.mps.operators.docs import render_markdown
+from delegatec.backends.mps.operators.rewrites import REWRITES
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.testing import compile_module, compile_program
 from delegatec.edge import to_edge
-from delegatec.edge.legalize.rules import REWRITES
 
 IMAGE = torch.rand(1, 2, 6, 6)
 X = torch.rand(3, 4)

@@ -19,13 +19,13 @@ from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.building.draft import Draft
 from delegatec.backends.mps.operands import OPERATION_NAMES
+from delegatec.backends.mps.operators.rewrites import REWRITES
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.unspecified import Unspecified
 from delegatec.delegation import Part
 from delegatec.delegation.plugins import CheckedExecutor
 from delegatec.edge import EdgeProgram
-from delegatec.edge.legalize.rules import REWRITES
 
 
 def compile_program(program: EdgeProgram, precision: str = "fp32", **options: str) -> Compiled:

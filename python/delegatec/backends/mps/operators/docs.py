@@ -8,8 +8,8 @@ from typing import Final
 
 from delegatec.backends.common.pages import operators_page
 from delegatec.backends.common.record import Record
+from delegatec.backends.mps.operators.rewrites import REWRITES
 from delegatec.backends.mps.operators.table import TABLE
-from delegatec.edge.legalize.rules import REWRITES
 
 RECORD: Final = Path(__file__).with_name("recorded.json")
 """Operations emitted by rows and rewrites; written by the tests of this directory."""

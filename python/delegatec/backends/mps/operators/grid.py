@@ -34,8 +34,8 @@ aten = torch.ops.aten
 PRECISIONS: Final = ("fp32", "fp16")
 # Rows with MPSGraph's result for NaN, or its index of equal elements, have a note.
 _AT_AWKWARD_VALUES: Final = frozenset({"nan", "ties"})
-# Out-of-range indices do not raise: a graph may mask the elements that they read or write.
-_BASE: Final = replace(DEFAULT, reads="zero", writes="skip")
+UNMASKED: Final = replace(DEFAULT, reads="zero", writes="skip")
+"""Out-of-range indices do not raise: a graph may mask the elements that they read or write."""
 _SPECIAL: Final = torch.tensor([0.5, math.nan, -1.5, math.inf, 1.0, -math.inf, 0.0, -0.0])
 _ROUNDS: Final = 3
 _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (4e-3, 1e-3)}
@@ -94,7 +94,7 @@ def run_case(
         )
         wanted = list(eager(Call(reference or function), _halved(given) if precision == "fp16" else given))
         for nan in ("other", "nan"):
-            executor = checked_executor(blob, _BASE.with_choice("nan", nan))
+            executor = checked_executor(blob, UNMASKED.with_choice("nan", nan))
             with patch.object(compiled.delegates[0], "_executor", executor):
                 check_results(compiled(*given), wanted, dtypes, *tolerance)
     return compiled
@@ -166,7 +166,7 @@ def check_specified(
     inputs = [given[node] for node in call.args[1:]]
 
     def dependencies(inputs: Sequence[torch.Tensor]) -> list[str]:
-        return depends_on(lambda choices: MpsReferenceExecutor(blob, choices)(inputs), _BASE)
+        return depends_on(lambda choices: MpsReferenceExecutor(blob, choices)(inputs), UNMASKED)
 
     assert dependencies(inputs) == list(allowed)
     if any(tensor.dtype == torch.float32 for tensor in inputs):

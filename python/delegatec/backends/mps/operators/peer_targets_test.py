@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from delegatec.backends.mps.operators.rewrites import REWRITES
 from delegatec.backends.mps.operators.table import TABLE
-from delegatec.edge.legalize.rules import FUNCTIONS, REWRITES
+from delegatec.edge.legalize.rules import FUNCTIONS
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 
 _DEFAULTS = """

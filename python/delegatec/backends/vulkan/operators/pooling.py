@@ -105,6 +105,11 @@ def _other_scales(node: Node, _: object) -> str | None:
     return "scales that are not the ratio of the sizes" if any(a * s != b for a, b, s in sizes) else None
 
 
+def _one_aligned(node: Node, _: object) -> str | None:
+    is_one = bind(node).get("align_corners") and 1 in shape_of(node)[2:]
+    return "aligned corners of one element" if is_one else None
+
+
 def _sampled(node: Node, _: IsConstant) -> Sequence[Group]:
     bound = bind(node)
     return Group(CHANNELS, (bound["input"],), (0,)), Group(BUFFER, (bound["grid"],))
@@ -142,6 +147,11 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             "argument",
             "scale_factors are the ratios of the sizes: the runtime computes coordinates from the sizes.",
             _other_scales,
+        ),
+        Constraint(
+            "size",
+            "A size of the result is at least 2 if corners are aligned: the runtime divides by the size less one.",
+            _one_aligned,
         ),
         lower=_resize,
         preserved=True,

@@ -27,6 +27,7 @@ _CHECK: Final = BackendCheck(
             (
                 "acosh.default",
                 "asinh.default",
+                "atan2.default",
                 "atanh.default",
                 "log1p.default",
                 "where.self",

@@ -127,6 +127,8 @@ def _running_sum(x: Value, dim: int) -> Value:
 def _cumulative_sum(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x = value_of(builder, bound["self"], dtype_of(node))
+    if not x.rank:
+        return x.node
     return _running_sum(x, positive(bound["dim"], x.rank)).node
 
 
