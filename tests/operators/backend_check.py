@@ -173,7 +173,7 @@ class BackendCheck:
         program, inputs = program_of(
             overload(name), *samples, has_constants=form.has_constants, only_first=form.only_first
         )
-        # operators that only move data are not worth a delegate of their own
+        # operators that only move data alone are not worth a delegate
         with ExitStack() as scope:
             for each in (TablePartitioner, *TablePartitioner.__subclasses__()):
                 scope.enter_context(patch.object(each, "is_worthwhile", lambda *_: True))

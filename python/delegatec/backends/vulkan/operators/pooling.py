@@ -150,7 +150,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         ),
         Constraint(
             "size",
-            "A size of the result is at least 2 if corners are aligned: the runtime divides by the size less one.",
+            "A size of the result is at least 2 for align_corners: the runtime divides by the size less one.",
             _one_aligned,
         ),
         lower=_resize,

@@ -35,11 +35,11 @@ def column_layer(b: QuantizedBuilder, node: Node, x: Node) -> int:
         x: its input, [..., inputs], dynamically quantized.
     """
     outputs, inputs, *_ = shape_of(bind(node)["weight"])
-    filter = FilterForm("column", lambda levels: levels.flatten(1), (outputs, 1, 1, inputs), is_column=True)
+    filter = FilterForm("column", lambda weight: weight.flatten(1), (outputs, 1, 1, inputs), is_column=True)
     operands = quantized_operands(b, node, x, filter)
     assert operands is not None
     _, rows, _, _ = b.shape_of(operands.x)
     out = b.temporary((1, rows, 1, outputs), torch.float32)
-    numbers = (1, 1, *_STRIDE, 1, 1, inputs, outputs, 1, 0, 0)
-    b.emit(Operation.Convolution, schema.ConvolutionT(0, 0, 0, 0, *numbers, *operands, out, 0))
+    fields = (1, 1, *_STRIDE, 1, 1, inputs, outputs, 1, 0, 0)
+    b.emit(Operation.Convolution, schema.ConvolutionT(0, 0, 0, 0, *fields, *operands, out, 0))
     return reshaped(b, out, node.meta["val"].shape)

@@ -129,7 +129,7 @@ class Draft:
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
         self._values = [value for id, value in enumerate(self._values) if id in used]
-        self._place()
+        self._assign_indices()
 
     def _separate(self) -> None:
         """Gives each layer that packs a constant differently a separate value, and all other consumers one.
@@ -183,7 +183,7 @@ class Draft:
         self.copies[copy] = id
         return copy
 
-    def _place(self) -> None:
+    def _assign_indices(self) -> None:
         """Assigns indices to the constants in use, in the blob or as named data."""
         inner = {id for step in self.steps for _, id in unpacked_fields(step.node)}
         old = {index: stored for stored, index in self._indices.items()}
@@ -205,8 +205,8 @@ class Draft:
     def _have_one_scale(self, first: int, second: int) -> bool:
         """Whether two values have the same quantization, or none."""
         scales = [getattr(self._values[id].content, "quantization", None) for id in (first, second)]
-        numbers = [None if each is None else (each.scale, each.zeroPoint) for each in scales]
-        return numbers[0] == numbers[1]
+        parameters = [None if each is None else (each.scale, each.zeroPoint) for each in scales]
+        return parameters[0] == parameters[1]
 
     def _live(self) -> tuple[list[Step], set[int]]:
         """Returns the operations that the outputs depend on, and their operands."""

@@ -63,7 +63,7 @@ class GraphBuilder:
     # ---- nodes of the program ----------------------------------------------------------------------------
 
     @property
-    def truth_dtype(self) -> torch.dtype:
+    def bool_dtype(self) -> torch.dtype:
         """The dtype of bools, which are zeros and ones."""
         return torch.float16 if self.settings.precision is Precision.FP16 else torch.float32
 
@@ -73,7 +73,7 @@ class GraphBuilder:
         if value.dtype == torch.bool:
             source = self._bytes(value.shape)
             self.draft.inputs.append(source)
-            self._ids[node] = self.convert(source, self.temporary(value.shape, self.truth_dtype))
+            self._ids[node] = self.convert(source, self.temporary(value.shape, self.bool_dtype))
             return
         if value.dtype in TO_FORMAT:
             self._ids[node] = self.temporary(value.shape, value.dtype)
@@ -108,7 +108,7 @@ class GraphBuilder:
         """Returns the id of a node's value; bools are zeros and ones. The first use of a constant adds it."""
         if node not in self._ids:
             tensor, dtype = self._view.constants[node], node.meta["val"].dtype
-            self._ids[node] = self.constant(tensor, self.truth_dtype if dtype == torch.bool else dtype, node)
+            self._ids[node] = self.constant(tensor, self.bool_dtype if dtype == torch.bool else dtype, node)
         return self._ids[node]
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
@@ -233,7 +233,7 @@ class GraphBuilder:
             self._problems.append((id, beyond_float16(f"{what} has {lost}", self.current)))
         return id
 
-    def number(self, number: Number, dtype: torch.dtype) -> int:
+    def scalar(self, number: Number, dtype: torch.dtype) -> int:
         """Returns a scalar constant; deduplicated."""
         stored = float(number) if dtype == torch.float32 else self.representable(number, dtype)
         tensor = torch.tensor(stored, dtype=dtype)

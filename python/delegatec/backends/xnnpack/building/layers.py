@@ -146,35 +146,35 @@ def filter_of(
     return b.shared(("filter", weight.call, form.name, packs), make)
 
 
-def channel_filter(b: QuantizedBuilder, levels: Tensor, steps: Tensor, *, packs: bool = False) -> int:
+def channel_filter(b: QuantizedBuilder, values: Tensor, scales: Tensor, *, packs: bool = False) -> int:
     """Adds a filter that is not a weight of the model.
 
     Args:
         b: the builder.
-        levels: int8, [outputs, inputs].
-        steps: the scale of each output.
+        values: int8, [outputs, inputs].
+        scales: the scale of each output.
         packs: whether the quantized values are stored in four bits.
     """
-    data = b.draft.constant(OffsetInt4Bytes(levels) if packs else tensor_part(levels))
+    data = b.draft.constant(OffsetInt4Bytes(values) if packs else tensor_part(values))
     kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
-    return b.value(kind, levels.shape, torch.float32, _channels(b, steps, 0), data)
+    return b.value(kind, values.shape, torch.float32, _channels(b, scales, 0), data)
 
 
 def equal_weights(b: QuantizedBuilder, shape: Sequence[int]) -> int:
     """Adds the depthwise filter [1, height, width, channels] that averages windows: ones of 1 / size."""
 
     def make() -> int:
-        levels = torch.ones(tuple(shape), dtype=torch.int8)
-        steps = torch.full(shape[3:], 1 / (shape[1] * shape[2]))
-        data = b.draft.constant(tensor_part(levels))
-        return b.value(DataType.CHANNEL_INT8, shape, torch.float32, _channels(b, steps, 3), data)
+        values = torch.ones(tuple(shape), dtype=torch.int8)
+        scales = torch.full(shape[3:], 1 / (shape[1] * shape[2]))
+        data = b.draft.constant(tensor_part(values))
+        return b.value(DataType.CHANNEL_INT8, shape, torch.float32, _channels(b, scales, 3), data)
 
     return b.shared(("averages", *shape), make)
 
 
-def _channels(b: QuantizedBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:
-    data = b.draft.constant(tensor_part(steps))
-    return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(steps))
+def _channels(b: QuantizedBuilder, scales: Tensor, dim: int) -> schema.ScalesOfChannelsT:
+    data = b.draft.constant(tensor_part(scales))
+    return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(scales))
 
 
 def is_dynamically_quantized(node: Node) -> bool:

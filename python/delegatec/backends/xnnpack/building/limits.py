@@ -39,22 +39,22 @@ def fuse_clamps(
     readers = Counter(id for step in steps for id in operand_ids(step.node))
     readers.update(outputs)
     found: list[Step] = []
-    places: dict[int, int] = {}  # value -> the index of the operation that computes it
+    indices: dict[int, int] = {}  # value -> the index of the operation that computes it
     for step in steps:
         table: Any = step.node.operation
         if step.node.operationType == Operation.Clamp and readers[table.inputId] == 1:
-            place = places.get(table.inputId)
+            index = indices.get(table.inputId)
             is_same = have_one_scale(table.inputId, table.outputId)
-            limits = _joint(found[place].node, step.node) if place is not None and is_same else None
-            if place is not None and limits is not None:
-                before = found[place]
+            limits = _joint(found[index].node, step.node) if index is not None and is_same else None
+            if index is not None and limits is not None:
+                before = found[index]
                 before.node.limits = limits
                 producer: Any = before.node.operation
                 producer.outputId = table.outputId
-                found[place] = replace(before, origins=(*before.origins, *step.origins))
-                places[table.outputId] = place
+                found[index] = replace(before, origins=(*before.origins, *step.origins))
+                indices[table.outputId] = index
                 continue
-        places.update(dict.fromkeys(result_ids(step.node), len(found)))
+        indices.update(dict.fromkeys(result_ids(step.node), len(found)))
         found.append(step)
     return found
 

@@ -47,7 +47,7 @@ def binary(
     result's memory: there, the result has one element more along a dimension, which is dropped afterwards.
     """
     dtype = b.dtype_of(first if isinstance(first, int) else int(second))
-    ids = [b.number(each, dtype) if isinstance(each, float) else each for each in (first, second)]
+    ids = [b.scalar(each, dtype) if isinstance(each, float) else each for each in (first, second)]
     assert b.dtype_of(ids[0]) == b.dtype_of(ids[1])
     dims = [dim_to_enlarge(b, *ids), dim_to_enlarge(b, *reversed(ids))]
     ids = [_enlarged(b, id, dim) for id, dim in zip(ids, reversed(dims), strict=True)]
@@ -103,7 +103,7 @@ def converted(b: GraphBuilder, id: int, dtype: torch.dtype) -> int:
 def operand(b: GraphBuilder, value: Node | float, dtype: torch.dtype) -> int:
     """Returns an operand of a call in a dtype: a tensor, or a scalar. Constants are stored in the dtype."""
     if not isinstance(value, Node):
-        return b.number(value, dtype)
+        return b.scalar(value, dtype)
     tensor = b.constant_value(value)
     if tensor is not None and tensor.dtype.is_floating_point and dtype_of(value) != dtype:
         return b.constant(tensor, dtype, value)
@@ -156,8 +156,8 @@ def sliced(b: GraphBuilder, id: int, dim: int, start: int, end: int) -> int:
     if (start, end) == (0, old[dim]):
         return id
     out = b.temporary([*old[:dim], end - start, *old[dim + 1 :]], dtype)
-    offsets = [start if place == dim else 0 for place in range(len(old))]
-    sizes = [end - start if place == dim else 0 for place in range(len(old))]
+    offsets = [start if each == dim else 0 for each in range(len(old))]
+    sizes = [end - start if each == dim else 0 for each in range(len(old))]
     b.emit(Operation.Slice, schema.SliceT(len(old), offsets, sizes, id, out, 0))
     return out
 

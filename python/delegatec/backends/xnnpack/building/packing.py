@@ -20,12 +20,12 @@ class OffsetInt4Bytes(ComputedBytes):
     The first of two is in the low nibble. A row with an odd number of columns ends with half a byte.
 
     Args:
-        levels: int8, [rows, columns], all in [-8, 8), of any strides.
+        values: int8, [rows, columns], all in [-8, 8), of any strides.
     """
 
-    def __init__(self, levels: Tensor) -> None:
+    def __init__(self, values: Tensor) -> None:
         # a copy of the few weights with an odd number of inputs
-        even = functional.pad(levels, (0, 1)) if levels.shape[1] % 2 else levels
+        even = functional.pad(values, (0, 1)) if values.shape[1] % 2 else values
         self._values = ArrangedElements(even, Tensor.detach)
 
     def __len__(self) -> int:

@@ -67,25 +67,27 @@ class QuantizedBuilder(GraphBuilder):
         """Adds an input or output of int8 or uint8."""
         shape = node.meta["val"].shape
         if dtype_of(node) == torch.int8:
-            return self.levels(shape, scale, self._number_dtype(node))
+            return self.quantized_value(shape, scale, self._float_dtype(node))
         table = schema.ScaleOfTensorT(scale.scale, scale.zero_point + SHIFT)
-        return self.value(DataType.UINT8, shape, self._number_dtype(node), table)
+        return self.value(DataType.UINT8, shape, self._float_dtype(node), table)
 
-    def _number_dtype(self, levels: Node) -> torch.dtype:
+    def _float_dtype(self, quantized: Node) -> torch.dtype:
         """Returns the dtype of the floats that an input or output represents."""
-        dtypes = (dtype_of(user) for user in levels.users if user.target is DEQUANTIZE)
-        return next(dtypes, self.truth_dtype)
+        dtypes = (dtype_of(user) for user in quantized.users if user.target is DEQUANTIZE)
+        return next(dtypes, self.bool_dtype)
 
     def of(self, node: Node) -> int:
         """See `GraphBuilder.of`. The value is quantized if those of the current node are, and else float."""
         scale = self._scale()
         if scale is None:
-            return self._numbers(self.stored(node), node)
+            return self._dequantized(self.stored(node), node)
         operand = operand_scale(node, self._plan, self.constant_value)
         assert self.current is not None and operand is not None
         is_joined = self.current.target is torch.ops.aten.cat.default
         if node not in self._plan:
-            return self._joined_constant(node, scale) if is_joined else self._constant_levels(node, operand)
+            return (
+                self._joined_constant(node, scale) if is_joined else self._quantized_constant(node, operand)
+            )
         return self._rescaled(self.stored(node), scale) if is_joined else self.stored(node)
 
     def _scale(self) -> Quantization | None:
@@ -123,13 +125,13 @@ class QuantizedBuilder(GraphBuilder):
         found = quantized_constant(node, self.constant_value)
         if found is None:
             return super().arranged(node, form, arrange, shape, is_wide)
-        numbers, dtype = found.dequantized(), dtype_of(node)
-        key = ("numbers", node, form, dtype, is_wide)
-        return self.shared(key, lambda: self._constant(numbers, dtype, found.source, arrange, shape, is_wide))
+        floats, dtype = found.dequantized(), dtype_of(node)
+        key = ("floats", node, form, dtype, is_wide)
+        return self.shared(key, lambda: self._constant(floats, dtype, found.source, arrange, shape, is_wide))
 
     # ---- quantized values ------------------------------------------------------------------------------
 
-    def levels(
+    def quantized_value(
         self, shape: Sequence[Size], scale: Quantization, dtype: torch.dtype, constant_id: int = 0
     ) -> int:
         """Adds an int8 value.
@@ -148,39 +150,45 @@ class QuantizedBuilder(GraphBuilder):
     def temporary(self, shape: Sequence[Size], dtype: torch.dtype) -> int:
         """See `GraphBuilder.temporary`."""
         scale = self._scale()
-        return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale, dtype)
+        return super().temporary(shape, dtype) if scale is None else self.quantized_value(shape, scale, dtype)
 
     def like(self, id: int, shape: Sequence[Size]) -> int:
         """See `GraphBuilder.like`. The value is quantized if the other one is, in its scale."""
         dtype, scale = self.dtype_of(id), self._scales.get(id)
-        return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale, dtype)
+        return super().temporary(shape, dtype) if scale is None else self.quantized_value(shape, scale, dtype)
 
-    def number(self, number: Number, dtype: torch.dtype) -> int:
-        """See `GraphBuilder.number`."""
-        scale = None if self._scale() is None else scale_of_scalar(float(number))
+    def scalar(self, scalar: Number, dtype: torch.dtype) -> int:
+        """See `GraphBuilder.scalar`."""
+        scale = None if self._scale() is None else scale_of_scalar(float(scalar))
         if scale is None:
-            return super().number(number, dtype)
-        return self.shared(("level", repr(number), dtype), lambda: self._level(number, scale, dtype, ()))
+            return super().scalar(scalar, dtype)
+        return self.shared(
+            ("scalar", repr(scalar), dtype), lambda: self._quantized_scalar(scalar, scale, dtype, ())
+        )
 
-    def _level(self, number: Number, scale: Quantization, dtype: torch.dtype, shape: Sequence[int]) -> int:
-        level = torch.full(tuple(shape), round(scale.exactly(float(number))), dtype=torch.int8)
-        return self.levels(shape, scale, dtype, self.draft.constant(tensor_part(level)))
+    def _quantized_scalar(
+        self, scalar: Number, scale: Quantization, dtype: torch.dtype, shape: Sequence[int]
+    ) -> int:
+        value = torch.full(tuple(shape), round(scale.exactly(float(scalar))), dtype=torch.int8)
+        return self.quantized_value(shape, scale, dtype, self.draft.constant(tensor_part(value)))
 
-    def _constant_levels(self, node: Node, scale: Quantization) -> int:
-        number = self.constant_value(node)
-        if number is not None:
+    def _quantized_constant(self, node: Node, scale: Quantization) -> int:
+        scalar = self.constant_value(node)
+        if scalar is not None:
             dtype = dtype_of(node)
             return self.shared(
-                ("level", node), lambda: self._level(float(number), scale, dtype, number.shape)
+                ("scalar", node), lambda: self._quantized_scalar(float(scalar), scale, dtype, scalar.shape)
             )
         found = quantized_constant(node, self.constant_value)
         assert found is not None
 
         def make() -> int:
             data = self.draft.constant(tensor_part(found.values))
-            return self.named(self.levels(found.values.shape, scale, dtype_of(node), data), found.source)
+            return self.named(
+                self.quantized_value(found.values.shape, scale, dtype_of(node), data), found.source
+            )
 
-        return self.shared(("levels", found.source, scale), make)
+        return self.shared(("quantized", found.source, scale), make)
 
     def _joined_constant(self, node: Node, scale: Quantization) -> int:
         """Returns a constant in the scale of the values with which it is concatenated."""
@@ -188,17 +196,17 @@ class QuantizedBuilder(GraphBuilder):
         if values is None:
             assert found is not None
             values = found.dequantized()
-        numbers = values.detach().to(torch.float32)
-        rounded = QUANTIZE(numbers, *scale.arguments)
+        floats = values.detach().to(torch.float32)
+        rounded = QUANTIZE(floats, *scale.arguments)
 
         def make() -> int:
             data = self.draft.constant(tensor_part(rounded))
-            id = self.levels(rounded.shape, scale, dtype_of(node), data)
+            id = self.quantized_value(rounded.shape, scale, dtype_of(node), data)
             return self.named(id, node if found is None else found.source)
 
         return self.shared(("joined", node, scale), make)
 
-    def _numbers(self, id: int, node: Node) -> int:
+    def _dequantized(self, id: int, node: Node) -> int:
         """Returns the value of a node as floats."""
         if id not in self._scales:
             return id
@@ -210,7 +218,7 @@ class QuantizedBuilder(GraphBuilder):
             with self.at(node):
                 return self.convert(id, super(QuantizedBuilder, self).temporary(self.shape_of(id), dtype))
 
-        return self.shared(("numbers", id, dtype), make)
+        return self.shared(("floats", id, dtype), make)
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
@@ -226,7 +234,7 @@ class QuantizedBuilder(GraphBuilder):
         id = self.stored(node)
         kept = self._scales.get(id)
         if kept not in (None, scale) and not fits_choice([kept], scale):
-            id = self._numbers(id, node)
+            id = self._dequantized(id, node)
         return self._rescaled(id, scale)
 
     def _rescaled(self, id: int, scale: Quantization) -> int:
@@ -234,6 +242,6 @@ class QuantizedBuilder(GraphBuilder):
 
     def _converted(self, id: int, scale: Quantization) -> int:
         def make() -> int:
-            return self.convert(id, self.levels(self.shape_of(id), scale, self.dtype_of(id)))
+            return self.convert(id, self.quantized_value(self.shape_of(id), scale, self.dtype_of(id)))
 
         return self.shared(("quantized", id, scale), make)

@@ -60,8 +60,8 @@ def viewed(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
     groups = _groups(b.shape_of(id), shape)
     assert groups is not None
     ones = [have == (1,) and not want for have, want in groups]
-    places = [place for place, (have, _) in enumerate(groups) for _ in have]
-    id = dropped(b, id, [axis for axis, place in enumerate(places) if ones[place]])
+    indices = [index for index, (have, _) in enumerate(groups) for _ in have]
+    id = dropped(b, id, [axis for axis, index in enumerate(indices) if ones[index]])
     groups = [group for group, is_one in zip(groups, ones, strict=True) if not is_one]
     axis = 0
     for have, _ in groups:
@@ -184,7 +184,7 @@ def _split(b: GraphBuilder, id: int, axis: int, sizes: Sequence[int]) -> int:
     if len(sizes) == 1:
         return id
     length = math.prod(sizes[1:])
-    slices = (sliced(b, id, axis, place * length, (place + 1) * length) for place in range(sizes[0]))
+    slices = (sliced(b, id, axis, index * length, (index + 1) * length) for index in range(sizes[0]))
     return stacked(b, [_split(b, each, axis, sizes[1:]) for each in slices], axis)
 
 

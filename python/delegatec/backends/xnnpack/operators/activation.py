@@ -69,7 +69,7 @@ def _silu(b: QuantizedBuilder, node: Node) -> None:
     if b.scale_of(node) is None:
         factor = unary(b, Operation.Sigmoid, source)
     else:
-        factor = b.levels(b.shape_of(source), SHARES, dtype_of(node))
+        factor = b.quantized_value(b.shape_of(source), SHARES, dtype_of(node))
         b.emit(Operation.Sigmoid, schema.UnaryT(source, factor, 0))
     b.alias(node, binary(b, Operation.Multiply, source, factor))
 

@@ -18,9 +18,9 @@ def _full(b: GraphBuilder, node: Node) -> None:
     """Adds a constant; a scalar is clamped to the range of float16."""
     dtype, scalar = dtype_of(node), bind(node)["fill_value"]
     if dtype == torch.bool:
-        dtype, scalar = b.truth_dtype, float(bool(scalar))
+        dtype, scalar = b.bool_dtype, float(bool(scalar))
     if not shape_of(node):
-        b.alias(node, b.number(scalar, dtype))
+        b.alias(node, b.scalar(scalar, dtype))
         return
     filled = torch.full(shape_of(node), b.representable(scalar, dtype), dtype=dtype)
     b.alias(node, b.shared(("full", filled.shape, repr(scalar), dtype), lambda: b.constant(filled, dtype)))

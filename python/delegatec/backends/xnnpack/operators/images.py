@@ -85,7 +85,7 @@ def _pixels(b: QuantizedBuilder, node: Node, x: Node, shape: tuple[int, int]) ->
     """Emits a layer of dynamically quantized pixels: in one scale, unless several sizes are dynamic."""
     if sum(is_dynamic([size]) for size in b.shape_of(b.of(x))) <= 1:
         return column_layer(b, node, x)
-    operands = quantized_operands(b, node, x, FilterForm("pixels", lambda levels: levels.flatten(1), shape))
+    operands = quantized_operands(b, node, x, FilterForm("pixels", lambda weight: weight.flatten(1), shape))
     assert operands is not None
     return fully_connected(b, *operands)
 
@@ -139,8 +139,8 @@ def _emit_convolution(b: QuantizedBuilder, node: Node, operation: int, filter: _
     shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
     # The runtime refuses float16, and rounds float32 to float16 when it packs them.
     is_wide = dtype_of(node) == torch.float16
-    levels = FilterForm(filter.form, filter.arrange, shape, 3 if depthwise else 0)
-    operands = quantized_operands(b, node, bound["x"], levels)
+    form = FilterForm(filter.form, filter.arrange, shape, 3 if depthwise else 0)
+    operands = quantized_operands(b, node, bound["x"], form)
     if operands is None:
         weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)
         bias = NO_VALUE
@@ -152,12 +152,12 @@ def _emit_convolution(b: QuantizedBuilder, node: Node, operation: int, filter: _
         adjustment = _output_padding(bound)
     else:
         (top, bottom, left, right), adjustment = bound["padding"], [0, 0]
-    numbers = (*kernel, *bound["stride"], *bound["dilation"], *filter.channels, *adjustment)
+    fields = (*kernel, *bound["stride"], *bound["dilation"], *filter.channels, *adjustment)
     _result(
         b,
         node,
         operation,
-        lambda out: schema.ConvolutionT(top, right, bottom, left, *numbers, *operands, out, 0),
+        lambda out: schema.ConvolutionT(top, right, bottom, left, *fields, *operands, out, 0),
         torch.float32 if is_dynamically_quantized(bound["x"]) else None,
     )
 
@@ -180,12 +180,12 @@ def _pool(operation: int) -> Lower:
         bound = bind(node)
         source = b.of(bound["x"])
         top, bottom, left, right = bound["padding"]
-        numbers = (*bound["kernel"], *bound["stride"], *bound.get("dilation", (1, 1)))
+        fields = (*bound["kernel"], *bound["stride"], *bound.get("dilation", (1, 1)))
         _result(
             b,
             node,
             operation,
-            lambda out: schema.PoolingT(top, right, bottom, left, *numbers, source, out, 0),
+            lambda out: schema.PoolingT(top, right, bottom, left, *fields, source, out, 0),
         )
 
     return lower
@@ -199,12 +199,12 @@ def _average(b: QuantizedBuilder, node: Node) -> None:
     bound = bind(node)
     channels, kernel, source = shape_of(node)[3], bound["kernel"], b.of(bound["x"])
     filter = equal_weights(b, [1, *kernel, channels])
-    numbers = (*kernel, *bound["stride"], 1, 1, 1, 1, channels, 0, 0)
+    fields = (*kernel, *bound["stride"], 1, 1, 1, 1, channels, 0, 0)
     _result(
         b,
         node,
         Operation.DepthwiseConvolution,
-        lambda out: schema.ConvolutionT(0, 0, 0, 0, *numbers, source, filter, NO_VALUE, out, 0),
+        lambda out: schema.ConvolutionT(0, 0, 0, 0, *fields, source, filter, NO_VALUE, out, 0),
     )
 
 

@@ -23,7 +23,7 @@ _row: Final = functools.partial(operator_row, resizes=True)
 
 
 def _as_bool(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, converted(b, b.of(bind(node)["x"]), b.truth_dtype))
+    b.alias(node, converted(b, b.of(bind(node)["x"]), b.bool_dtype))
 
 
 def _binary(operation: int) -> Lower:

@@ -31,9 +31,9 @@ def _quantize(b: QuantizedBuilder, node: Node) -> None:
 
 
 def _dequantize(b: QuantizedBuilder, node: Node) -> None:
-    levels = bind(node)["input"]
-    if b.constant_value(levels) is None:
-        b.alias(node, b.stored(levels))
+    quantized = bind(node)["input"]
+    if b.constant_value(quantized) is None:
+        b.alias(node, b.stored(quantized))
 
 
 def _constant(b: QuantizedBuilder, node: Node) -> None:

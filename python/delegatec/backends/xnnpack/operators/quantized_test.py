@@ -58,7 +58,7 @@ def test_a_value_is_converted_once_for_all_readers() -> None:
     assert operations(compiled.blobs()[0]).count("Convert") == 3
 
 
-def test_scales_beyond_the_kernels_are_computed_with_numbers() -> None:
+def test_scales_beyond_the_kernels_are_computed_in_floating_point() -> None:
     # a result scale of 2^-12 of the operands' scales, and products beyond 2^8
     check(Layer(lambda _, x: qdq(qdq(x) + qdq(x), 80.0)), (X,), "Convert Convert Add Convert Convert")
     check(
@@ -101,7 +101,7 @@ def test_weights_in_groups_are_stored_packed(has_zeros: bool, precision: str) ->
     assert [list(each.dims) for each in weights][-2:] == [[80, 32]] * 2
 
 
-def test_int4_is_not_for_layers_from_levels_to_levels() -> None:
+def test_int4_is_not_for_layers_between_quantized_values() -> None:
     layer = Layer(lambda own, x: qdq(f.linear(qdq(x), own.weight())), (20, 64), 4)
     assert DataType.CHANNEL_INT8 in [each.dataType for each in values(layer, floats(5, 64))]
 
@@ -110,8 +110,10 @@ def test_what_is_left() -> None:
     integers = torch.ops.quantized_decomposed.quantize_per_tensor
     found = rejected(Layer(lambda _, x: integers(x, 0.1, 0, -99, 99, torch.int16).float()), (X,))
     assert found and "another dtype" in str(found)
-    numbers = torch.ops.quantized_decomposed.dequantize_per_tensor
-    found = rejected(Layer(lambda _, x: numbers(x, 0.1, 0, -99, 99, torch.int16).exp()), (X.to(torch.int16),))
+    dequantize = torch.ops.quantized_decomposed.dequantize_per_tensor
+    found = rejected(
+        Layer(lambda _, x: dequantize(x, 0.1, 0, -99, 99, torch.int16).exp()), (X.to(torch.int16),)
+    )
     assert found and "another dtype" in str(found)
     found = rejected(Layer(lambda _, x: rows(x).relu()), (X,))
     assert {rule for _, rule, _ in found} >= {"dynamic-quantization"}
@@ -132,8 +134,8 @@ def test_clamps_are_limits_of_operations_of_one_scale() -> None:
 
 
 def test_levels_with_several_scales_are_left() -> None:
-    levels = torch.zeros(3, dtype=torch.int8)
-    found = rejected(Layer(lambda _, x: dq(x).exp() + dq(x, 0.5).exp()), (levels,))
+    quantized = torch.zeros(3, dtype=torch.int8)
+    found = rejected(Layer(lambda _, x: dq(x).exp() + dq(x, 0.5).exp()), (quantized,))
     assert "different scales" in str(found)
     found = rejected(Layer(lambda _, x: dq(q(x.exp()), 0.5).neg()), (X,))
     assert "different scales" in str(found)
@@ -171,7 +173,7 @@ def test_operands_are_levels_in_both_precisions(name: str, precision: str) -> No
 
 
 @pytest.mark.parametrize(("first", "second"), [(8.0, 0.0625), (9.0, 0.0625), (0.001, 1.0)])
-def test_scales_too_far_apart_are_converted_by_numbers(first: float, second: float) -> None:
+def test_scales_too_far_apart_are_converted_by_floats(first: float, second: float) -> None:
     check(
         Layer(lambda _, x: qdq(qdq(x.neg(), first, 0), second, 0).neg()),
         (X,),
@@ -185,6 +187,6 @@ def test_scales_too_far_apart_are_converted_by_numbers(first: float, second: flo
 
 
 @pytest.mark.parametrize(("slope", "step"), [(0.0, 0.0625), (0.1, 8.0), (-2.0, 4.0)])
-def test_slopes_beyond_the_kernel_are_computed_with_numbers(slope: float, step: float) -> None:
+def test_slopes_beyond_the_kernel_are_computed_in_floating_point(slope: float, step: float) -> None:
     layer = Layer(lambda _, x: qdq(f.leaky_relu(qdq(x, step), slope)))
     check(layer, (X,), "Convert Convert LeakyRelu Convert Convert")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from delegatec.backends.xnnpack.operators.cases import (
+    constant_indices,
     copies,
     elements,
     images,
@@ -13,7 +14,6 @@ from delegatec.backends.xnnpack.operators.cases import (
     lengths,
     logic,
     moves,
-    places,
     positions,
     several_sizes,
     volumes,
@@ -28,7 +28,7 @@ ALL: Final[dict[str, Case]] = {
     **lengths.CASES,
     **several_sizes.CASES,
     **moves.CASES,
-    **places.CASES,
+    **constant_indices.CASES,
     **positions.CASES,
     **images.CASES,
     **volumes.CASES,

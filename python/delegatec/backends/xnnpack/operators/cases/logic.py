@@ -26,8 +26,8 @@ def _compared(compare: Callable[[Any, Any], Any]) -> Case:
     """Compares pairs, and with scalars, also infinities and NaN."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        numbers = (1.0, math.inf, -math.inf, math.nan)
-        return compare(x, y), *(compare(x, number) for number in numbers)
+        floats = (1.0, math.inf, -math.inf, math.nan)
+        return compare(x, y), *(compare(x, number) for number in floats)
 
     return Case(function, (_LEFT, _RIGHT))
 

@@ -23,7 +23,7 @@ _SIZES: Final = ((3, 5), (6, 40), (1, 2), (1, 40), (6, 2))
 def _case(function: Function | nn.Module, *inner: tuple[int, ...], **options: Any) -> Case:
     """Returns a case of inputs [batch, length, *inner]."""
     calls = [
-        tuple(floats(*outer, *sizes, seed=place) * 2 for place, sizes in enumerate(inner)) for outer in _SIZES
+        tuple(floats(*outer, *sizes, seed=seed) * 2 for seed, sizes in enumerate(inner)) for outer in _SIZES
     ]
     sizes = [{0: _BATCH, 1: _LENGTH} for _ in inner]
     return Case(function, calls[0], "", sizes, calls[1:], **options)
@@ -81,7 +81,7 @@ def _rotated(x: Tensor) -> Tensor:
     return _joined(heads * 0.5 + torch.cat([right.neg(), left], -1))
 
 
-def _levels(x: Tensor) -> Tensor:
+def _quantized_heads(x: Tensor) -> Tensor:
     """Splits and merges dimensions of values that are quantized before and after."""
     heads = _quantized(_split(_quantized(x), 2))
     return _quantized(_joined(heads))
@@ -89,8 +89,8 @@ def _levels(x: Tensor) -> Tensor:
 
 def _quantized(x: Tensor) -> Tensor:
     scale = 0.05, 3, -128, 127, torch.int8
-    levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *scale)
-    found: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *scale)
+    quantized = torch.ops.quantized_decomposed.quantize_per_tensor(x, *scale)
+    found: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(quantized, *scale)
     return found
 
 
@@ -142,7 +142,7 @@ CASES: Final[dict[str, Case]] = {
     "sizes-heads": _case(_rotated, (32,)),
     "sizes-rms-norm": _case(lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6), (12,)),
     "sizes-sums": _case(lambda x: (x.sum(-1), x.exp().mean(3), (x > 0).sum(-1, dtype=torch.float32)), (3, 4)),
-    "sizes-levels": _case(_levels, (8,), half=None),
+    "sizes-quantized": _case(_quantized_heads, (8,), half=None),
     "sizes-rows": _case(_Rows(), (8,), half=2e-2),
     "sizes-rows-turned": _case(_TurnedRows(), (8,), half=2e-2),
     "sizes-attention": _attention(),

@@ -37,26 +37,28 @@ def reads_one_scale(node: Node) -> bool:
     return set(_scales(x)) <= {int8(1.0, 0 if dtype_of(x) == torch.int8 else -SHIFT)}
 
 
-def _scales(levels: Node) -> Iterator[Quantization | None]:
+def _scales(quantized: Node) -> Iterator[Quantization | None]:
     """Yields the scales of calls that dequantize quantized values, possibly after moves."""
-    for user in levels.users:
+    for user in quantized.users:
         if user.target is DEQUANTIZE:
             yield scale_of(user)
         elif user.target in MOVES:
             yield from _scales(user)
 
 
-def _levels(builder: Builder, node: Node) -> Node | None:
+def _dequantized(builder: Builder, node: Node) -> Node | None:
     x, dtype = bind(node)["self"], dtype_of(node)
     if not is_of_bytes(node) or builder.facts.constant(x) is not None:
         return None
     value = node.meta["val"].to(torch.float32)
-    numbers = builder.call(DEQUANTIZE, x, 1.0, 0, *FULL_RANGE[dtype_of(x)], dtype_of(x), val=value)
-    return value_of(builder, numbers, dtype).node
+    floats = builder.call(DEQUANTIZE, x, 1.0, 0, *FULL_RANGE[dtype_of(x)], dtype_of(x), val=value)
+    return value_of(builder, floats, dtype).node
 
 
 REWRITES: Final = (
     Rewrite(
-        aten._to_copy.default, _levels, note="inputs of int8 and uint8 are quantized values with a scale of 1"
+        aten._to_copy.default,
+        _dequantized,
+        note="inputs of int8 and uint8 are quantized values with a scale of 1",
     ),
 )

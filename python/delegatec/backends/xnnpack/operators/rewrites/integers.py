@@ -31,7 +31,7 @@ def is_mixed(node: Node) -> bool:
     return bool(integers) and dtype_of(node) in TRUTHS and all(each.op == "placeholder" for each in integers)
 
 
-def _numbers(builder: Builder, node: Node) -> Node | None:
+def _in_floats(builder: Builder, node: Node) -> Node | None:
     """Converts the integers to the dtype in which the call computes, as the call does."""
     operands = [each for each in operand_nodes(node) if dtype_of(each) != torch.bool]
     kinds = {dtype_of(each) for each in operands} & FLOATS
@@ -52,5 +52,5 @@ def _numbers(builder: Builder, node: Node) -> Node | None:
 
 
 REWRITES: Final = tuple(
-    Rewrite(target, _numbers, note="constant integers in the other operand's dtype") for target in _CALLS
+    Rewrite(target, _in_floats, note="constant integers in the other operand's dtype") for target in _CALLS
 )

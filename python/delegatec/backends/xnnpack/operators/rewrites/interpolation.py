@@ -35,35 +35,35 @@ def _interpolated(builder: Builder, node: Node) -> Node | None:
     if is_dynamic((*sizes, *outputs)) or not dtype_of(node).is_floating_point:
         return None
     x = value_of(builder, source)
-    order = sorted(range(len(sizes)), key=lambda place: outputs[place] / sizes[place])
-    for place in order:
-        weights = _weights(node, sizes[place], place, len(sizes))
-        if not torch.equal(weights, torch.eye(sizes[place])):
-            x = _mixed(x, place + 2, weights)
+    order = sorted(range(len(sizes)), key=lambda index: outputs[index] / sizes[index])
+    for index in order:
+        weights = _weights(node, sizes[index], index, len(sizes))
+        if not torch.equal(weights, torch.eye(sizes[index])):
+            x = _mixed(x, index + 2, weights)
     return x.node
 
 
-def _weights(node: Node, size: int, place: int, count: int) -> torch.Tensor:
+def _weights(node: Node, size: int, index: int, count: int) -> torch.Tensor:
     """Returns the operator's matrix along a dimension, [outputs, size]."""
-    arguments = dict(_of_dimension(bind(node), place, count, shape_of(node)[2 + place]))
-    x = torch.eye(size).view(size, 1, *(size if each == place else 1 for each in range(count)))
-    wide = x.repeat(1, 1, *(1 if each == place else _OTHERS for each in range(count)))
+    arguments = dict(_of_dimension(bind(node), index, count, shape_of(node)[2 + index]))
+    x = torch.eye(size).view(size, 1, *(size if each == index else 1 for each in range(count)))
+    wide = x.repeat(1, 1, *(1 if each == index else _OTHERS for each in range(count)))
     target: Any = node.target
     result: torch.Tensor = target(wide, *arguments.values())
-    return result.movedim(2 + place, 1).reshape(size, result.shape[2 + place], -1)[..., 0].mT.contiguous()
+    return result.movedim(2 + index, 1).reshape(size, result.shape[2 + index], -1)[..., 0].mT.contiguous()
 
 
 def _of_dimension(
-    bound: Mapping[str, Any], place: int, count: int, outputs: int
+    bound: Mapping[str, Any], index: int, count: int, outputs: int
 ) -> Iterator[tuple[str, Any]]:
     """Yields the arguments after the first one, for images with few elements in the other dimensions."""
     for name, value in list(bound.items())[1:]:
         if name == "output_size" and value is not None:
-            yield name, [outputs if each == place else _OTHERS for each in range(count)]
+            yield name, [outputs if each == index else _OTHERS for each in range(count)]
         elif name == "scale_factors" and value is not None:
-            yield name, [value[place] if each == place else 1.0 for each in range(count)]
+            yield name, [value[index] if each == index else 1.0 for each in range(count)]
         elif name.startswith("scales_"):
-            yield name, value if name[-1] == _SPATIAL[-count:][place] else None
+            yield name, value if name[-1] == _SPATIAL[-count:][index] else None
         else:
             yield name, value
 

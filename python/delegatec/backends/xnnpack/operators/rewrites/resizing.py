@@ -71,7 +71,7 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
     if dims is None:
         return _copied(builder, node)
     x = _image(builder, node)
-    repeats, groups, places = [], [], []
+    repeats, groups, starts = [], [], []
     for axis, dim in enumerate(dims, 1):
         chosen = nearest_elements(target, dim)
         times, size = dim.outputs // dim.size or 1, dim.size // dim.outputs or 1
@@ -82,8 +82,8 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
             times, size, first = 1, 1, 0
         repeats.append(times)
         groups.append(size)
-        places.append(first)
-    return _finished(_repeated(_selected(x, groups, places), repeats), node)
+        starts.append(first)
+    return _finished(_repeated(_selected(x, groups, starts), repeats), node)
 
 
 def _copied(builder: Builder, node: Node) -> Any:
@@ -107,15 +107,15 @@ def _copied(builder: Builder, node: Node) -> Any:
     return _finished(result, node)
 
 
-def _selected(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Value:
+def _selected(x: Value, sizes: Sequence[int], starts: Sequence[int]) -> Value:
     """Returns one element of each group of rows and columns."""
     if max(sizes) == 1:
         return x
     batch, height, width, channels = x.shape
     rows, columns = height // sizes[0], width // sizes[1]
     groups = x.view(batch, rows, sizes[0], columns, sizes[1], channels)
-    for dim, place in zip((2, 4), places, strict=True):
-        groups = groups.slice(dim, place, place + 1)
+    for dim, start in zip((2, 4), starts, strict=True):
+        groups = groups.slice(dim, start, start + 1)
     return groups.view(batch, rows, columns, channels)
 
 

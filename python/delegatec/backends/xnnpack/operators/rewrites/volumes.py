@@ -63,9 +63,9 @@ def _weight(builder: Builder, node: Node) -> tuple[Tensor | None, Callable[[Tens
     scales = builder.constant(found.scales.flatten().repeat_interleave(found.block[0]))
 
     def quantized_filter(kernel: Tensor) -> Node:
-        levels = builder.derived(found.source, kernel)
+        values = builder.derived(found.source, kernel)
         block = [1, *kernel.shape[1:]]
-        return builder.call(DEQUANTIZE_BLOCKS, levels, block, scales, None, torch.int8, output_dtype=dtype)
+        return builder.call(DEQUANTIZE_BLOCKS, values, block, scales, None, torch.int8, output_dtype=dtype)
 
     return found.values, quantized_filter
 

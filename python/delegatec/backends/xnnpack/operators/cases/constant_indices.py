@@ -111,6 +111,6 @@ _SIZES: Final = {
     ),
 }
 CASES: Final[dict[str, Case]] = {
-    f"places-{name}".replace(", ", "-").replace(" ", "-"): case
+    f"indices-{name}".replace(", ", "-").replace(" ", "-"): case
     for name, case in {**_CHOICES, **_SIZES}.items()
 }
