@@ -152,6 +152,13 @@ def _to_copy(make: Maker) -> Iterator[Sample]:
     yield call(make(2, 3))
 
 
+def _curve(make: Maker) -> Iterator[Sample]:
+    """Ties of rounding, tiny and large fractions, and a curve's whole range."""
+    if make.dtype.is_floating_point:
+        points = [0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 0.001, -0.001, 100.25, -513.5]
+        yield call(torch.cat([torch.linspace(-8, 8, 81), torch.tensor(points)]).to(make.dtype))
+
+
 _NUMBERS = (2, -1.5, True, 0)
 _SHIFTS = binary(0, 20, other=(0, 5))
 _BITS = both(binary(-100, 100), lambda make: [call(make.ends(), make.ends().flip(0))])
@@ -170,20 +177,14 @@ _BINARY = (
 )
 
 ELEMENTWISE: dict[str, Samples] = {
-    **dict.fromkeys(
-        (f"{name}.default" for name in _UNARY.split()),
-        unary(),
-    ),
-    "gelu.default": both(unary(), unary(approximate="tanh")),
-    "elu.default": both(unary(), unary(-4, 4, 0.5, 2, 3)),
-    "leaky_relu.default": both(unary(), unary(-4, 4, 0.25)),
-    "hardtanh.default": both(unary(), unary(-4, 4, -2, 3)),
-    "hardshrink.default": both(unary(), unary(-4, 4, 1.5)),
+    **dict.fromkeys((f"{name}.default" for name in _UNARY.split()), both(unary(), _curve)),
+    "gelu.default": both(unary(), unary(approximate="tanh"), _curve),
+    "elu.default": both(unary(), unary(-4, 4, 0.5, 2, 3), _curve),
+    "leaky_relu.default": both(unary(), unary(-4, 4, 0.25), unary(-4, 4, 1.5), _curve),
+    "hardtanh.default": both(unary(), unary(-4, 4, -2, 3), _curve),
+    "hardshrink.default": both(unary(), unary(-4, 4, 1.5), _curve),
     "prelu.default": _prelu,
     "logit.default": both(unary(0, 1), unary(0, 1, 0.25)),
-    "round.default": both(
-        unary(), lambda make: [call(make(4) + 0.5)] if make.dtype.is_floating_point else []
-    ),
     "clamp.default": _clamp,
     "clamp.Tensor": _clamp_tensor,
     "_to_copy.default": _to_copy,
