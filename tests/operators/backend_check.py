@@ -21,6 +21,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.edge.legalize.rule import Rewrites
 from tests.operators.catalogue import CATALOGUE, overload
 from tests.operators.program import program_of
+from tests.operators.quantized import quantize, result_scale, rounded
 from tests.operators.sample import Maker, Sample
 from tests.operators.tolerances import ROUNDED, Tolerances, difference
 
@@ -73,12 +74,31 @@ class Setting:
         tolerances: by dtype of the result.
         is_half: whether the backend computes in float16: samples are rounded, and extreme ones are not
             compared.
+        quantized: how many quantized values a result may be off if operands and results are quantized to
+            int8; 0 if they are not. Samples that are extreme or without a tensor are left out.
+        excluded: operator -> why it is not tested.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
     dtypes: Sequence[torch.dtype] = _DTYPES
     tolerances: Tolerances = field(default_factory=lambda: ROUNDED)
     is_half: bool = False
+    quantized: float = 0.0
+    excluded: Mapping[str, str] = field(default_factory=dict)
+
+    def given(self, sample: Sample) -> Sample:
+        """Returns a sample with operands that the setting represents."""
+        if not self.is_half and not self.quantized:
+            return sample
+        represent = rounded if self.quantized else _half
+        return Sample(*pytree.tree_map(represent, (sample.args, sample.kwargs)))
+
+    def tolerances_of(self, wanted: Tensor) -> Tolerances:
+        """Returns the tolerances of a result."""
+        if not self.quantized or wanted.dtype != torch.float32 or wanted.numel() == 0:
+            return self.tolerances
+        scale = result_scale(wanted) / max(1.0, float(wanted.abs().max()))
+        return {torch.float32: (self.quantized * scale, 0.0)}
 
 
 @dataclass
@@ -132,8 +152,8 @@ class BackendCheck:
         """Checks an operator: all samples, in all settings and forms."""
         found = Found()
         for setting in self.settings:
-            for dtype in setting.dtypes:
-                runs = [*_runs(name, dtype, setting.is_half)]
+            for dtype in setting.dtypes if name not in setting.excluded else ():
+                runs = [*_runs(name, dtype, setting)]
                 for form in _FORMS:
                     self._measure(name, setting, form, [run for run in runs if form.fits(run)], found)
         assert not found.wrong, "\n".join(found.wrong)
@@ -145,7 +165,7 @@ class BackendCheck:
         if not runs:
             return
         try:
-            results, report = self._run(name, setting, form, [sample for sample, _ in runs])
+            results, report = self._run(name, setting, form, runs)
         except (AssertionError, DelegatecError, LookupError, RuntimeError, TypeError, ValueError) as error:
             if len(runs) == 1:
                 found.wrong.append(f"{self._text(name, setting, form, runs[0][0])}: {error}")
@@ -162,18 +182,26 @@ class BackendCheck:
         for sample, wanted in runs:
             is_extreme = sample.is_extreme or not all(bool(value.isfinite().all()) for value in wanted)
             for i, value in enumerate(wanted[: 1 if form.only_first else None]):
-                text = difference(name, sample, i, next(remaining), value, setting.tolerances)
+                text = difference(name, sample, i, next(remaining), value, setting.tolerances_of(value))
                 if text and not (setting.is_half and is_extreme):
                     wrong = found.deviations if is_extreme else found.wrong
                     wrong.append(f"{self._text(name, setting, form, sample)}: {text}")
 
     def _run(
-        self, name: str, setting: Setting, form: Form, samples: Sequence[Sample]
+        self, name: str, setting: Setting, form: Form, runs: Sequence[_Run]
     ) -> tuple[Sequence[Tensor], DelegationReport]:
+        samples = [sample for sample, _ in runs]
         program, inputs = program_of(
             overload(name), *samples, has_constants=form.has_constants, only_first=form.only_first
         )
+<<<<<<< HEAD
         # operators that only move data alone are not worth a delegate
+=======
+        if setting.quantized:
+            count = 1 if form.only_first else None
+            quantize(program, inputs, [result for _, results in runs for result in results[:count]])
+        # operators that only move data are not worth a delegate of their own
+>>>>>>> tarm
         with ExitStack() as scope:
             for each in (TablePartitioner, *TablePartitioner.__subclasses__()):
                 scope.enter_context(patch.object(each, "is_worthwhile", lambda *_: True))
@@ -185,18 +213,21 @@ class BackendCheck:
         return f"{' '.join(filter(None, (self.backend, options, form.name)))}: {name}({sample})"
 
 
-def _runs(name: str, dtype: torch.dtype, is_half: bool) -> Iterator[_Run]:
+def _runs(name: str, dtype: torch.dtype, setting: Setting) -> Iterator[_Run]:
     """Yields the samples that eager mode supports."""
     for sample in CATALOGUE[name](Maker(dtype)):
-        given = Sample(*pytree.tree_map(_rounded, (sample.args, sample.kwargs))) if is_half else sample
+        if setting.quantized and (sample.is_extreme or not sample.has_tensors):
+            continue
+        given = setting.given(sample)
         try:
-            results = overload(name)(*given.args, **given.kwargs)
+            results = pytree.tree_leaves(overload(name)(*given.args, **given.kwargs))
         except (RuntimeError, IndexError, NotImplementedError):
             continue
-        yield given, pytree.tree_leaves(results)
+        if not setting.quantized or all(bool(result.isfinite().all()) for result in results):
+            yield given, results
 
 
-def _rounded(value: Any) -> Any:
+def _half(value: Any) -> Any:
     """Rounds float32 to values of float16."""
     is_float = isinstance(value, Tensor) and value.dtype == torch.float32
     return value.half().float() if is_float else value

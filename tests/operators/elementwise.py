@@ -67,16 +67,16 @@ def divided(**options: object) -> Samples:
     return samples
 
 
-def with_number(numbers: tuple[float, ...], low: float = -4, high: float = 4, **options: object) -> Samples:
+def with_number(scalars: tuple[float, ...], low: float = -4, high: float = 4, **options: object) -> Samples:
     """A tensor and a scalar of each kind."""
 
     def samples(make: Maker) -> Iterator[Sample]:
-        for number in numbers:
-            yield call(make(2, 3, low=low, high=high), number, **options)
-            yield call(make(low=low, high=high), number, **options)
+        for scalar in scalars:
+            yield call(make(2, 3, low=low, high=high), scalar, **options)
+            yield call(make(low=low, high=high), scalar, **options)
         for sizes in (*RANKS, (0, 2)):
-            yield call(make(*sizes, low=low, high=high), numbers[0], **options)
-        yield call(turned(make(3, 4, low=low, high=high)), numbers[0], **options)
+            yield call(make(*sizes, low=low, high=high), scalars[0], **options)
+        yield call(turned(make(3, 4, low=low, high=high)), scalars[0], **options)
 
     return samples
 
@@ -103,14 +103,14 @@ def _clamp_tensor(make: Maker) -> Iterator[Sample]:
     yield call(make.ends(), make(1), make(1))
 
 
-def from_number(numbers: tuple[float, ...], low: float = -4, high: float = 4) -> Samples:
+def from_number(scalars: tuple[float, ...], low: float = -4, high: float = 4) -> Samples:
     """A scalar and a tensor."""
 
     def samples(make: Maker) -> Iterator[Sample]:
-        for number in numbers:
-            yield call(number, make(2, 3, low=low, high=high))
+        for scalar in scalars:
+            yield call(scalar, make(2, 3, low=low, high=high))
         for sizes in (*RANKS, (0, 3)):
-            yield call(numbers[0], make(*sizes, low=low, high=high))
+            yield call(scalars[0], make(*sizes, low=low, high=high))
 
     return samples
 
@@ -152,6 +152,13 @@ def _to_copy(make: Maker) -> Iterator[Sample]:
     yield call(make(2, 3))
 
 
+def _curve(make: Maker) -> Iterator[Sample]:
+    """Ties of rounding, tiny and large fractions, and a curve's whole range."""
+    if make.dtype.is_floating_point:
+        points = [0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 0.001, -0.001, 100.25, -513.5]
+        yield call(torch.cat([torch.linspace(-8, 8, 81), torch.tensor(points)]).to(make.dtype))
+
+
 _NUMBERS = (2, -1.5, True, 0)
 _SHIFTS = binary(0, 20, other=(0, 5))
 _BITS = both(binary(-100, 100), lambda make: [call(make.ends(), make.ends().flip(0))])
@@ -170,20 +177,14 @@ _BINARY = (
 )
 
 ELEMENTWISE: dict[str, Samples] = {
-    **dict.fromkeys(
-        (f"{name}.default" for name in _UNARY.split()),
-        unary(),
-    ),
-    "gelu.default": both(unary(), unary(approximate="tanh")),
-    "elu.default": both(unary(), unary(-4, 4, 0.5, 2, 3)),
-    "leaky_relu.default": both(unary(), unary(-4, 4, 0.25)),
-    "hardtanh.default": both(unary(), unary(-4, 4, -2, 3)),
-    "hardshrink.default": both(unary(), unary(-4, 4, 1.5)),
+    **dict.fromkeys((f"{name}.default" for name in _UNARY.split()), both(unary(), _curve)),
+    "gelu.default": both(unary(), unary(approximate="tanh"), _curve),
+    "elu.default": both(unary(), unary(-4, 4, 0.5, 2, 3), _curve),
+    "leaky_relu.default": both(unary(), unary(-4, 4, 0.25), unary(-4, 4, 1.5), _curve),
+    "hardtanh.default": both(unary(), unary(-4, 4, -2, 3), _curve),
+    "hardshrink.default": both(unary(), unary(-4, 4, 1.5), _curve),
     "prelu.default": _prelu,
     "logit.default": both(unary(0, 1), unary(0, 1, 0.25)),
-    "round.default": both(
-        unary(), lambda make: [call(make(4) + 0.5)] if make.dtype.is_floating_point else []
-    ),
     "clamp.default": _clamp,
     "clamp.Tensor": _clamp_tensor,
     "_to_copy.default": _to_copy,

@@ -31,10 +31,19 @@ class Sample:
     @property
     def is_extreme(self) -> bool:
         """Whether a tensor has NaN, infinities, or integers that float32 does not represent."""
-        tensors = [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
         return any(
-            not bool((leaf.double().abs() <= 1 << 24).all()) for leaf in tensors if not leaf.is_complex()
+            not bool((leaf.double().abs() <= 1 << 24).all())
+            for leaf in self._tensors()
+            if not leaf.is_complex()
         )
+
+    @property
+    def has_tensors(self) -> bool:
+        """Whether a tensor is among the arguments."""
+        return bool(self._tensors())
+
+    def _tensors(self) -> list[Tensor]:
+        return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
 
 
 class Maker:

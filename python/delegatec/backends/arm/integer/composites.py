@@ -59,7 +59,9 @@ def _below_largest(conversion: Conversion, node: Node) -> tuple[Quantized, int]:
     """Returns the differences from the largest element along a dimension, and that dimension."""
     bound = bind(node)
     value = conversion.of(bound["self"])
-    if isinstance(value, (Fixed, TableFunction)) or not value.shape:
+    if not shape_of(node):
+        raise UnsupportedError("softmax of a tensor without dimensions")
+    if isinstance(value, (Fixed, TableFunction)):
         value = conversion.narrow(value, bound["self"])
     dim = positive(bound["dim"], len(value.shape))
     if value.shape[dim] >= 1 << (31 - _BITS):

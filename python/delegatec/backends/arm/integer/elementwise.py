@@ -130,11 +130,12 @@ def _as_quantized(conversion: Conversion, values: Sequence[Quantity]) -> list[Qu
     return found
 
 
-def similar(values: Sequence[Quantity], ratio: float) -> list[Quantity]:
-    """Clamps constants that are far beyond all other values, such as masks."""
+def similar(values: Sequence[Quantity], ratio: float, low: bool = True, high: bool = True) -> list[Quantity]:
+    """Clamps constants that are far below or above all other values, such as masks."""
     most = max((each.bound for each in values if not isinstance(each, Fixed)), default=math.inf) * ratio
+    limits = -most if low else -math.inf, most if high else math.inf
     return [
-        Fixed(each.values.clamp(-most, most)) if isinstance(each, Fixed) and most > 0 else each
+        Fixed(each.values.to(torch.float64).clamp(*limits)) if isinstance(each, Fixed) and most > 0 else each
         for each in values
     ]
 

@@ -50,7 +50,7 @@ def _sum(is_mean: bool) -> Convert:
         value = conversion.of(bound["self"])
         if isinstance(value, Fixed):
             raise UnsupportedError("the sum of a constant")
-        dims = _dims(node)
+        dims = _dims(node) if value.shape else []
         return total(conversion, value, dims, bool(bound.get("keepdim")), is_mean)
 
     return convert

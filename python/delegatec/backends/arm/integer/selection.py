@@ -22,9 +22,13 @@ aten = torch.ops.aten
 
 
 def _extreme(target: Any) -> Convert:
+    is_maximum = target is aten.maximum.default
+
     def convert(conversion: Conversion, node: Node) -> Quantity:
         bound = bind(node)
-        values = similar([conversion.of(bound[name]) for name in ("self", "other")], 2.0)
+        operands = [conversion.of(bound[name]) for name in ("self", "other")]
+        # a constant beyond the other end is the result
+        values = similar(operands, 2.0, high=not is_maximum, low=is_maximum)
         scale = conversion.common_scale(values)
         first, second = (conversion.arithmetic.accumulate(each, scale) for each in values)
         result = conversion.arithmetic.binary(target, first, second)

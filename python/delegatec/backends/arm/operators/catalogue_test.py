@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+import torch
 
 from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.operators.table import TABLE
@@ -17,12 +18,23 @@ _CHECK: Final = BackendCheck(
     "tosa",
     TABLE,
     WITHOUT_INTEGERS,
-    (Setting(),),
+    (
+        Setting(),
+        # floating point is the same without the profile INT
+        Setting({"specification": "TOSA-1.0+FP"}, dtypes=(torch.int32, torch.bool)),
+        Setting(
+            {"specification": "TOSA-1.0+INT"},
+            dtypes=(torch.float32,),
+            quantized=1.05,
+            excluded={
+                "_native_batch_norm_legit_no_training.default": "DC408 for five dimensions",
+                "scatter.src": "SLICE of a scalar is invalid",
+            },
+        ),
+    ),
     unsupported={
         "_upsample_nearest_exact3d.vec": _RANK,
         "upsample_nearest3d.vec": _RANK,
-        "sum.default": "its rewrite is for targets without integers",
-        "max_pool3d_with_indices.default": "its rewrite reads positions of a pool, which TOSA does not have",
     },
 )
 

@@ -31,13 +31,6 @@ def test_embedding(specification: str, shape: tuple[int, ...], dtype: torch.dtyp
     run_case(nn.Embedding(10, 4), (index,), specification=specification)
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bool])
-def test_index_select(dim: int, dtype: torch.dtype) -> None:
-    data = (DATA * 9).to(dtype)
-    run_case(lambda x, i: x.index_select(dim, i), (data, INDEX), specification="TOSA-1.0+FP+INT")
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
 def test_without_the_profile_of_integers(dtype: torch.dtype) -> None:
     """Its integers are moved in floating point."""

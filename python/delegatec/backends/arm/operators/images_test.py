@@ -56,7 +56,6 @@ def test_weights_that_are_inputs() -> None:
 POOLS: dict[str, Any] = {
     "max": (nn.MaxPool2d(3, 2, 1), "MAX_POOL2D"),
     "max to the top": (nn.MaxPool2d(2, 2, ceil_mode=True), "MAX_POOL2D"),
-    "max dilated": (nn.MaxPool2d(3, 1, dilation=2), ""),
     "average": (nn.AvgPool2d(3, 2, count_include_pad=False, padding=1), "AVG_POOL2D"),
     "average with padding": (nn.AvgPool2d(3, 2, padding=1), "PAD AVG_POOL2D"),
     "average with a divisor": (nn.AvgPool2d(3, 1, divisor_override=7), "AVG_POOL2D MUL"),
@@ -80,11 +79,6 @@ def test_resizing(mode: str, size: tuple[int, int]) -> None:
     )
     compiled = run_case(lambda x: f.interpolate(x, size, **options), (IMAGE,))
     assert _without_moves(operators(compiled)) == ["RESIZE"]
-
-
-def test_resizing_in_one_dimension() -> None:
-    for mode in ("nearest", "linear"):
-        run_case(lambda x, mode=mode: f.interpolate(x, scale_factor=2, mode=mode), (LINE,))
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,13 @@ import pytest
 import torch
 
 from delegatec.backends.arm.testing import run_case
-from delegatec.backends.common.testing import Function, ints
+from delegatec.backends.common.testing import Function
 
 SIGNED = torch.tensor([-7, -3, 0, 2, 9], dtype=torch.int32)
 
 CASES: dict[str, tuple[Function, tuple[Any, ...], str]] = {
     "left": (lambda x: x << 2, (SIGNED,), "LOGICAL_LEFT_SHIFT"),
-    "left by a tensor": (torch.bitwise_left_shift, (SIGNED, ints(5, dtype=torch.int32)), ""),
     "right": (lambda x: x >> 1, (SIGNED.to(torch.int8),), "ARITHMETIC_RIGHT_SHIFT"),
-    "right of a scalar": (
-        lambda x: torch.bitwise_right_shift(-77, x),
-        (ints(5, dtype=torch.int32),),
-        "",
-    ),
 }
 VALUES: Final = [-(1 << 31), (1 << 31) - 1, -(1 << 30), 1 << 30, -32768, 32767, -128, 127, -100, -1, 0, 1, 7]
 DISTANCES: Final = [-1000, -128, -1, 0, 1, 2, 6, 7, 8, 14, 15, 16, 30, 31, 32, 127, 1000]

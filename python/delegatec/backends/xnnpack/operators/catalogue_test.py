@@ -38,6 +38,7 @@ _CHECK: Final = BackendCheck(
             ("any.default", "any.dim", "any.dims", "ne.Tensor", "sign.default"),
             _COMPARED,
         ),
+        "atan2.default": "the quotient of two infinities is NaN",
     },
     unsupported={
         **dict.fromkeys(

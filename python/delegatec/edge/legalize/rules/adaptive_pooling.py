@@ -124,10 +124,12 @@ def _adaptive_max_pool2d(builder: Builder, node: Node) -> Any:
             axis = Windows(outputs * kernel, outputs, kernel, kernel)
         windows.append(axis)
         positions.append(found)
-    values, indices = maxima(x, *windows)
+    results = 2 if 1 in read_results(node) else 1
+    values, *positions_of = maxima(x, *windows, results)
     pooled = values.view(*result).node
-    if 1 not in read_results(node):
+    if results == 1:
         return [pooled, None]
+    indices = positions_of[0]
     if x.shape[2:] != shape_of(source)[-2:]:
         # Positions among the gathered elements become positions in the operand.
         originals = table(builder, (positions[0].unsqueeze(1) * width + positions[1]).reshape(-1))

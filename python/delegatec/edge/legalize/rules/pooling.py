@@ -112,22 +112,22 @@ def images(x: Value) -> Value:
     return x if x.rank == 4 else x.view(1, *x.shape)
 
 
-def maxima(x: Value, rows: Windows, columns: Windows) -> tuple[Value, Value]:
-    """Returns the maxima of [N, C, H, W], and their positions in their plane: int64."""
+def maxima(x: Value, rows: Windows, columns: Windows, results: int = 2) -> list[Value]:
+    """Returns the maxima of [N, C, H, W] and, if `results` is 2, their positions in their plane: int64."""
     axes, outputs = (rows, columns), (*x.shape[:2], rows.outputs, columns.outputs)
-    results = tuple(x.builder.empty(outputs, dtype) for dtype in (x.dtype, torch.int64))
+    vals = tuple(x.builder.empty(outputs, dtype) for dtype in (x.dtype, torch.int64))
     pool = x.builder.call(
         aten.max_pool2d_with_indices.default,
         x.node,
         *([getattr(axis, name) for axis in axes] for name in ("kernel", "stride", "before", "dilation")),
         any(axis.after > axis.padding for axis in axes),
-        val=results,
+        val=vals,
     )
-    values, indices = (
-        Value(x.builder, x.builder.call(operator.getitem, pool, index, val=result))
-        for index, result in enumerate(results)
+    values, *indices = (
+        Value(x.builder, x.builder.call(operator.getitem, pool, index, val=val))
+        for index, val in enumerate(vals[:results])
     )
-    return values, indices.within(0, math.prod(x.shape[2:]) - 1)
+    return [values, *(each.within(0, math.prod(x.shape[2:]) - 1) for each in indices)]
 
 
 def averages(x: Value, rows: Windows, columns: Windows, divisor: int | None = None) -> Value:
@@ -181,16 +181,19 @@ def _max_pool3d(builder: Builder, node: Node) -> list[Node | None]:
     layers, rows, columns = windows_of(node, 3)
     x, shape = value_of(builder, bind(node)["self"]), tensors(node.meta["val"])[0].shape
     several, count = math.prod(x.shape[:-3]), rows.outputs * columns.outputs
-    planes, within = maxima(x.view(several, layers.size, rows.size, columns.size), rows, columns)
+    results = 2 if 1 in read_results(node) else 1
+    planes, *within_plane = maxima(
+        x.view(several, layers.size, rows.size, columns.size), rows, columns, results
+    )
     line = Windows(count, count, kernel=1, stride=1)
-    values, at = maxima(planes.view(several, 1, layers.size, count), layers, line)
+    values, *elements = maxima(planes.view(several, 1, layers.size, count), layers, line, results)
     result = values.view(*shape).node
-    if 1 not in read_results(node):
+    if results == 1:
         return [result, None]
-    # `at` counts elements of pooled planes.
+    # elements of pooled planes
     size = layers.size * count
-    at = as_int32(builder, at.node, 0, size - 1).view(several, layers.outputs * count)
-    within = as_int32(builder, within.node, 0, rows.size * columns.size - 1).view(several * size)
+    at = as_int32(builder, elements[0].node, 0, size - 1).view(several, layers.outputs * count)
+    within = as_int32(builder, within_plane[0].node, 0, rows.size * columns.size - 1).view(several * size)
     starts = progression(builder, several, 1, step=size)
     chosen = within.take(0, (at + starts).within(0, several * size - 1))
     plane = at.truncated_quotient(count) * (rows.size * columns.size)
