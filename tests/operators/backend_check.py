@@ -194,14 +194,10 @@ class BackendCheck:
         program, inputs = program_of(
             overload(name), *samples, has_constants=form.has_constants, only_first=form.only_first
         )
-<<<<<<< HEAD
-        # operators that only move data alone are not worth a delegate
-=======
         if setting.quantized:
             count = 1 if form.only_first else None
             quantize(program, inputs, [result for _, results in runs for result in results[:count]])
-        # operators that only move data are not worth a delegate of their own
->>>>>>> tarm
+        # operators that only move data alone are not worth a delegate
         with ExitStack() as scope:
             for each in (TablePartitioner, *TablePartitioner.__subclasses__()):
                 scope.enter_context(patch.object(each, "is_worthwhile", lambda *_: True))
