@@ -172,12 +172,12 @@ def _dropout(make: Maker) -> Iterator[Sample]:
 
 def _pads(dims: int) -> Samples:
     amounts = [1, 2, 2, 1, 1, 1][: 2 * dims]
-    cut = [-1, 2, 1, -2, 0, -1][: 2 * dims]
+    cut, ends = [-1, 2, 1, -2, 0, -1][: 2 * dims], [0, -1, 0, 0, 0, -1][: 2 * dims]
     sizes = (2, 3, 4, 5, 3)[: dims + 2]
     return both(
         of(sizes, (amounts,), ([0] * (2 * dims),)),
         of(sizes[1:], (amounts,)),
-        lambda make: [call(make(*sizes), [1] * (2 * dims)), call(make(*sizes), cut)],
+        lambda make: [call(make(*sizes), each) for each in ([1] * (2 * dims), cut, ends)],
     )
 
 
