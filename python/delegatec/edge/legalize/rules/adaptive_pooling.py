@@ -125,11 +125,11 @@ def _adaptive_max_pool2d(builder: Builder, node: Node) -> Any:
         windows.append(axis)
         positions.append(found)
     results = 2 if 1 in read_results(node) else 1
-    values, *positions_of = maxima(x, *windows, results)
+    values, *found_indices = maxima(x, windows[0], windows[1], results)
     pooled = values.view(*result).node
     if results == 1:
         return [pooled, None]
-    indices = positions_of[0]
+    indices = found_indices[0]
     if x.shape[2:] != shape_of(source)[-2:]:
         # Positions among the gathered elements become positions in the operand.
         originals = table(builder, (positions[0].unsqueeze(1) * width + positions[1]).reshape(-1))
