@@ -38,7 +38,10 @@ def _product_of_nothing(b: Builder, node: Node) -> Node | None:
 
 
 def _addmm(b: Builder, node: Node) -> Node | None:
+    """Computes the product by `mm`; the kernel multiplies infinities of an operand by a factor of zero."""
     a = bind(node)
+    if a["alpha"] == 0 or a["beta"] == 0:
+        return addmm_by_mm(b, node)
     if a["alpha"] != 1 or a["beta"] != 1 or _computed_in(node) != dtype_of(node):
         return None
     return addmm_by_mm(b, node)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -176,7 +178,7 @@ def test_addmm_is_a_product_and_a_sum() -> None:
 
 def test_addmm_with_factors_stays() -> None:
     inputs = (_tensor(5), _tensor(3, 4), _tensor(4, 5))
-    program = _legal(lambda *x: torch.addmm(*x, beta=0), *inputs)
+    program = _legal(lambda *x: torch.addmm(*x, beta=2), *inputs)
     assert called(program) == [aten.addmm.default]
 
 
@@ -205,3 +207,15 @@ def test_a_linear_layer_of_one_row_keeps_its_weight() -> None:
     inputs = [_tensor(*each).half() for each in ((1, 30), (5, 30))]
     program = _legal(torch.nn.functional.linear, *inputs, preserve=KERNEL_COMPOSITES)
     assert called(program) == [aten.linear.default]
+
+
+def test_addmm_ignores_an_operand_with_a_factor_of_zero() -> None:
+    """The kernel returns NaN for infinities times zero."""
+    inputs = (torch.full((5,), math.inf), _tensor(3, 4), _tensor(4, 5))
+    without_bias = partial(torch.addmm, beta=0)
+    program = _legal(without_bias, *inputs)
+    assert called(program) == [aten.mm.default]
+    assert_computes(program, without_bias(*inputs), *inputs)
+    without_product = partial(torch.addmm, alpha=0)
+    inputs = (_tensor(5), torch.full((3, 4), math.inf), _tensor(4, 5))
+    assert_computes(_legal(without_product, *inputs), without_product(*inputs), *inputs)
