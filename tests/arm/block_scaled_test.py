@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from delegatec.backends.arm.specification import TosaSpecification
-from delegatec.edge.block_scaled import CONV2D, FORMATS, LINEAR, rounded, to_blocks
+from delegatec.edge.block_scaled import CONV2D, FORMATS, LINEAR, fake_quantized, to_blocks
 from tests.arm.models import exported, lower
 from tests.arm.tosa_tools import InvalidGraphError, check, run
 
@@ -52,7 +52,7 @@ def test_values_are_rounded_as_in_the_reference_model(format: str) -> None:
     identity = Linear(torch.eye(32).unsqueeze(0), format)
     graph = _graph(identity, x, f"TOSA-1.1+FP+mxfp{_FLOAT8.get(format, '')}")
     (found,) = run(graph, [x])
-    assert torch.equal(found, rounded(x, format))
+    assert torch.equal(found, fake_quantized(x, format))
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -180,7 +180,8 @@ class BackendCheck:
         found.delegated += len(runs) - sum(each.operator == target for each in report.rejections)
         remaining = iter(results)
         for sample, wanted in runs:
-            is_extreme = sample.is_extreme or not all(bool(value.isfinite().all()) for value in wanted)
+            in_range = (value.half() if setting.is_half else value for value in wanted)
+            is_extreme = sample.is_extreme or not all(bool(value.isfinite().all()) for value in in_range)
             for i, value in enumerate(wanted[: 1 if form.only_first else None]):
                 text = difference(name, sample, i, next(remaining), value, setting.tolerances_of(value))
                 if text and not (setting.is_half and is_extreme):

@@ -130,7 +130,7 @@ STATIC = {
     "reductions": of_function(functions.reduce, X),
     "products": of_function(functions.multiply, X),
     "linear_of_permuted": of_function(lambda x, w: F.linear(x.permute(0, 2, 1), w), X, noise(5, 3)),
-    "numbers": of_function(functions.mixed_numbers, X),
+    "numbers": of_function(functions.mixed_scalars, X),
     "blends": of_function(functions.blend, X),
     "float16": of_function(functions.of_dtype, X.half()),
     "bfloat16": of_function(functions.of_dtype, X.bfloat16()),

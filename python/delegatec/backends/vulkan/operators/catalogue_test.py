@@ -15,7 +15,8 @@ from tests.operators.backend_check import HALF, BackendCheck, Setting
 _INTEGERS: Final = "the shaders compute integers in float32, exact up to 2^24"
 _SHIFTS: Final = "the shaders have no operators on bits of integers"
 _FLOAT32: Final = (torch.float32,)
-_HALF: Final = {**HALF, torch.float32: (2e-3, 1e-2)}
+# near zero, erf is a difference of two values of about 1: two steps of float16 below 1
+_HALF: Final = {**HALF, torch.float32: (2.5e-3, 1e-2)}
 
 _CHECK: Final = BackendCheck(
     "vulkan",
