@@ -57,7 +57,7 @@ class Form:
         return tensors > 1 or not self.has_constants
 
 
-_FORMS: Final = (
+FORMS: Final = (
     Form(),
     Form("other operands constant", has_constants=True),
     Form("other operands constant, the first result", has_constants=True, only_first=True),
@@ -77,6 +77,7 @@ class Setting:
         quantized: how many quantized values a result may be off if operands and results are quantized to
             int8; 0 if they are not. Samples that are extreme or without a tensor are left out.
         excluded: operator -> why it is not tested.
+        forms: how calls are made programs; the first alone if another setting tests the others.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class Setting:
     is_half: bool = False
     quantized: float = 0.0
     excluded: Mapping[str, str] = field(default_factory=dict)
+    forms: Sequence[Form] = FORMS
 
     def given(self, sample: Sample) -> Sample:
         """Returns a sample with operands that the setting represents."""
@@ -154,7 +156,7 @@ class BackendCheck:
         for setting in self.settings:
             for dtype in setting.dtypes if name not in setting.excluded else ():
                 runs = [*_runs(name, dtype, setting)]
-                for form in _FORMS:
+                for form in setting.forms:
                     self._measure(name, setting, form, [run for run in runs if form.fits(run)], found)
         assert not found.wrong, "\n".join(found.wrong)
         assert bool(found.deviations) == (name in self.deviations), "\n".join(found.deviations)

@@ -61,6 +61,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
         name = "operators_test",
         # In one process: the operators of all their lowerings are compared with operators/recorded.json.
         srcs = conftest + operators_tests,
+        timeout = "eternal",
         deps = [
             ":testing",
             "//tests/operators",

@@ -10,7 +10,7 @@ import torch
 
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE
-from tests.operators.backend_check import HALF, BackendCheck, Setting
+from tests.operators.backend_check import FORMS, HALF, BackendCheck, Setting
 
 _INTEGERS: Final = "the shaders compute integers in float32, exact up to 2^24"
 _SHIFTS: Final = "the shaders have no operators on bits of integers"
@@ -24,8 +24,8 @@ _CHECK: Final = BackendCheck(
     REWRITES,
     (
         Setting(),
-        Setting({"storage": "buffer"}, _FLOAT32),
-        Setting({"precision": "fp16"}, _FLOAT32, _HALF, is_half=True),
+        Setting({"storage": "buffer"}, _FLOAT32, forms=FORMS[:1]),
+        Setting({"precision": "fp16"}, _FLOAT32, _HALF, is_half=True, forms=FORMS[:1]),
     ),
     deviations={
         **dict.fromkeys(
