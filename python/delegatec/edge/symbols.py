@@ -14,7 +14,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils._sympy import functions as symbolic
-from torch.utils._sympy.value_ranges import bound_sympy
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from delegatec.edge.program import EdgeProgram
 
@@ -142,6 +143,23 @@ def smallest(size: int | torch.SymInt) -> int:
     if not isinstance(size, torch.SymInt):
         return size
     lower = size.node.shape_env.bound_sympy(_divided(size.node.expr)).lower
+    return int(lower) if lower.is_finite else 0
+
+
+def smallest_nonempty(size: int | torch.SymInt) -> int:
+    """Returns the lower bound of a size if no input is empty: delegates do not support empty inputs.
+
+    `torch.export.Dim` starts at 0 if `min` is not given. Data-dependent sizes may be 0.
+    """
+    if not isinstance(size, torch.SymInt):
+        return size
+    environment, expression = size.node.shape_env, _divided(size.node.expr)
+    ranges = {
+        symbol: known if environment.is_unbacked_symint(symbol) else known & ValueRanges(1, int_oo)
+        for symbol in expression.free_symbols
+        if (known := environment.var_to_range.get(symbol)) is not None
+    }
+    lower = bound_sympy(expression, ranges).lower
     return int(lower) if lower.is_finite else 0
 
 

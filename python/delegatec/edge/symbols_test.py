@@ -23,6 +23,7 @@ from delegatec.edge.symbols import (
     multiple_of,
     sizes_key,
     smallest,
+    smallest_nonempty,
     upper_bound,
 )
 from delegatec.edge.testing import assert_computes, called, edge
@@ -150,6 +151,7 @@ def test_upper_bounds_of_quotients() -> None:
     assert [upper_bound(program, quotient) for quotient in quotients] == [8, 10, 2]
     assert [largest(quotient) for quotient in quotients] == [8, 10, 2]
     assert smallest(quotients[0]) == smallest(size) == 0
+    assert [smallest_nonempty(each) for each in (size, 2 * size, size - 1, 3)] == [1, 2, 0, 3]
 
 
 def test_integer_ratios() -> None:

@@ -21,8 +21,9 @@ class Method:
             lists and dicts of these. Shapes are fixed unless `dynamic_shapes` says otherwise; values matter
             only to verification. Scalars, strings and None are specialized.
         example_kwargs: keyword arguments of the same kinds.
-        dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs a bound:
-            `torch.export.Dim("batch", min=1, max=16)`.
+        dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs an upper bound:
+            `torch.export.Dim("batch", min=1, max=16)`. Delegates have no empty inputs, even if `min` is not
+            given: their results are undefined then.
     """
 
     function: str

@@ -20,7 +20,7 @@ from delegatec.edge.arguments import (
     values_of,
 )
 from delegatec.edge.legalize.constraint import Constraint
-from delegatec.edge.symbols import is_scalar, largest, smallest
+from delegatec.edge.symbols import is_scalar, largest, smallest_nonempty
 
 # ---- for all rows of a table -----------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ def static_shapes(why: str) -> Constraint[object]:
 def bounded_shapes(
     why: str, computable: Callable[[Any], bool], with_scalars: Collection[OpOverload]
 ) -> Constraint[object]:
-    """Requires symbolic sizes of at least 1, with upper bounds, and arguments that a target can compute.
+    """Requires upper bounds of symbolic sizes, no empty tensors, and arguments that a target can compute.
 
     Args:
         why: the reason for the bounds.
@@ -60,9 +60,9 @@ def bounded_shapes(
         for value in values_of(node):
             if any(largest(size) is None for size in value.shape):
                 return f"a size of {[str(size) for size in value.shape]} has no upper bound"
-            if any(smallest(size) < 1 for size in value.shape if not isinstance(size, int)):
+            if any(smallest_nonempty(size) < 1 for size in value.shape if not isinstance(size, int)):
                 sizes = [str(size) for size in value.shape]
-                return f"a tensor of shape {sizes} may be empty: its lower bound is 0, the default of Dim"
+                return f"a tensor of shape {sizes} may be empty"
         scalars = (
             each
             for each, is_size in _scalars(node)
@@ -72,7 +72,7 @@ def bounded_shapes(
 
     help = 'set both bounds in dynamic_shapes: torch.export.Dim("name", min=1, max=...)'
     return Constraint(
-        "dynamic-shape", f"Dynamic sizes are at least 1 and have upper bounds: {why}", broken, help
+        "dynamic-shape", f"Dynamic sizes have upper bounds, and no tensor is empty: {why}", broken, help
     )
 
 
