@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.edge import EdgeProgram
+from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram
 from delegatec.edge.kernels import KERNELS
+from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.out_variants import kernel_name, out_variant
 from delegatec.edge.testing import called
 from delegatec.program import emit, write_program
@@ -82,6 +83,7 @@ def measure(name: str, dtype: torch.dtype) -> Cell:
         except DelegatecError as error:
             cell.refused += [problem.code for problem in error.diagnostics]
             continue
+        decompose(program, preserve=KERNEL_COMPOSITES)
         before = called(program)
         legalize(program)
         problems = [*check_kernels(program), *check_bounds(program)]
