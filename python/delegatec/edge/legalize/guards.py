@@ -17,6 +17,7 @@ from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils._traceback import CapturedTraceback
 
 from delegatec.diagnostics.quiet import quiet_logs
@@ -45,7 +46,10 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
 
 
 class _NoConcreteSizes(TorchFunctionMode):
-    """Rejects symbolic scalars in calls on tensors that are not fake: torch replaces them by 7777777."""
+    """Rejects symbolic scalars in calls on tensors that are not fake: torch replaces them by 7777777.
+
+    Traced calls are right: their results are fake.
+    """
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -53,7 +57,8 @@ class _NoConcreteSizes(TorchFunctionMode):
         operands = [*args, *(kwargs or {}).values()]
         if any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in operands):
             tensors = [each for each in operands if isinstance(each, torch.Tensor)]
-            if tensors and not any(isinstance(each, FakeTensor) for each in tensors):
+            is_fake = any(isinstance(each, FakeTensor) for each in tensors)
+            if tensors and not is_fake and not _get_current_dispatch_mode_stack():
                 raise UnknownSizeError(f"{getattr(func, '__name__', func)} of a constant and a dynamic size")
         return func(*args, **(kwargs or {}))
 
