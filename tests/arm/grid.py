@@ -131,8 +131,8 @@ def build(case: Case) -> Graph:
 
 def _narrowed(builder: GraphBuilder, value: Value) -> Value:
     """Returns integers of 48 bits, which are not exchanged with the reference model, as INT32."""
-    scale = builder.number(1 << 14, DType.INT16), builder.number(14, DType.INT8)
-    zeros = builder.wide_number(0), builder.number(0, DType.INT32)
+    scale = builder.scalar(1 << 14, DType.INT16), builder.scalar(14, DType.INT8)
+    zeros = builder.int48_scalar(0), builder.scalar(0, DType.INT32)
     attributes = {"scale32": False, "rounding_mode": RoundingMode.SINGLE_ROUND}
     return builder.emit("RESCALE", value, *scale, *zeros, dtype=DType.INT32, shape=value.shape, **attributes)
 
@@ -159,7 +159,7 @@ def _operand(builder: GraphBuilder, case: Case, text: str, inputs: list[torch.Te
         number, _, kind = text[1:].partition(":")
         dtype = _type(case, kind)
         if dtype == DType.INT48:
-            return builder.wide_number(int(number))
+            return builder.int48_scalar(int(number))
         return builder.tensor(torch.tensor([float(number)]).to(STORED[dtype]), dtype)
     is_constant, kind, sizes, values, limit = _parsed(text)
     dtype = _type(case, kind)
