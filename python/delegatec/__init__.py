@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from delegatec.frontend.export import export as export
     from delegatec.frontend.model import Method as Method
     from delegatec.frontend.model import Model as Model
+    from delegatec.language.build import language_model as language_model
     from delegatec.lowering import lower as lower
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "data_path",
     "export",
     "extract",
+    "language_model",
     "load_checkpoint",
     "lower",
     "to_backend",
@@ -51,6 +53,7 @@ _MODULES = {
     "export": "delegatec.frontend.export",
     "extract": "delegatec.extracting",
     "load_checkpoint": "delegatec.frontend.checkpoint",
+    "language_model": "delegatec.language.build",
     "lower": "delegatec.lowering",
     "to_backend": "delegatec.delegating",
     "to_edge": "delegatec.edge.convert",

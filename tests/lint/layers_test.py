@@ -24,6 +24,7 @@ BELOW: dict[str, set[str]] = {
     "backends": _GRAPHS | {"flatbuffer"},
     "samples": set(),
     "frontend": _GRAPHS | {"files", "samples"},
+    "language": {"diagnostics", "edge", "files", "frontend"},
     "program": _GRAPHS | {"files", "flatbuffer"},
     "quantize": {"diagnostics", "edge", "files", "frontend", "samples"},
     "report": _GRAPHS | {"program", "samples"},
@@ -35,9 +36,9 @@ BELOW: dict[str, set[str]] = {
     "lowering": _GRAPHS | {"choice", "full_delegation", "idle_settings", "program", "report"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
-    | {"backends", "files", "frontend", "lowering", "program", "quantize", "report", "samples", "verify"}
+    | {"backends", "files", "frontend", "language", "lowering", "program", "quantize", "report", "samples", "verify"}
     | {"version"},
-    "__init__": _GRAPHS | {"delegating", "extracting", "frontend", "lowering", "version"},
+    "__init__": _GRAPHS | {"delegating", "extracting", "frontend", "language", "lowering", "version"},
     "__main__": {"cli"},
 }
 

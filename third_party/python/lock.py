@@ -33,6 +33,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "lint": (),
     "test": ("compiler",),
     "models": ("compiler",),
+    "examples": ("compiler", "models"),
     "oracle": ("compiler",),
     "runtime_1_5": ("compiler",),
     "quantization": ("compiler",),

@@ -56,6 +56,11 @@ _SITES = {
         keep = [],
         exports = [],
     ),
+    "examples": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = [],
+    ),
     "flatc": struct(
         # The static libraries and headers.
         drop = _DROP_EVERYWHERE + [
@@ -83,15 +88,14 @@ _SITES = {
         exports = [],
     ),
     "oracle": struct(
-        # Needed: the runtime's Python bindings and the peer's lowering for the same backends. Not needed: C++ headers,
-        # language models, other backends.
+        # Needed: the runtime's Python bindings, its runners of language models, and the peer's lowering for the same
+        # backends. Not needed: C++ headers, other backends.
         drop = _DROP_EVERYWHERE + [
             "executorch/**/test",
             "executorch/backends/cadence",
             "executorch/backends/mlx",
             "executorch/backends/nxp",
             "executorch/examples/[!m]*",
-            "executorch/extension/llm",
             "executorch/extension/training",
             "executorch/include",
             "executorch/share",
@@ -175,10 +179,10 @@ _SITES = {
 }
 
 # Sites that the rules use.
-RULES_SITES = ["compiler", "flatc", "model_converter", "quantization", "sbom", "vela"]
+RULES_SITES = ["compiler", "flatc", "model_converter", "models", "quantization", "sbom", "vela"]
 
 # Sites that only tests, examples and linters of this repository use.
-DEVELOPMENT_SITES = ["emulation_layer", "lint", "models", "oracle", "runtime_1_5", "test", "tosa_tools"]
+DEVELOPMENT_SITES = ["emulation_layer", "examples", "lint", "oracle", "runtime_1_5", "test", "tosa_tools"]
 
 def python_sites(names, existing = []):
     """Declares @delegatec_pip_NAME for each name. Their modules are compiled by @delegatec_python.

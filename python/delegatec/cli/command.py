@@ -19,6 +19,7 @@ from delegatec.version import VERSION
 # complete(args) sets defaults that depend on other arguments (if there are any).
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
+    "checkpoint": "store the weights of a language model, quantized or not, for delegatec.language_model",
     "quantize": "quantize the model of a .pt2 by samples of its inputs, to another .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
     "locate": "add the lines of the model to what lower --unused-inputs wrote",

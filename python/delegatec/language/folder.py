@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint's folder as Hugging Face publishes it: a configuration, weights and a tokenizer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import first_line
+from delegatec.files import HEAD_BYTES, kind_of_file
+
+CONFIG: Final = "config.json"
+GENERATION_CONFIG: Final = "generation_config.json"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a folder says of its model.
+
+    Attributes:
+        config: the contents of `config.json`.
+        generation: the contents of `generation_config.json`; empty without the file.
+    """
+
+    config: Mapping[str, Any]
+    generation: Mapping[str, Any]
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Ids of the tokens that end a text, as generation_config.json, else config.json, lists them."""
+        found = self.generation.get("eos_token_id", self.config.get("eos_token_id"))
+        values = found if isinstance(found, list) else [found]
+        return tuple(value for value in values if isinstance(value, int) and not isinstance(value, bool))
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A checkpoint's folder. Nothing of it is executed.
+
+    Attributes:
+        path: the directory.
+        description: the model.
+        tensors: name of a tensor -> path of the `.safetensors` file that contains it.
+    """
+
+    path: str
+    description: Description
+    tensors: Mapping[str, str]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a tensor."""
+        with self._opened(name) as file:
+            return tuple(file.get_slice(name).get_shape())
+
+    @contextlib.contextmanager
+    def rows(self, name: str) -> Iterator[Callable[[slice], Tensor]]:
+        """Yields a function that reads rows of a tensor: only these are in memory, until the block ends."""
+        with self._opened(name) as file:
+            part = file.get_slice(name)
+            # a scalar has no rows
+            yield (lambda rows: part[rows]) if part.get_shape() else (lambda _: file.get_tensor(name))
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[Any]:
+        path = self.tensors[name]
+        try:
+            with safe_open(path, "pt") as file:
+                yield file
+        except SafetensorError as error:
+            raise _unreadable(path, first_line(error)) from error
+
+
+def read_folder(path: str) -> Folder:
+    """Reads what a folder contains, but no weights.
+
+    Args:
+        path: the directory, with `config.json` and `.safetensors` files.
+
+    Raises:
+        DelegatecError: DC115, a file is missing; DC116, one cannot be read.
+    """
+    config = _json(path, CONFIG, "the configuration of the model")
+    has_generation = os.path.exists(os.path.join(path, GENERATION_CONFIG))
+    generation = _json(path, GENERATION_CONFIG, "") if has_generation else {}
+    files = sorted(name for name in os.listdir(path) if name.endswith(".safetensors"))
+    if not files:
+        others = sorted(name for name in os.listdir(path) if name.endswith((".bin", ".pth", ".gguf", ".pt")))
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC115",
+                    f"no weights in {path}" + (f", but {', '.join(others)}" if others else ""),
+                    expected="one or more .safetensors files",
+                    help="convert them: transformers' save_pretrained writes .safetensors",
+                )
+            ]
+        )
+    tensors: dict[str, str] = {}
+    for name in files:
+        file = os.path.join(path, name)
+        try:
+            with safe_open(file, "pt") as opened:
+                tensors |= dict.fromkeys(opened.keys(), file)
+        except (SafetensorError, OSError) as error:
+            raise _unreadable(file, first_line(error)) from error
+    return Folder(path, Description(config, generation), tensors)
+
+
+def _json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
+    path = os.path.join(folder, name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except FileNotFoundError:
+        listed = ", ".join(sorted(os.listdir(folder))[:8]) if os.path.isdir(folder) else "no such directory"
+        problem = Diagnostic(
+            "DC115",
+            f"{path} does not exist: {listed}",
+            expected=f"{name}, {meaning}",
+            help="list all files of the published folder",
+        )
+        raise DelegatecError([problem]) from None
+    except (ValueError, OSError) as error:
+        raise _unreadable(path, first_line(error)) from error
+    if not isinstance(content, dict):
+        raise _unreadable(path, f"it contains a {type(content).__name__}")
+    return content
+
+
+def _unreadable(path: str, reason: str) -> DelegatecError:
+    """Returns DC116; a file of another kind, such as a pointer of Git LFS, is named as such."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+        # in a .safetensors file, an object in JSON follows 8 bytes
+        if head[:1] not in b"{[ \n" and head[8:9] != b"{":
+            reason = kind_of_file(head)
+    expected = "a file as it was published"
+    problem = Diagnostic("DC116", f"cannot read {path}: {reason}", expected=expected, help="download it again")
+    return DelegatecError([problem])

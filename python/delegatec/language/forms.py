@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms in which a weight is stored: dtype, scales and quantized values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from delegatec.edge.quantization.affine import choose_qparams, quantize
+
+_RANGES: Final = {"int8": (-128, 127), "int4": (-8, 7)}
+_FLOATS: Final = {"float32": torch.float32, "float16": torch.float16}
+# Elements that are converted at once: temporary values stay in the CPU's cache.
+_CHUNK: Final = 2**20
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a weight is stored.
+
+    Attributes:
+        dtype: "float32", "float16", "int8", or "int4", whose values are stored in int8.
+        group_size: elements of a row that share a scale; 0 for all of a row. Integers only.
+    """
+
+    dtype: str
+    group_size: int = 0
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the weight has quantized values and scales."""
+        return self.dtype in _RANGES
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest quantized value."""
+        return _RANGES[self.dtype]
+
+    def block(self, columns: int) -> list[int]:
+        """Returns the sizes of the part of a weight [rows, columns] that shares a scale."""
+        return [1, self.group_size or columns]
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Returns the names of the stored tensors of a weight."""
+        return (f"{name}_quantized", f"{name}_scale") if self.is_integer else (name,)
+
+    def empty(self, name: str, value: Tensor) -> dict[str, Tensor]:
+        """Returns the stored tensors of a weight by name, uninitialized, on the device of the weight.
+
+        Args:
+            name: the weight's name.
+            value: the weight, on any device.
+        """
+        names = self.names(name)
+        if not self.is_integer:
+            return {names[0]: torch.empty(value.shape, dtype=_FLOATS[self.dtype], device=value.device)}
+        rows, columns = value.shape
+        values = torch.empty((rows, columns), dtype=torch.int8, device=value.device)
+        scale = torch.empty((rows, columns // self.block(columns)[1]), device=value.device)
+        return dict(zip(names, (values, scale), strict=True))
+
+    def chunks(self, name: str, value: Callable[[slice], Tensor], rows: int, row: int) -> Chunks:
+        """Yields the stored tensors of a weight in parts: a name, the first row, and values.
+
+        Args:
+            name: the weight's name.
+            value: returns rows of the weight, of any float dtype.
+            rows: number of rows.
+            row: elements of a row.
+        """
+        step = max(1, _CHUNK // max(row, 1))
+        for start in range(0, rows, step):
+            part = value(slice(start, start + step))
+            converted = (
+                quantized_rows(part.float(), self) if self.is_integer else (part.to(_FLOATS[self.dtype]),)
+            )
+            for stored, values in zip(self.names(name), converted, strict=True):
+                yield stored, start, values
+
+
+Chunks = Iterator[tuple[str, int, Tensor]]
+
+
+def quantized_rows(value: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+    """Returns quantized values, int8 [rows, columns], and scales, float32 [rows, groups].
+
+    They are those of torchao's `quantize_` with symmetric weights.
+
+    Args:
+        value: float32 [rows, columns].
+        form: the form, of integers.
+    """
+    block = form.block(value.shape[1])
+    scale, _ = choose_qparams(value, "SYMMETRIC", block, torch.int8, *form.limits)
+    scale = scale.reshape(value.shape[0], -1)
+    return quantize(value, block, scale, None, torch.int8, *form.limits), scale

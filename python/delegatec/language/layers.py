@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a network with stored quantized weights: each keeps the class, and so the code, of its library."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from delegatec.edge.quantization.affine import AFFINE
+from delegatec.language.forms import Form
+
+_ROWS: Final = (-128, 127)
+
+
+def store_weight(module: nn.Module, form: Form, activation: str) -> None:
+    """Replaces the weight of a layer, in place, by tensors of another form; their values are not set.
+
+    Args:
+        module: a linear layer or an embedding.
+        form: the form; that of a float weight changes its dtype only.
+        activation: "dynamic_int8" or "float", for a linear layer with integer weights.
+    """
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    del module.weight
+    for name, tensor in form.empty("weight", weight).items():
+        module.register_buffer(name, tensor)
+    module.delegatec_form = form  # type: ignore[assignment]
+    module.delegatec_activation = activation  # type: ignore[assignment]
+    module.__class__ = _with_stored_weight(type(module))
+
+
+@functools.cache
+def _with_stored_weight(owner: type[nn.Module]) -> type[nn.Module]:
+    """Returns a subclass of a layer's class whose weight is computed from stored tensors."""
+    mixin = _Embedding if issubclass(owner, nn.Embedding) else _Linear
+    return type(owner.__name__, (mixin, owner), {"__module__": owner.__module__})
+
+
+class _Stored(nn.Module):
+    """The weight of a layer, out of its stored tensors."""
+
+    delegatec_form: Form
+    delegatec_activation: str
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """The weight, float32 [rows, columns]."""
+        form = self.delegatec_form
+        if not form.is_integer:
+            stored: Tensor = self._buffers["weight"]  # type: ignore[assignment]
+            return stored.to(torch.float32)
+        values, scale = (self._buffers[name] for name in form.names("weight"))
+        assert values is not None
+        block = form.block(values.shape[1])
+        weight: Tensor = AFFINE.dequantize_affine(values, block, scale, None, torch.int8, *form.limits)
+        return weight
+
+
+class _Embedding(_Stored):
+    """An embedding of stored rows."""
+
+
+class _Linear(_Stored):
+    """A linear layer with a stored weight, which may quantize its operand at run time."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Applies the layer to float32 [..., columns]."""
+        dynamic = self.delegatec_activation == "dynamic_int8" and self.delegatec_form.is_integer
+        bias: Tensor | None = self.bias  # type: ignore[assignment]
+        return functional.linear(dynamically_quantized(x) if dynamic else x, self.weight, bias)
+
+
+def dynamically_quantized(x: Tensor) -> Tensor:
+    """Returns float32 [..., columns] as int8 values represent it, with a scale and a zero point for each row."""
+    block = [*[1] * (x.dim() - 1), x.shape[-1]]
+    chosen: Any = AFFINE.choose_qparams_affine(
+        x, "ASYMMETRIC", block, torch.int8, *_ROWS, None, None, torch.int8
+    )
+    scale, zero_point = chosen
+    arguments = (block, scale, zero_point, torch.int8, *_ROWS)
+    result: Tensor = AFFINE.dequantize_affine(AFFINE.quantize_affine(x, *arguments), *arguments)
+    return result

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module that is exported: tokens and a position to logits, with keys and values in buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from delegatec.language.cache import Cache
+
+
+class LanguageModel(nn.Module):
+    """A decoder with a cache of keys and values, as ExecuTorch's stock runner calls it.
+
+    Args:
+        network: a causal language model of transformers.
+        context: tokens that the cache holds.
+    """
+
+    def __init__(self, network: Any, context: int) -> None:
+        super().__init__()
+        self.network = network
+        self.cache = Cache(network.config, context)
+        for module in network.modules():
+            if hasattr(module, "layer_idx"):
+                object.__setattr__(module, "delegatec_cache", self.cache)
+
+    def forward(self, tokens: Tensor, start_pos: Tensor) -> Tensor:
+        """Predicts the token after the last one.
+
+        Args:
+            tokens: int64 [1, n], the tokens at `start_pos` and after it.
+            start_pos: int64 [1], the number of tokens before them.
+
+        Returns:
+            float32 logits [1, 1, vocabulary].
+        """
+        positions = start_pos + torch.arange(tokens.shape[1])
+        self.cache.begin(positions)
+        result = self.network(
+            input_ids=tokens,
+            position_ids=positions[None],
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: Tensor = result.logits
+        return logits

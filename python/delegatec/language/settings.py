@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the weights of a language model are stored, and how its layers compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import did_you_mean
+
+WEIGHTS: Final = ("float32", "float16", "int8", "int4")
+"""Dtypes of the weights of linear layers, and of embeddings."""
+ACTIVATIONS: Final = ("dynamic_int8", "float")
+"""Dtypes of the operands of linear layers with integer weights."""
+_INTEGERS: Final = ("int8", "int4")
+
+
+@dataclass(frozen=True)
+class WeightSettings:
+    """How weights are stored.
+
+    Attributes:
+        weights: dtype of the weights of linear layers, also of the one that computes logits.
+        group_size: input features of a linear layer that share a scale; 0 for all.
+        embedding: dtype of embeddings, with a scale for each row if they are integers; empty for int8 next to
+            integer weights, and for the dtype of the weights otherwise.
+        activation: "dynamic_int8", operands of layers are quantized at run time, one scale and zero point for
+            each token; "float"; empty for "dynamic_int8" with integer weights.
+
+    Raises:
+        DelegatecError: DC130, an unknown value; DC136, a value that another one excludes.
+    """
+
+    weights: str = "float32"
+    group_size: int = 0
+    embedding: str = ""
+    activation: str = ""
+
+    def __post_init__(self) -> None:
+        is_integer = self.weights in _INTEGERS
+        if not self.embedding:
+            object.__setattr__(self, "embedding", "int8" if is_integer else self.weights)
+        if not self.activation:
+            object.__setattr__(self, "activation", "dynamic_int8" if is_integer else "float")
+        problems = [*self._unknown(), *self._contradictions()]
+        if problems:
+            raise DelegatecError(problems)
+
+    def _unknown(self) -> Iterator[Diagnostic]:
+        for name, choices in (("weights", WEIGHTS), ("embedding", WEIGHTS), ("activation", ACTIVATIONS)):
+            value = getattr(self, name)
+            if value not in choices:
+                listed = " or ".join(f'"{choice}"' for choice in choices)
+                yield Diagnostic(
+                    "DC130",
+                    f'{name} = "{value}" is not a setting of a language model',
+                    expected=listed,
+                    help=did_you_mean(str(value), choices),
+                )
+        size = self.group_size
+        if not isinstance(size, int) or size < 0 or size == 1:
+            yield Diagnostic(
+                "DC130",
+                f"group_size = {size} is not a group of input features",
+                expected="2 or more, such as 32, or 0 for all",
+            )
+
+    def _contradictions(self) -> Iterator[Diagnostic]:
+        if self.weights not in WEIGHTS or self.weights in _INTEGERS:
+            return
+        integers = 'weights = "int8" or "int4"'
+        if self.group_size:
+            text = f'group_size = {self.group_size} needs {integers}, not "{self.weights}"'
+            yield Diagnostic("DC136", text, expected=f"{integers}, or no group_size")
+        if self.activation == "dynamic_int8":
+            text = f'activation = "dynamic_int8" needs {integers}, not "{self.weights}"'
+            yield Diagnostic("DC136", text, expected=f"{integers}, or no activation")
