@@ -24,6 +24,7 @@ load("//rules/private:program_variant.bzl", _program_variant = "program_variant"
 load("//rules/private:program_variants.bzl", _program_variants_rule = "program_variants_rule")
 load(
     "//rules/private:programs.bzl",
+    "language_model_programs",
     "lowered",
     "lowered_for_each",
     _delegate_program = "delegate_program",
@@ -32,11 +33,12 @@ load(
     _quantized_program = "quantized_program",
 )
 load("//rules/private:selected_operators.bzl", _selected_operators = "selected_operators")
-load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
+load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
 BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
+LanguageModelInfo = _LanguageModelInfo
 ProgramBundleInfo = _ProgramBundleInfo
 ProgramRuntimeInfo = _ProgramRuntimeInfo
 ProgramVariantsInfo = _ProgramVariantsInfo
@@ -139,3 +141,17 @@ def delegate_programs(name, program, backends, **kwargs):
         **kwargs: the attributes of every rule; delegation rules apply to the backends that delegate.
     """
     lowered_for_each(_PROGRAMS, name = name, program = program, backends = backends, **kwargs)
+
+def language_model(name, checkpoint, backends = [], **kwargs):
+    """Exports a language model from the folder of its checkpoint, and lowers it for backends, as `NAME_BACKEND`.
+
+    `NAME.tokenizer` are the files of its tokenizer, in one directory, for the app.
+
+    Args:
+        name: the target's name: an exported program, like that of `exported_program`.
+        checkpoint: the files of the published folder.
+        backends: names of built-in backends; a program rule with `program = ":NAME"` sets options of a backend.
+        **kwargs: `weights`, `group_size`, `embedding`, `activation`, `context`, `prefill`, `samples`, `license`,
+            `license_files`, `weights_alignment`, and the attributes of every rule.
+    """
+    language_model_programs(_PROGRAMS, name, checkpoint, backends, kwargs)

@@ -17,6 +17,16 @@ ExportedProgramInfo = provider(
     },
 )
 
+LanguageModelInfo = provider(
+    doc = "A language model that was exported from the folder of its checkpoint.",
+    fields = {
+        "checkpoint": "depset of File: the folder as it was published.",
+        "label": "Label: the `language_model`.",
+        "tokenizer": "depset of File: the files of the tokenizer, in one directory.",
+        "weights": "File: the weights as the program stores them, with the configuration, as `.safetensors`.",
+    },
+)
+
 DelegateProgramInfo = provider(
     doc = "A model lowered to a program that the runtime loads.",
     fields = {

@@ -130,5 +130,11 @@ QUANTIZATION_NEEDS = [
     ["calibration_entry", "activation", ["int8", "int16"]],
 ]
 
+# Dtypes of the weights of a language model, the default first.
+LANGUAGE_MODEL_WEIGHTS = ["float32", "float16", "int8", "int4"]
+
+# Dtypes of the operands of layers with integer weights.
+LANGUAGE_MODEL_ACTIVATIONS = ["dynamic_int8", "float"]
+
 # Names of dtypes that a tolerance may be given for.
 TOLERANCE_DTYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8"]

@@ -11,26 +11,38 @@ load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _DEFAULT_SAMPLES = -1
 
-def _exported_program_impl(ctx):
-    check_entry(ctx, "entry", ctx.attr.entry)
+def export_model(ctx, entry, srcs, roots, data, python, seed = 0):
+    """Declares the action that exports a model.
+
+    Args:
+        ctx: the context of a rule with `EXPORT_ATTRS` and ACTION_ATTRS.
+        entry: `module:function`, in one of `srcs`.
+        srcs: list of File, the sources.
+        roots: list of the directories that they import from, as seen by an action.
+        data: list of File that the model reads.
+        python: the libraries that the sources import, from `merged_python`.
+        seed: of the random generators.
+
+    Returns:
+        A list of providers.
+    """
     if ctx.attr.samples < _DEFAULT_SAMPLES:
         fail_with(ctx.label, "DC514", "samples cannot be %d" % ctx.attr.samples, expected = "0 or more")
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
     signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
     sources = ctx.actions.declare_file(ctx.label.name + ".sources.json")
     samples = ctx.actions.declare_file(ctx.label.name + ".samples.safetensors") if ctx.attr.samples else None
-    python = merged_python(ctx, ctx.attr.deps)
 
     args = delegatec_arguments(ctx, "export")
-    args.add(ctx.attr.entry, format = "--entry=%s")
-    args.add_all(ctx.files.srcs, format_each = "--source=%s")
+    args.add(entry, format = "--entry=%s")
+    args.add_all(srcs, format_each = "--source=%s")
     args.add_all(
-        source_roots(ctx) + import_roots(ctx, python.imports),
+        roots + import_roots(ctx, python.imports),
         format_each = "--import-path=%s",
         uniquify = True,
     )
-    args.add_all(ctx.files.data, format_each = "--data=%s")
-    args.add(str(ctx.attr.seed), format = "--seed=%s")
+    args.add_all(data, format_each = "--data=%s")
+    args.add(str(seed), format = "--seed=%s")
     args.add(program, format = "--program=%s")
     args.add(signature, format = "--signature=%s")
     args.add(sources, format = "--sources=%s")
@@ -41,7 +53,7 @@ def _exported_program_impl(ctx):
     delegatec_action(
         ctx,
         args = args,
-        inputs = depset(ctx.files.srcs + ctx.files.data, transitive = [python.files]),
+        inputs = depset(srcs + data, transitive = [python.files]),
         mnemonic = "TorchExport",
         outputs = [program, signature, sources] + ([samples] if samples else []),
         progress_message = "Exporting %s" % label_text(ctx.label),
@@ -56,6 +68,39 @@ def _exported_program_impl(ctx):
         license_files = depset(ctx.files.license_files),
     )
 
+def _exported_program_impl(ctx):
+    check_entry(ctx, "entry", ctx.attr.entry)
+    return export_model(
+        ctx,
+        entry = ctx.attr.entry,
+        srcs = ctx.files.srcs,
+        roots = source_roots(ctx),
+        data = ctx.files.data,
+        python = merged_python(ctx, ctx.attr.deps),
+        seed = ctx.attr.seed,
+    )
+
+# Attributes of every rule that exports a model.
+EXPORT_ATTRS = {
+    "license": attr.string(
+        doc = "The license of the model and its weights, as an SPDX expression such as `MIT`, for bills of materials.",
+    ),
+    "license_files": attr.label_list(
+        allow_files = True,
+        doc = "Its text, and notices: a `program_bundle` has those of its programs.",
+    ),
+    "samples": attr.int(
+        default = _DEFAULT_SAMPLES,
+        doc = "Calls of each method in eager mode, before `torch.export`, that the exported program must agree with; more, if " +
+              "dynamic sizes need more. Each `program_test` compares its program with them. 0 for none; -1 for the " +
+              "compiler's default, the example inputs and a variation of them.",
+    ),
+    "weights_alignment": attr.int(
+        default = 128,
+        doc = "Alignment of each tensor in the `.ptd`, in bytes: a power of two.",
+    ),
+}
+
 exported_program = rule(
     implementation = _exported_program_impl,
     doc = """\
@@ -67,7 +112,7 @@ and writes the exported model as `NAME.pt2`. The same inputs give the same bytes
 The output group `weights` is `NAME.ptd`, the model's weights by name, for programs with `external_weights`;
 `samples` is `NAME.samples.safetensors`, what the model itself returned for some inputs.
 """,
-    attrs = dict(ACTION_ATTRS, **{
+    attrs = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
         "data": attr.label_list(
             allow_files = True,
             doc = "Files that the model reads, such as its checkpoint.",
@@ -80,19 +125,6 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
             mandatory = True,
             doc = "`module:function`: a function in one of `srcs`, called without arguments, that returns a `delegatec.Model`.",
         ),
-        "license": attr.string(
-            doc = "The license of the model and its weights, as an SPDX expression such as `MIT`, for bills of materials.",
-        ),
-        "license_files": attr.label_list(
-            allow_files = True,
-            doc = "Its text, and notices: a `program_bundle` has those of its programs.",
-        ),
-        "samples": attr.int(
-            default = _DEFAULT_SAMPLES,
-            doc = "Calls of each method in eager mode, before `torch.export`, that the exported program must agree with; more, if " +
-                  "dynamic sizes need more. Each `program_test` compares its program with them. 0 for none; -1 for the " +
-                  "compiler's default, the example inputs and a variation of them.",
-        ),
         "seed": attr.int(
             default = 0,
             doc = "Seed of the random generators of torch, numpy and Python when `entry` is called.",
@@ -102,10 +134,6 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
             allow_empty = False,
             allow_files = [".py"],
             doc = "The model's sources. They import each other by file name, and other modules by their path from the workspace root.",
-        ),
-        "weights_alignment": attr.int(
-            default = 128,
-            doc = "Alignment of each tensor in the `.ptd`, in bytes: a power of two.",
         ),
     }),
     provides = [ExportedProgramInfo],

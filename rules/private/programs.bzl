@@ -9,6 +9,7 @@ load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
 load(":program_report.bzl", "program_report")
+load(":language_model.bzl", _language_model = "language_model", _language_model_tokenizer = "language_model_tokenizer")
 load(":quantized_program.bzl", _quantized_program = "quantized_program")
 
 def inspected(rule, name, **kwargs):
@@ -58,6 +59,21 @@ def exported_program(name, srcs, entry, **kwargs):
         **kwargs: `deps`, `data`, `samples`, `seed`, `weights_alignment`, `license`, `license_files`, and the attributes of every rule.
     """
     inspected(_exported_program, name = name, srcs = srcs, entry = entry, **kwargs)
+
+def language_model_programs(programs, name, checkpoint, backends, options):
+    """Declares a language model, its tokenizer, and a program for each backend.
+
+    Args:
+        programs: dict of backend to the macro of its rule.
+        name: the name of the model.
+        checkpoint: the files of the published folder.
+        backends: names of built-in backends.
+        options: the attributes of the model; those of every rule go to all targets.
+    """
+    common = {key: options[key] for key in ["tags", "testonly", "visibility"] if key in options}
+    inspected(_language_model, name = name, checkpoint = checkpoint, **options)
+    _language_model_tokenizer(name = name + ".tokenizer", model = ":" + name, **common)
+    lowered_for_each(programs, name = name, program = ":" + name, backends = backends, **common)
 
 def quantized_program(name, program, **kwargs):
     """Quantizes an exported program, once for all programs lowered from it.

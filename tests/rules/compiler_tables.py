@@ -12,6 +12,7 @@ from typing import Final
 from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
+from delegatec.language.settings import ACTIVATIONS, WEIGHTS
 from delegatec.quantize import settings
 from delegatec.samples import tolerances
 
@@ -41,6 +42,8 @@ _TABLES: Final[Mapping[str, tuple[str, object]]] = {
         "A setting that is not empty, or one of its values, needs one of these values of another setting.",
         settings.NEEDS,
     ),
+    "LANGUAGE_MODEL_WEIGHTS": ("Dtypes of the weights of a language model, the default first.", WEIGHTS),
+    "LANGUAGE_MODEL_ACTIVATIONS": ("Dtypes of the operands of layers with integer weights.", ACTIVATIONS),
     "TOLERANCE_DTYPES": ("Names of dtypes that a tolerance may be given for.", [*tolerances.DTYPES]),
 }
 """Name in Starlark -> its comment and the table."""
