@@ -14,7 +14,7 @@ from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common import layout
 from delegatec.backends.common.legality import TableTarget
 from delegatec.delegation import PartitionView
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, operand_nodes
 from delegatec.edge.channels_last.dimension_rules import along, on_first, pointwise
 from delegatec.edge.channels_last.einsum_rules import einsum
 from delegatec.edge.channels_last.merge_dimensions import merge_dimensions
@@ -48,11 +48,14 @@ def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequenc
 
 def merge_integer_dimensions(program: EdgeProgram) -> bool:
     """Merges dimensions of integer arithmetic."""
-    return merge_dimensions(program, _is_pointwise)
+    return merge_dimensions(program, _broadcast)
 
 
-def _is_pointwise(node: Node) -> bool:
+def _broadcast(node: Node) -> Sequence[Node]:
+    """Returns the operands of a pointwise call, which broadcast."""
     if node.target is TOSA.rescale.default:
-        return not bind(node)["per_channel"]
+        return () if bind(node)["per_channel"] else operand_nodes(node)
     rule = _RULES.get(node.target) if isinstance(node.target, OpOverload) else None
-    return is_pointwise(node) or rule in (pointwise, on_first)
+    if rule is on_first:
+        return operand_nodes(node)[:1]
+    return operand_nodes(node) if is_pointwise(node) or rule is pointwise else ()

@@ -29,31 +29,31 @@ _SMALL: Final = 1 / 8
 _REDUCTIONS: Final = (aten.sum.dim_IntList, aten.amax.default, aten.amin.default)
 
 _Groups = Sequence[Sequence[int]]
+_Broadcast = Callable[[Node], Sequence[Node]]
 
 
-def merge_dimensions(program: EdgeProgram, is_pointwise: Callable[[Node], bool]) -> bool:
+def merge_dimensions(program: EdgeProgram, broadcast: _Broadcast) -> bool:
     """Merges dimensions of pointwise calls and reductions with more than four, which exchange values.
 
     Args:
         program: edited in place.
-        is_pointwise: whether a call computes each element from those of its operands of the same rank, which
-            broadcast, at the same position.
+        broadcast: returns the operands of a pointwise call, which broadcast; none for other calls.
     """
     full: dict[Node, Shape] = {}
     for node in program.graph.nodes:
-        shape = _full(node, is_pointwise) if node.op == "call_function" else None
+        shape = _full(node, broadcast) if node.op == "call_function" else None
         if shape is not None:
             full[node] = shape
     is_changed = False
     while full:
         first = next(iter(full))
-        shape, connected = full[first], _connected(first, full)
+        shape, connected = full[first], _connected(first, full, broadcast)
         calls = [node for node in full if node in connected]
         for node in calls:
             del full[node]
-        groups = _groups(shape, calls)
+        groups = _groups(shape, calls, broadcast)
         if groups is not None:
-            _Merged(program, shape, groups, is_pointwise).run(calls)
+            _Merged(program, shape, groups, broadcast).run(calls)
             is_changed = True
     if is_changed:
         program.graph.eliminate_dead_code()
@@ -61,32 +61,31 @@ def merge_dimensions(program: EdgeProgram, is_pointwise: Callable[[Node], bool])
     return is_changed
 
 
-def _full(node: Node, is_pointwise: Callable[[Node], bool]) -> Shape | None:
+def _full(node: Node, broadcast: _Broadcast) -> Shape | None:
     """Returns the shape of the largest value of a call; None if its dimensions are not merged."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dim() <= _MOST + 1:
         return None
-    operands = _operands(node)
+    operands = _operands(node, broadcast)
     if any(is_dynamic(each.meta["val"].shape) or 0 in shape_of(each) for each in (node, *operands)):
         return None
     if node.target in _REDUCTIONS:
         return shape_of(operands[0]) if bind(node)["keepdim"] else None
-    has_full = any(shape_of(each) == shape_of(node) for each in operands)
-    return shape_of(node) if has_full and is_pointwise(node) else None
+    return shape_of(node) if any(shape_of(each) == shape_of(node) for each in operands) else None
 
 
-def _operands(node: Node) -> list[Node]:
-    """Returns the operands that have the dimensions of the result."""
-    rank = len(shape_of(node))
-    return [each for each in operand_nodes(node) if len(shape_of(each)) == rank]
+def _operands(node: Node, broadcast: _Broadcast) -> list[Node]:
+    """Returns the operands whose dimensions are merged; scalars broadcast to any."""
+    found = operand_nodes(node) if node.target in _REDUCTIONS else broadcast(node)
+    return [each for each in found if shape_of(each)]
 
 
-def _connected(first: Node, full: dict[Node, Shape]) -> set[Node]:
+def _connected(first: Node, full: dict[Node, Shape], broadcast: _Broadcast) -> set[Node]:
     """Returns the calls that exchange large values with a call, or use the same."""
     shape, found, pending = full[first], {first}, [first]
     while pending:
         node = pending.pop()
-        large = [each for each in (node, *_operands(node)) if shape_of(each) == shape]
+        large = [each for each in (node, *_operands(node, broadcast)) if shape_of(each) == shape]
         near: Iterable[Node] = itertools.chain(large, *(each.users for each in large))
         for each in near:
             if full.get(each) == shape and each not in found:
@@ -95,12 +94,13 @@ def _connected(first: Node, full: dict[Node, Shape]) -> set[Node]:
     return found
 
 
-def _groups(shape: Shape, calls: Sequence[Node]) -> _Groups | None:
+def _groups(shape: Shape, calls: Sequence[Node], broadcast: _Broadcast) -> _Groups | None:
     """Returns the dimensions to merge; None if small operands would become large."""
     dims = [dim for dim, size in enumerate(shape) if size != 1]
     if not dims:
         return None
-    others = {shape_of(each) for node in calls for each in (node, *_operands(node))} - {shape}
+    rank = len(shape)
+    others = {_ranked(each, rank) for node in calls for each in (node, *_operands(node, broadcast))} - {shape}
     best: tuple[Any, _Groups] | None = None
     for cuts in itertools.combinations(range(1, len(dims)), min(_MOST, len(dims)) - 1):
         ends = (0, *cuts, len(dims))
@@ -113,6 +113,12 @@ def _groups(shape: Shape, calls: Sequence[Node]) -> _Groups | None:
         if best is None or key < best[0]:
             best = key, groups
     return best and best[1]
+
+
+def _ranked(node: Node, rank: int) -> Shape:
+    """Returns the shape of a value with leading dimensions of size 1."""
+    shape = shape_of(node)
+    return (*[1] * (rank - len(shape)), *shape)
 
 
 def _expanded(shape: Shape, other: Shape, groups: _Groups) -> list[int]:
@@ -128,11 +134,9 @@ def _expanded(shape: Shape, other: Shape, groups: _Groups) -> list[int]:
 class _Merged:
     """Emits calls on merged dimensions."""
 
-    def __init__(
-        self, program: EdgeProgram, shape: Shape, groups: _Groups, is_pointwise: Callable[[Node], bool]
-    ) -> None:
+    def __init__(self, program: EdgeProgram, shape: Shape, groups: _Groups, broadcast: _Broadcast) -> None:
         self._builder = Builder(program)
-        self._is_pointwise = is_pointwise
+        self._broadcast = broadcast
         self._constants = dict(program.fixed_constants())
         self._shape, self._groups = shape, groups
         self._new: dict[Node, Node] = {}
@@ -143,7 +147,7 @@ class _Merged:
             if node.target in _REDUCTIONS:
                 self._reduce(node)
                 continue
-            operands = {each: self._operand(each) for each in _operands(node)}
+            operands = {each: self._operand(each) for each in _operands(node, self._broadcast)}
             self._new[node] = self._called(node, operands, self._sizes(self._shape))
         for node in reversed(calls):
             self._redirect(node)
@@ -157,7 +161,8 @@ class _Merged:
 
     def _widened(self, node: Node) -> Node | None:
         """Returns the value of fewer bits that a pointwise call widens."""
-        operands = operand_nodes(node) if node.op == "call_function" and self._is_pointwise(node) else []
+        is_pointwise = node.op == "call_function" and self._broadcast(node)
+        operands = operand_nodes(node) if is_pointwise else []
         is_wider = len(operands) == 1 and dtype_of(operands[0]).itemsize < dtype_of(node).itemsize
         return operands[0] if is_wider and shape_of(operands[0]) == shape_of(node) else None
 
@@ -168,7 +173,7 @@ class _Merged:
     def _operand(self, node: Node) -> Node:
         if node in self._new:
             return self._new[node]
-        expanded = _expanded(self._shape, shape_of(node), self._groups)
+        expanded = _expanded(self._shape, _ranked(node, len(self._shape)), self._groups)
         sizes = self._sizes(expanded)
         if node.name in self._constants:
             constant = self._constants[node.name].detach().expand(expanded)
@@ -197,7 +202,7 @@ class _Merged:
 
     def _reduce(self, node: Node) -> None:
         """Reduces whole groups first, and the dimensions that remain in the original shape."""
-        x, rank = _operands(node)[0], len(self._shape)
+        x, rank = operand_nodes(node)[0], len(self._shape)
         pending = {positive(each, rank) for each in bind(node)["dim"] or range(rank)}
         pending = {dim for dim in pending if self._shape[dim] != 1}
         first = _MOST + 1 - len(self._groups)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.fx import Node
 
 from delegatec.edge import to_edge
+from delegatec.edge.arguments import operand_nodes
 from delegatec.edge.channels_last.merge_dimensions import merge_dimensions
 from delegatec.edge.channels_last.rules import is_pointwise
 from delegatec.edge.interpret import interpret
@@ -27,13 +29,17 @@ class _Call(torch.nn.Module):
         return self._function(self.table, *args)
 
 
+def _broadcast(node: Node) -> list[Node]:
+    return operand_nodes(node) if is_pointwise(node) else []
+
+
 def _merged(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Checks that results are the same; returns the shapes of all calls but views."""
     generator = torch.Generator().manual_seed(0)
     args = tuple(torch.randn(*shape, generator=generator) for shape in shapes)
     program = to_edge(torch.export.export(_Call(function), args))
     wanted = interpret(program, args)
-    merge_dimensions(program, is_pointwise)
+    merge_dimensions(program, _broadcast)
     verify(program)
     for result, other in zip(interpret(program, args), wanted, strict=True):
         torch.testing.assert_close(result, other)
@@ -65,6 +71,14 @@ def test_values_that_share_large_operands() -> None:
 def test_operands_that_broadcast(other: tuple[int, ...]) -> None:
     """Operands of any shape have the same results."""
     _merged(lambda table, x, y: (x + y) * (x - y).sum((0, 3), keepdim=True), (2, 3, 4, 5, 6), other)
+
+
+@pytest.mark.parametrize("other", [(16,), (4, 16), (12, 1, 1, 1), ()])
+def test_operands_of_lower_rank(other: tuple[int, ...]) -> None:
+    """They broadcast along dimensions that are merged."""
+    factor = torch.linspace(-1, 1, torch.Size(other).numel()).view(other)
+    shapes = _merged(lambda table, x: x * factor, (1, 12, 2, 4, 16))
+    assert [len(shape) for shape in shapes] == [4]
 
 
 def test_large_operands_are_not_expanded() -> None:

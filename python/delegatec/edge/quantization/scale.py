@@ -62,9 +62,8 @@ class Quantization:
 
     def quantize(self, values: Tensor) -> Tensor:
         """Returns the quantized values, computed in float64."""
-        scales = torch.tensor(self.scales, dtype=torch.float64)
-        if self.axis is not None:
-            scales = scales.view([-1 if dim == self.axis else 1 for dim in range(values.dim())])
+        shape = [-1 if dim == self.axis else 1 for dim in range(values.dim())]
+        scales = torch.tensor(self.scales, dtype=torch.float64).view(shape)
         found = (torch.round(values.to(torch.float64) / scales) + self.zero_point).clamp(self.low, self.high)
         return found.nan_to_num(self.nan).to(self.dtype)
 

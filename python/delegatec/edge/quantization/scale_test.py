@@ -28,6 +28,7 @@ def test_a_scale_quantizes_as_eager_mode() -> None:
     found = SCALE.quantize(x)
     assert torch.equal(found, QUANTIZE(x, *SCALE.arguments)) and found.dtype == torch.int8
     assert torch.equal(SCALE.dequantize(found), quantized.dequantize_per_tensor(found, *SCALE.arguments))
+    assert SCALE.quantize(torch.tensor(12.0)).shape == ()
     assert SCALE.quantize(torch.tensor([torch.nan, torch.inf, -torch.inf])).tolist() == [0, 127, -128]
 
 

@@ -78,6 +78,16 @@ def test_rows_of_a_constant() -> None:
     check(lambda x: quantize(f.embedding(x, rows), 0.02, 3), torch.tensor([[3, 15], [0, 7]]), tolerance=0)
 
 
+def test_constant_scalars() -> None:
+    """A result that is a quantized constant has its shape, also without dimensions."""
+    program = integers(
+        lambda x: (quantize(torch.tensor(0.7), 0.01), quantize(dequantize(x, 0.02), 0.01)),
+        (quantized_values(4),),
+    )
+    constant, _ = interpret(program, [quantized_values(4)])
+    assert constant.shape == () and int(constant) == 70
+
+
 @pytest.mark.parametrize("out", [torch.int8, torch.int16])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
 def test_quantized_values_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:

@@ -22,16 +22,7 @@ _CHECK: Final = BackendCheck(
         Setting(),
         # floating point is the same without the profile INT
         Setting({"specification": "TOSA-1.0+FP"}, dtypes=(torch.int32, torch.bool)),
-        Setting(
-            {"specification": "TOSA-1.0+INT"},
-            dtypes=(torch.float32,),
-            quantized=1.05,
-            excluded={
-                "_native_batch_norm_legit_no_training.default": "DC408 for five dimensions",
-                "native_layer_norm.default": "DC408 for six dimensions, four of which are normalized",
-                "scatter.src": "SLICE of a scalar is invalid",
-            },
-        ),
+        Setting({"specification": "TOSA-1.0+INT"}, dtypes=(torch.float32,), quantized=1.05),
     ),
     unsupported={
         "_upsample_nearest_exact3d.vec": _RANK,

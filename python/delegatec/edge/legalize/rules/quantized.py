@@ -149,7 +149,19 @@ def _choose_symmetric(
     return scale.to(torch.float32).reshape(1).to(torch.float64), zero_point
 
 
-# ---- weights, for targets that lack their scales -----------------------------------------------------------
+# ---- for targets that lack the scales ----------------------------------------------------------------------
+
+
+def _quantize_with_scales(builder: Builder, node: Node) -> Node:
+    """Returns round(x / scale) + zero point, for scales and zero points of blocks."""
+    found = operands_of(node)
+    shape, per_block, _ = affine.in_blocks(shape_of(node), found.block)
+    assert isinstance(found.scale, Node) and isinstance(found.zero_point, Node)
+    scales, zeros = (
+        value_of(builder, each, torch.float32).view(*per_block) for each in (found.scale, found.zero_point)
+    )
+    scaled = (value_of(builder, found.x, torch.float32).view(*shape) * scales.reciprocal()).round() + zeros
+    return scaled.clamp(found.low, found.high).to(found.dtype).view(*shape_of(node)).node
 
 
 def _dequantize_weight(builder: Builder, node: Node) -> Node:
@@ -232,4 +244,8 @@ REWRITES: Final = (
         "in float32 where float16 has fewer digits of a scale",
         preserved=True,
     ),
+)
+
+QUANTIZE_CHANNELS: Final = Rewrite(
+    quantized.quantize_per_channel.default, _quantize_with_scales, note="in float32", preserved=True
 )

@@ -36,6 +36,7 @@ from delegatec.edge.legalize.rules import (
     slicing,
     softmax,
 )
+from delegatec.edge.legalize.rules.quantized import QUANTIZE_CHANNELS
 
 REWRITES: Final[Rewrites] = rewrites(
     (activations.ELU_IN_FLOAT32, *exponentials.IN_FLOAT32),
@@ -56,6 +57,7 @@ REWRITES: Final[Rewrites] = rewrites(
     # on Ethos-U55 and U65, Vela reverses only the second and the third last dimension
     (slicing.STRIDED_SLICE_BY_GROUPS, gather.FLIP_OF_MIDDLE),
     quantized.REWRITES,
+    (QUANTIZE_CHANNELS,),
     padding.BY_SLICES,
     (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),
     (index_put.PUT_ONE_VALUE, scatter.SCATTER_ONE_VALUE),
