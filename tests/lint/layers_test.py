@@ -36,7 +36,18 @@ BELOW: dict[str, set[str]] = {
     "lowering": _GRAPHS | {"choice", "full_delegation", "idle_settings", "program", "report"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
-    | {"backends", "files", "frontend", "language", "lowering", "program", "quantize", "report", "samples", "verify"}
+    | {
+        "backends",
+        "files",
+        "frontend",
+        "language",
+        "lowering",
+        "program",
+        "quantize",
+        "report",
+        "samples",
+        "verify",
+    }
     | {"version"},
     "__init__": _GRAPHS | {"delegating", "extracting", "frontend", "language", "lowering", "version"},
     "__main__": {"cli"},

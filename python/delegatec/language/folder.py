@@ -143,5 +143,7 @@ def _unreadable(path: str, reason: str) -> DelegatecError:
         if head[:1] not in b"{[ \n" and head[8:9] != b"{":
             reason = kind_of_file(head)
     expected = "a file as it was published"
-    problem = Diagnostic("DC116", f"cannot read {path}: {reason}", expected=expected, help="download it again")
+    problem = Diagnostic(
+        "DC116", f"cannot read {path}: {reason}", expected=expected, help="download it again"
+    )
     return DelegatecError([problem])

@@ -17,6 +17,7 @@ from delegatec.language.forms import Form
 from delegatec.language.layers import store_weight
 from delegatec.language.settings import WeightSettings
 
+
 def network_of(description: Description) -> nn.Module:
     """Returns a network in float32, with attention over a `Cache`; its weights have no memory.
 
@@ -47,9 +48,7 @@ def network_of(description: Description) -> nn.Module:
     try:
         config = CONFIG_MAPPING[family].from_dict(dict(description.config))
         with torch.device("meta"):
-            network = AutoModelForCausalLM.from_config(
-                config, attn_implementation=NAME, dtype=torch.float32
-            )
+            network = AutoModelForCausalLM.from_config(config, attn_implementation=NAME, dtype=torch.float32)
     except Exception as error:  # noqa: BLE001 - each configuration raises its own
         raise _unsupported(
             f"transformers rejects {CONFIG}: {type(error).__name__}: {first_line(error)}",

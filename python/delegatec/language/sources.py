@@ -129,7 +129,9 @@ def _load(network: Any, folder: Folder) -> Mapping[str, Tensor]:
         output_loading_info=True,
     )
     problems = [f'the checkpoint lacks "{name}"' for name in sorted(found["missing_keys"])]
-    problems += [f'the checkpoint has an unknown tensor "{name}"' for name in sorted(found["unexpected_keys"])]
+    problems += [
+        f'the checkpoint has an unknown tensor "{name}"' for name in sorted(found["unexpected_keys"])
+    ]
     problems += [
         f'"{name}" of the checkpoint has shape {list(shape)}, and the configuration says {list(expected)}'
         for name, shape, expected in sorted(found["mismatched_keys"])

@@ -45,7 +45,9 @@ def convert(network: Any, forms: Mapping[str, Form], weights: Weights) -> Iterat
 
 def in_memory(network: Any, forms: Mapping[str, Form], weights: Weights) -> dict[str, Tensor]:
     """Returns the stored tensors with their values."""
-    result = {name: torch.empty_like(each, device="cpu") for name, each in stored_tensors(network, forms).items()}
+    result = {
+        name: torch.empty_like(each, device="cpu") for name, each in stored_tensors(network, forms).items()
+    }
     for name, start, part in convert(network, forms, weights):
         if part.dim():
             result[name][start : start + len(part)] = part

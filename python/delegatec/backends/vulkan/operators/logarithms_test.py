@@ -48,6 +48,7 @@ _ERROR: Final = 5e-7
         (torch.log2, _POSITIVE),
         (torch.log10, _POSITIVE),
         (torch.log1p, torch.cat([_POSITIVE, _NEAR_ZERO, _POSITIVE - 1])),
+        (torch.erf, _NEAR_ZERO),
         (torch.erfinv, _NEAR_ZERO[_NEAR_ZERO.abs() < 0.25]),
     ],
 )
