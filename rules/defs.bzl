@@ -11,6 +11,7 @@ load(
     _vulkan_program = "vulkan_program",
     _xnnpack_program = "xnnpack_program",
 )
+load("//rules/private:language_model_test.bzl", _language_model_test = "language_model_test")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
@@ -45,6 +46,7 @@ ProgramVariantsInfo = _ProgramVariantsInfo
 ProgramsInfo = _ProgramsInfo
 delegate_program = _delegate_program
 exported_program = _exported_program
+language_model_test = _language_model_test
 portable_program = _portable_program
 program_budget_test = _program_budget_test
 program_bundle = _program_bundle

@@ -5,6 +5,7 @@ ExportedProgramInfo = provider(
     doc = "A model after `torch.export`.",
     fields = {
         "label": "Label: the target that exported the model.",
+        "language_model": "LanguageModelInfo: the checkpoint of a language model and its tokenizer, or None.",
         "license": "string: the license of the model and its weights, as an SPDX expression; empty if it is not declared.",
         "license_files": "depset of File: its text, and notices.",
         "minimum_snr_db": "int: the least signal-to-noise ratio against the model in float that a `quantized_program` demands; 0 for none.",
@@ -21,7 +22,6 @@ LanguageModelInfo = provider(
     doc = "A language model that was exported from the folder of its checkpoint.",
     fields = {
         "checkpoint": "depset of File: the folder as it was published.",
-        "label": "Label: the `language_model`.",
         "tokenizer": "depset of File: the files of the tokenizer, in one directory.",
         "weights": "File: the weights as the program stores them, with the configuration, as `.safetensors`.",
     },

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from executorch.extension.pybindings import _portable_lib  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from executorch_runtime.text_runner import ExecutorchTextRunner
 
 
 class ExecutorchRuntime:
@@ -37,6 +40,16 @@ class ExecutorchRuntime:
                 "its Python bindings cannot share state between methods of a program with external weights"
             )
         return _Module(pte, ptd)
+
+    def load_text_runner(self, pte: str, ptd: str | None, tokenizer: str) -> ExecutorchTextRunner:
+        """Loads a language model and its tokenizer.
+
+        Raises:
+            RuntimeError: the runner rejects them.
+        """
+        from executorch_runtime.text_runner import ExecutorchTextRunner
+
+        return ExecutorchTextRunner(pte, ptd, tokenizer)
 
 
 class _Methods:

@@ -28,7 +28,7 @@ def check_entry(ctx, attribute, entry):
         help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
     )
 
-def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False, minimum_snr_db = 0):
+def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False, minimum_snr_db = 0, language_model = None):
     """Declares the action that writes the weights, on demand, and returns the rule's providers.
 
     Args:
@@ -41,6 +41,7 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
         license_files: depset of File, as there.
         quantized: bool, as there.
         minimum_snr_db: int, as there.
+        language_model: LanguageModelInfo, as there.
 
     Returns:
         A list of providers.
@@ -67,6 +68,7 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
         ),
         ExportedProgramInfo(
             label = ctx.label,
+            language_model = language_model,
             license = license,
             license_files = license_files,
             minimum_snr_db = minimum_snr_db,

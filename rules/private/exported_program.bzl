@@ -11,7 +11,7 @@ load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _DEFAULT_SAMPLES = -1
 
-def export_model(ctx, entry, srcs, roots, data, python, seed = 0):
+def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model = None):
     """Declares the action that exports a model.
 
     Args:
@@ -22,6 +22,7 @@ def export_model(ctx, entry, srcs, roots, data, python, seed = 0):
         data: list of File that the model reads.
         python: the libraries that the sources import, from `merged_python`.
         seed: of the random generators.
+        language_model: LanguageModelInfo, of a language model.
 
     Returns:
         A list of providers.
@@ -66,6 +67,7 @@ def export_model(ctx, entry, srcs, roots, data, python, seed = 0):
         samples,
         license = ctx.attr.license,
         license_files = depset(ctx.files.license_files),
+        language_model = language_model,
     )
 
 def _exported_program_impl(ctx):

@@ -109,20 +109,20 @@ def _language_model_impl(ctx):
             weights = "../" + weights.basename,
         ),
     )
-    providers = export_model(
+    info = LanguageModelInfo(
+        checkpoint = depset(ctx.files.checkpoint),
+        tokenizer = depset(_tokenizer(ctx)),
+        weights = weights,
+    )
+    return [info] + export_model(
         ctx,
         entry = "language_model_entry:build",
         srcs = [entry],
         roots = [entry.dirname],
         data = [weights],
         python = python,
+        language_model = info,
     )
-    return providers + [LanguageModelInfo(
-        checkpoint = depset(ctx.files.checkpoint),
-        label = ctx.label,
-        tokenizer = depset(_tokenizer(ctx)),
-        weights = weights,
-    )]
 
 language_model = rule(
     implementation = _language_model_impl,

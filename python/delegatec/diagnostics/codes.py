@@ -124,4 +124,5 @@ CODES: Final[dict[str, str]] = {
     "DC513": "What was recorded of a program is damaged.",
     "DC514": "A tolerance, or the number of random inputs or samples, is invalid.",
     "DC516": "A runtime plug-in cannot be imported, or does not define a valid runtime.",
+    "DC517": "The program of a language model predicts other tokens than the model in float.",
 }

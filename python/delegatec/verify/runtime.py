@@ -63,3 +63,33 @@ class Runtime(Protocol):
             Exception: the runtime rejects the program, for example because a kernel is missing.
         """
         ...
+
+
+class TextRunner(Protocol):
+    """A runner of language models that has loaded a program and a tokenizer."""
+
+    def generate(self, prompt: str, tokens: int, bos: int, /) -> str:
+        """Returns the greedy continuation of what it was given so far, and a prompt.
+
+        Args:
+            prompt: the text.
+            tokens: the most tokens to generate.
+            bos: number of tokens that begin the text.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Forgets what it was given."""
+        ...
+
+
+class TextRuntime(Runtime, Protocol):
+    """A runtime with a runner of language models, which `language_model_test` compares as well."""
+
+    def load_text_runner(self, pte: str, ptd: str | None, tokenizer: str, /) -> TextRunner:
+        """Loads a program and the file of its tokenizer.
+
+        Raises:
+            Exception: the runner rejects one of them.
+        """
+        ...

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The float model of a checkpoint's folder, as transformers runs it: the oracle of programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.language.folder import read_folder
+
+
+class TextTokenizer:
+    """The tokenizer of a folder.
+
+    Args:
+        directory: a directory with `tokenizer.json`.
+
+    Raises:
+        DelegatecError: DC115, there is none.
+    """
+
+    def __init__(self, directory: str) -> None:
+        from tokenizers import Tokenizer
+
+        self.path = os.path.join(directory, "tokenizer.json")
+        if not os.path.exists(self.path):
+            text = f"{directory} has no tokenizer.json"
+            help = "list it in checkpoint: the stock runner reads it, too"
+            raise DelegatecError([Diagnostic("DC115", text, help=help)])
+        self._tokenizer = Tokenizer.from_file(self.path)
+        self.bos = self._bos(directory)
+
+    def _bos(self, directory: str) -> list[int]:
+        """Returns the token that begins each text, if tokenizer_config.json says so."""
+        try:
+            with open(os.path.join(directory, "tokenizer_config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+        except (OSError, ValueError):
+            return []
+        name = config.get("bos_token")
+        name = name.get("content") if isinstance(name, dict) else name
+        found = self._tokenizer.token_to_id(name) if config.get("add_bos_token") and name else None
+        return [] if found is None else [found]
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the tokens of a text, without special tokens around it, as the stock runner does."""
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Returns the text of tokens; special ones have none."""
+        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+
+class Reference:
+    """The float model.
+
+    Args:
+        directory: the folder of its checkpoint.
+
+    Raises:
+        DelegatecError: DC115, DC116, the folder is incomplete or damaged.
+    """
+
+    def __init__(self, directory: str) -> None:
+        from transformers import AutoModelForCausalLM
+        from transformers.utils.logging import disable_progress_bar
+
+        disable_progress_bar()
+        folder = read_folder(directory)
+        self.eos_ids = frozenset(folder.description.eos_ids)
+        self._network: Any = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=torch.float32, local_files_only=True, use_safetensors=True
+        ).eval()
+
+    def continuation(self, tokens: Sequence[int], count: int) -> list[int]:
+        """Returns the greedy continuation of a text, up to the first token that ends it.
+
+        Args:
+            tokens: the text.
+            count: the most tokens to return.
+        """
+        from transformers import GenerationConfig
+
+        settings = GenerationConfig(
+            do_sample=False,
+            eos_token_id=sorted(self.eos_ids) or None,
+            max_new_tokens=count,
+            pad_token_id=0,
+        )
+        prompt = torch.tensor([list(tokens)])
+        with torch.no_grad():
+            found = self._network.generate(
+                prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
+            )
+        result: list[int] = found[0, len(tokens) :].tolist()
+        return result
+
+    def logits(self, tokens: Sequence[int]) -> Tensor:
+        """Returns the logits after each token, float32 [tokens, vocabulary]."""
+        with torch.no_grad():
+            result: Tensor = self._network(torch.tensor([list(tokens)])).logits[0].float()
+        return result

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`language_model_test`: compares the program of a language model with the model in float, token by token."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":labels.bzl", "label_text")
+load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
+load(":options.bzl", "fail_with", "fail_with_all", "problem")
+load(":program_runtime.bzl", "ProgramRuntimeInfo")
+load(":python_paths.bzl", "merged_python")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+_LIMITS = ["maximum_divergence", "maximum_perplexity_ratio"]
+
+def _is_positive(text):
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction
+    return digits.isdigit() and bool(digits.strip("0"))
+
+def _problems(ctx):
+    problems = []
+    if not ctx.attr.prompts and not ctx.file.text:
+        problems.append(problem(
+            "DC504",
+            "neither prompts nor text is set",
+            expected = "prompts = [\"The sea\"], or a file of text",
+        ))
+    for name in _LIMITS:
+        value = getattr(ctx.attr, name)
+        if value and not _is_positive(value):
+            problems.append(problem(
+                "DC514",
+                "%s = \"%s\" is not a limit" % (name, value),
+                expected = "a positive number, such as \"0.05\"",
+            ))
+    return problems
+
+def _language_model_test_impl(ctx):
+    info = ctx.attr.program[DelegateProgramInfo]
+    model = info.exported.language_model
+    if not model:
+        fail_with(
+            ctx.label,
+            "DC507",
+            "program %s is not lowered from a language_model" % label_text(ctx.attr.program.label),
+            expected = "a program of a `language_model`, such as \":smollm_xnnpack\"",
+            help = "write a program_test for other programs",
+        )
+    fail_with_all(ctx.label, _problems(ctx))
+    checkpoint = model.checkpoint.to_list()
+    program = info.host_program or info.program
+    files = [program] + checkpoint
+    arguments = [
+        quoted("--label=" + label_text(ctx.label)),
+        "--pte=" + runfiles_path(ctx, program),
+        "--tokens=%d" % ctx.attr.tokens,
+    ]
+    arguments += ["--checkpoint=" + runfiles_path(ctx, file) for file in checkpoint]
+    arguments += [quoted("--prompt=" + prompt) for prompt in ctx.attr.prompts]
+    arguments += [
+        quoted("--%s=%s" % (name.replace("_", "-"), getattr(ctx.attr, name)))
+        for name in _LIMITS
+        if getattr(ctx.attr, name)
+    ]
+    if info.weights:
+        arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
+        files.append(info.weights)
+    if ctx.file.text:
+        arguments.append("--text=" + runfiles_path(ctx, ctx.file.text))
+        files.append(ctx.file.text)
+    python = merged_python(ctx, [ctx.attr._transformers])
+    imports, plugin_files = [info.plugin_imports, python.imports], [info.plugin_files, python.files]
+    if ctx.attr.runtime:
+        runtime = ctx.attr.runtime[ProgramRuntimeInfo]
+        arguments.append(quoted("--runtime=" + runtime.runtime))
+        imports.append(runtime.imports)
+        plugin_files.append(runtime.files)
+    return [delegatec_launcher(
+        ctx,
+        arguments = arguments,
+        files = files,
+        imports = depset(transitive = imports),
+        plugin_files = depset(transitive = plugin_files),
+        verb = "generate",
+    ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]
+
+language_model_test = rule(
+    implementation = _language_model_test_impl,
+    doc = """\
+Continues prompts with the program of a `language_model`, on this host, and compares it with the model in float, as
+`transformers` runs it from the same checkpoint.
+
+Without `maximum_divergence`, the greedy tokens must be the same. With a `runtime`, the program runs there, and not in the
+compiler's interpreter; the runtime's own runner of language models must answer as the program does, in two turns; and the
+context is filled to its last token, beyond which a token is an error.
+""",
+    attrs = dict(
+        maximum_divergence = attr.string(
+            doc = "Largest mean Kullback-Leibler divergence of the predictions from those of the model in float, in nats, for " +
+                  "programs with quantized or float16 weights, such as `0.05`.",
+        ),
+        maximum_perplexity_ratio = attr.string(
+            doc = "Largest perplexity of `text`, relative to that of the model in float, such as `1.05`.",
+        ),
+        program = attr.label(
+            mandatory = True,
+            doc = "The lowered program.",
+            providers = [DelegateProgramInfo],
+        ),
+        prompts = attr.string_list(
+            doc = "Texts to continue. One that is longer than `prefill` is passed in several calls.",
+        ),
+        runtime = attr.label(
+            doc = "A `program_runtime`, such as ExecuTorch's own runtime.",
+            providers = [ProgramRuntimeInfo],
+        ),
+        text = attr.label(
+            allow_single_file = [".txt"],
+            doc = "A text whose perplexity is compared: its first 512 tokens.",
+        ),
+        tokens = attr.int(
+            default = 16,
+            doc = "Number of tokens to generate for each prompt.",
+        ),
+        _transformers = attr.label(
+            default = Label("@delegatec_pip_models//:lib"),
+            providers = [PyInfo],
+        ),
+    ),
+    test = True,
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)
