@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--activation",
         default="",
-        help="dynamic_int8 (default for int8 and int4): operands of layers are quantized at run time; or float",
+        help="dynamic_int8 (default for int8 and int4): layers quantize their operands at run time; or float",
     )
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="where transformers is installed"

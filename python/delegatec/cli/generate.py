@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec generate`: runs the program of a language model on prompts, and compares it with the model in float."""
+"""`delegatec generate`: continues prompts with a language model, and compares it with the model in float."""
 
 from __future__ import annotations
 

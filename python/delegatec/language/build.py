@@ -46,7 +46,10 @@ def language_model(
             checkpoint` wrote, which has the settings of weights. It is a declared data file (`data_path`).
         context: tokens that the cache holds.
         prefill: the most tokens of one call; longer prompts are several calls.
-        weights: as in `WeightSettings`, and so are the arguments after it.
+        weights: as in `WeightSettings`.
+        group_size: as there.
+        embedding: as there.
+        activation: as there.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be

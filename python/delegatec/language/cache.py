@@ -2,7 +2,9 @@
 """v0"""
 
 from __future__ import annotations
+
 from typing import Any
+
 import torch
 from torch import Tensor, nn
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of a network with stored quantized weights: each keeps the class, and so the code, of its library."""
+"""Layers of a network with stored weights of another form: each keeps the code of its library's class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store_weight(module: nn.Module, form: Form, activation: str) -> None:
         module.register_buffer(name, tensor)
     module.delegatec_form = form  # type: ignore[assignment]
     module.delegatec_activation = activation  # type: ignore[assignment]
-    module.__class__ = _with_stored_weight(type(module))
+    module.__class__ = _with_stored_weight(type(module))  # type: ignore[arg-type]
 
 
 @functools.cache
@@ -48,7 +48,7 @@ class _Stored(nn.Module):
     delegatec_activation: str
 
     @property
-    def weight(self) -> Tensor:  # type: ignore[override]
+    def weight(self) -> Tensor:
         """The weight, float32 [rows, columns]."""
         form = self.delegatec_form
         if not form.is_integer:
@@ -76,7 +76,7 @@ class _Linear(_Stored):
 
 
 def dynamically_quantized(x: Tensor) -> Tensor:
-    """Returns float32 [..., columns] as int8 values represent it, with a scale and a zero point for each row."""
+    """Returns float32 [..., columns] as int8 values represent it: a scale and a zero point per row."""
     block = [*[1] * (x.dim() - 1), x.shape[-1]]
     chosen: Any = AFFINE.choose_qparams_affine(
         x, "ASYMMETRIC", block, torch.int8, *_ROWS, None, None, torch.int8

@@ -48,14 +48,17 @@ def network_of(description: Description) -> nn.Module:
     try:
         config = CONFIG_MAPPING[family].from_dict(dict(description.config))
         with torch.device("meta"):
-            network = AutoModelForCausalLM.from_config(config, attn_implementation=NAME, dtype=torch.float32)
-    except Exception as error:  # noqa: BLE001 - each configuration raises its own
+            network: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+                config, attn_implementation=NAME, dtype=torch.float32
+            )
+    except Exception as error:
         raise _unsupported(
             f"transformers rejects {CONFIG}: {type(error).__name__}: {first_line(error)}",
             "a configuration as it was published",
         ) from error
     _compute_buffers(network)
-    return network.eval().requires_grad_(False)
+    result: nn.Module = network.eval().requires_grad_(False)
+    return result
 
 
 def _compute_buffers(network: Any) -> None:

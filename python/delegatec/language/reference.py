@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Sequence
@@ -70,13 +71,11 @@ class Reference:
     """
 
     def __init__(self, directory: str) -> None:
-        from transformers import AutoModelForCausalLM
-        from transformers.utils.logging import disable_progress_bar
-
-        disable_progress_bar()
+        transformers: Any = importlib.import_module("transformers")
+        transformers.utils.logging.disable_progress_bar()
         folder = read_folder(directory)
         self.eos_ids = frozenset(folder.description.eos_ids)
-        self._network: Any = AutoModelForCausalLM.from_pretrained(
+        self._network: Any = transformers.AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, local_files_only=True, use_safetensors=True
         ).eval()
 
@@ -87,9 +86,8 @@ class Reference:
             tokens: the text.
             count: the most tokens to return.
         """
-        from transformers import GenerationConfig
-
-        settings = GenerationConfig(
+        transformers: Any = importlib.import_module("transformers")
+        settings = transformers.GenerationConfig(
             do_sample=False,
             eos_token_id=sorted(self.eos_ids) or None,
             max_new_tokens=count,

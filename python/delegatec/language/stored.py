@@ -84,7 +84,7 @@ def write_stored(
         file.truncate(data + end)
         for name, start, part in convert(network, forms, weights):
             file.seek(data + begins[name] + start * row_sizes[name])
-            file.write(part.contiguous().numpy())
+            file.write(part.contiguous().numpy().data)
 
 
 def read_stored(path: str) -> StoredModel:
