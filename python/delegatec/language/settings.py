@@ -41,7 +41,8 @@ class WeightSettings:
     def __post_init__(self) -> None:
         is_integer = self.weights in _INTEGERS
         if not self.embedding:
-            object.__setattr__(self, "embedding", "int8" if is_integer else self.weights)
+            is_float = self.weights in WEIGHTS and not is_integer
+            object.__setattr__(self, "embedding", self.weights if is_float else "int8")
         if not self.activation:
             object.__setattr__(self, "activation", "dynamic_int8" if is_integer else "float")
         problems = [*self._unknown(), *self._contradictions()]

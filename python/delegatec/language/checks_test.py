@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of a program, with the module itself in place of a program: right, and wrong in each way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import Tensor
+
+import delegatec
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.language.checks import LanguageModelChecks, Limits
+from delegatec.language.comparison import divergence, perplexity
+from delegatec.language.reference import Reference, TextTokenizer
+from delegatec.language.running import RunningModel
+from delegatec.language.testing import write_checkpoint
+
+_CONTEXT: Final = 48
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("checkpoint")
+    write_checkpoint(path)
+    return path
+
+
+class _Eager:
+    """The module as an executor; `change` edits its logits.
+
+    Args:
+        folder: the checkpoint.
+        change: applied to the logits.
+        is_bounded: whether it rejects tokens beyond its context.
+        settings: of weights.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        change: Callable[[Tensor], Tensor] = lambda logits: logits,
+        is_bounded: bool = True,
+        **settings: Any,
+    ) -> None:
+        self._model = delegatec.language_model(folder, context=_CONTEXT, prefill=5, **settings)
+        self._change, self._is_bounded = change, is_bounded
+
+    def run(self, method: str, inputs: Sequence[Any]) -> list[Any]:
+        if method != "forward":
+            return [self._model.constant_methods[method]]
+        tokens, start = inputs
+        if int(start) + tokens.shape[1] > _CONTEXT:
+            if self._is_bounded:
+                raise DelegatecError([Diagnostic("DC505", "beyond the context")])
+            start = start * 0
+        with torch.no_grad():
+            return [self._change(self._model.module(tokens, start))]
+
+
+class _Runner:
+    """A runner that answers as a program does, or with `text`."""
+
+    def __init__(self, model: RunningModel, tokenizer: TextTokenizer, text: str | None = None) -> None:
+        self._model, self._tokenizer, self._text = model, tokenizer, text
+        self._tokens: list[int] = []
+
+    def generate(self, prompt: str, tokens: int, bos: int) -> str:
+        self._tokens += self._tokenizer.encode(prompt)
+        answer = self._model.continuation(self._tokens, tokens, {0})
+        self._tokens += answer[:-1]
+        return self._tokenizer.decode(answer) if self._text is None else self._text
+
+    def reset(self) -> None:
+        self._tokens = []
+
+
+def _checks(folder: Path, executor: _Eager, limits: Limits, text: str | None = None) -> LanguageModelChecks:
+    tokenizer, model = TextTokenizer(str(folder)), RunningModel(executor)
+    return LanguageModelChecks(
+        Reference(str(folder)), tokenizer, model, _Runner(model, tokenizer, text), limits
+    )
+
+
+def test_a_right_program_passes(folder: Path) -> None:
+    checks = _checks(folder, _Eager(folder), Limits(perplexity=1.001))
+    outcomes = [*checks.prompts(["sea", "a longer prompt"], 6), checks.bounds("sea")]
+    outcomes.append(checks.perplexity("The sea is blue.", 12))
+    assert [each.problem for each in outcomes] == [None] * 6
+    assert outcomes[0].figures["agreement"] == "100.0%"
+    assert [each.figures.get("turns") for each in outcomes[:4]] == [None, "2", None, "2"]
+
+
+def test_other_tokens_are_a_problem(folder: Path) -> None:
+    checks = _checks(folder, _Eager(folder, lambda logits: -logits), Limits())
+    first, _ = checks.prompts(["sea"], 4)
+    assert first.problem is not None and first.problem.code == "DC517"
+    assert "the greedy tokens of the model in float" in first.problem.expected
+
+
+def test_divergence_has_a_limit(folder: Path) -> None:
+    executor = _Eager(folder, weights="int4", group_size=32)
+    for limit, is_wrong in ((1e-9, True), (1.0, False)):
+        first, _ = _checks(folder, executor, Limits(divergence=limit)).prompts(["sea"], 4)
+        assert bool(first.problem) is is_wrong
+    noisy = _Eager(folder, lambda logits: logits * torch.nan)
+    first, _ = _checks(folder, noisy, Limits(divergence=1.0)).prompts(["sea"], 4)
+    assert first.problem is not None
+
+
+def test_perplexity_has_a_limit(folder: Path) -> None:
+    checks = _checks(folder, _Eager(folder, lambda logits: logits * 8), Limits(perplexity=1.01))
+    problem = checks.perplexity("The sea is blue.", 12).problem
+    assert problem is not None and "perplexity" in problem.message
+
+
+def test_an_answer_of_the_runner_is_compared(folder: Path) -> None:
+    checks = _checks(folder, _Eager(folder), Limits(), "something else")
+    _, runner = checks.prompts(["sea"], 4)
+    assert runner.problem is not None and "'something else' in turn 1" in runner.problem.message
+
+
+def test_a_token_beyond_the_context_is_an_error(folder: Path) -> None:
+    problem = _checks(folder, _Eager(folder, is_bounded=False), Limits()).bounds("sea").problem
+    assert problem is not None and "token 49 of a context of 48 is accepted" in problem.message
+
+
+def test_a_prompt_beyond_the_context_is_a_problem(folder: Path) -> None:
+    checks = _checks(folder, _Eager(folder), Limits())
+    (outcome,) = checks.prompts(["x" * _CONTEXT], 4)
+    assert outcome.problem is not None and outcome.problem.code == "DC504"
+
+
+def test_figures_of_known_predictions() -> None:
+    model = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
+    program = torch.tensor([[0.0, torch.tensor(3.0).log()], [0.0, 1.0]])
+    found = divergence(model, program)
+    # 0.5 ln(0.5 / 0.25) + 0.5 ln(0.5 / 0.75), of two predictions
+    assert found.mean == pytest.approx(0.5 * 0.5 * (torch.tensor(4 / 3).log().item()))
+    assert found.tokens == 2
+    assert perplexity(torch.zeros(3, 7), torch.tensor([1, 2, 3])) == pytest.approx(7)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of weights: values and scales are torchao's, and parts of any size give the same tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torchao.quantization.quant_primitives import MappingType, choose_qparams_affine, quantize_affine
+
+from delegatec.language import forms
+from delegatec.language.forms import Form
+
+_FORMS = {
+    "int8 rows": Form("int8"),
+    "int8 groups": Form("int8", 32),
+    "int4 rows": Form("int4"),
+    "int4 groups": Form("int4", 16),
+    "float16": Form("float16"),
+    "float32": Form("float32"),
+}
+
+
+def _weight() -> Tensor:
+    weight = torch.randn(12, 64, generator=torch.Generator().manual_seed(0))
+    weight[3] = 0
+    weight[4, :32] = 1e-30
+    return weight
+
+
+def _stored(form: Form, weight: Tensor) -> dict[str, Tensor]:
+    result = form.empty("w", weight)
+    for name, start, part in form.chunks("w", lambda rows: weight[rows], *weight.shape):
+        result[name][start : start + len(part)] = part
+    return result
+
+
+@pytest.mark.parametrize("name", [name for name, form in _FORMS.items() if form.is_integer])
+def test_values_are_those_of_torchao(name: str) -> None:
+    form, weight = _FORMS[name], _weight()
+    block = (1, form.group_size or 64)
+    limits = form.limits
+    scale, zeros = choose_qparams_affine(
+        weight, MappingType.SYMMETRIC, block, torch.int8, *limits, zero_point_dtype=torch.int8
+    )
+    wanted = quantize_affine(weight, block, scale, zeros, torch.int8, *limits)
+    found = _stored(form, weight)
+    assert torch.equal(found["w_quantized"], wanted)
+    assert torch.equal(found["w_scale"], scale.reshape(12, -1))
+
+
+@pytest.mark.parametrize("name", _FORMS)
+def test_parts_of_any_size_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    form, weight = _FORMS[name], _weight()
+    wanted = _stored(form, weight)
+    for chunk in (1, 64, 5 * 64):
+        monkeypatch.setattr(forms, "_CHUNK", chunk)
+        found = _stored(form, weight)
+        assert found.keys() == wanted.keys() == set(form.names("w"))
+        assert all(torch.equal(found[each], wanted[each]) for each in wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_values_are_quantized_in_float32(dtype: torch.dtype) -> None:
+    weight = _weight().to(dtype)
+    found = _stored(Form("int4", 32), weight)
+    wanted = _stored(Form("int4", 32), weight.float())
+    assert all(torch.equal(found[each], wanted[each]) for each in wanted)
