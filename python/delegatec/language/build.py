@@ -125,7 +125,7 @@ def _converted(directory: str, settings: WeightSettings) -> tuple[Any, Descripti
 def _stored(path: str, settings: WeightSettings) -> tuple[Any, Description]:
     if settings != WeightSettings():
         help = "set weights, group_size, embedding and activation where the file is written, only"
-        text = f"{path} has the settings of its weights"
+        text = f"{os.path.basename(path)} has the settings of its weights"
         raise DelegatecError([Diagnostic("DC136", text, expected="no settings besides", help=help)])
     stored = read_stored(path)
     network = network_of(stored.description)

@@ -97,7 +97,7 @@ def read_folder(path: str) -> Folder:
             [
                 Diagnostic(
                     "DC115",
-                    f"no weights in {path}" + (f", but {', '.join(others)}" if others else ""),
+                    "the checkpoint has no weights" + (f", but {', '.join(others)}" if others else ""),
                     expected="one or more .safetensors files",
                     help="convert them: transformers' save_pretrained writes .safetensors",
                 )
@@ -120,10 +120,10 @@ def _json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     except FileNotFoundError:
-        listed = ", ".join(sorted(os.listdir(folder))[:8]) if os.path.isdir(folder) else "no such directory"
+        listed = ", ".join(sorted(os.listdir(folder))[:8]) if os.path.isdir(folder) else ""
         problem = Diagnostic(
             "DC115",
-            f"{path} does not exist: {listed}",
+            f"the checkpoint has no {name}: its files are {listed or 'none'}",
             expected=f"{name}, {meaning}",
             help="list all files of the published folder",
         )

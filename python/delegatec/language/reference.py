@@ -31,7 +31,7 @@ class TextTokenizer:
 
         self.path = os.path.join(directory, "tokenizer.json")
         if not os.path.exists(self.path):
-            text = f"{directory} has no tokenizer.json"
+            text = "the checkpoint has no tokenizer.json"
             help = "list it in checkpoint: the stock runner reads it, too"
             raise DelegatecError([Diagnostic("DC115", text, help=help)])
         self._tokenizer = Tokenizer.from_file(self.path)

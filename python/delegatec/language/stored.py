@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -108,7 +109,7 @@ def read_stored(path: str) -> StoredModel:
 def _unreadable(path: str, reason: str) -> DelegatecError:
     problem = Diagnostic(
         "DC116",
-        f"cannot read {path}: {reason}",
+        f"cannot read {os.path.basename(path)}: {reason}",
         expected="a file that `delegatec checkpoint` wrote, or the folder of a checkpoint",
         help="build it again with this version of the compiler",
     )
