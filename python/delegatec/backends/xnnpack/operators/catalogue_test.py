@@ -23,22 +23,11 @@ _CHECK: Final = BackendCheck(
     REWRITES,
     (Setting(dtypes=(torch.float32, torch.bool)),),
     deviations={
-        **dict.fromkeys(
-            (
-                "acosh.default",
-                "asinh.default",
-                "atan2.default",
-                "atanh.default",
-                "log1p.default",
-                "where.self",
-            ),
-            _CHOSEN,
-        ),
+        **dict.fromkeys(("acosh.default", "asinh.default", "log1p.default", "where.self"), _CHOSEN),
         **dict.fromkeys(
             ("any.default", "any.dim", "any.dims", "ne.Tensor", "sign.default"),
             _COMPARED,
         ),
-        "atan2.default": "the quotient of two infinities is NaN",
     },
     unsupported={
         **dict.fromkeys(

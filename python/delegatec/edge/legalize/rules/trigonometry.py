@@ -29,6 +29,7 @@ _ATAN: Final = (
 )  # [0, 1]
 _ASIN: Final = (0.1666675248, 0.07495297643, 0.04547037594, 0.02417951479, 0.04216630828)  # [0, 0.5]
 _SINH: Final = (0.166666665, 0.008333350058, 0.0001983615978, 2.816951226e-06)  # [0, 1]
+_ATANH: Final = (0.3333320814, 0.2001076363, 0.1400090249, 0.1400599402)  # [0, 1 / 3]
 _HUGE: Final = 1e9
 """A value whose square plus one rounds to its square."""
 
@@ -106,7 +107,8 @@ def _acosh(x: Value) -> Value:
 
 def _atanh(x: Value) -> Value:
     size = x.abs()
-    return _signed(log1p(size * 2.0 / (1.0 - size)) * 0.5, x)
+    far = _signed(((size + 1.0) / (1.0 - size)).log() * 0.5, x)
+    return size.lt(1.0 / 3.0).where(_odd(x, _ATANH), far)
 
 
 def _atan2(y: Value, x: Value) -> Value:
@@ -114,10 +116,12 @@ def _atan2(y: Value, x: Value) -> Value:
     width, height = x.abs(), y.abs()
     is_steep = height.gt(width)
     longer, shorter = is_steep.where(height, width), is_steep.where(width, height)
-    # 0 / 0 and inf / inf: angles of 0 and 45 degrees
-    ratio = shorter / longer.eq(0.0).where(1.0, longer)
-    ratio = (shorter.isinf() & longer.isinf()).where(1.0, ratio)
-    angle = ratio.atan()
+    # 0 / 0 and inf / inf: angles of 0 and 45 degrees. A target whose `where` is arithmetic needs operands
+    # with a quotient, since it cannot discard NaN.
+    are_infinite = shorter.isinf() & longer.isinf()
+    shorter = are_infinite.where(1.0, shorter)
+    longer = (are_infinite | longer.eq(0.0)).where(1.0, longer)
+    angle = (shorter / longer).atan()
     angle = is_steep.where(math.pi / 2 - angle, angle)
     angle = x.is_negative().where(math.pi - angle, angle)
     return y.is_negative().where(-angle, angle)
