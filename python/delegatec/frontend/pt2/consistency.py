@@ -24,6 +24,7 @@ from torch.fx import Graph, Node
 
 from delegatec.edge.fakes import computed, estimated
 from delegatec.frontend.pt2.fields import MalformedError, fail
+from delegatec.frontend.pt2.operand_shapes import shape_problem
 from delegatec.frontend.pt2.targets import is_symbolic
 
 # Calls whose results the operands alone do not determine, or that need a kernel to run.
@@ -40,6 +41,8 @@ _IS_NOT_A_BOOL: Final = "cond must be a bool"
 _UNCHECKED: Final = frozenset(
     {torch.Tag.inplace_view, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 )
+# Its kernel for meta tensors accepts any mask.
+_ATTENTION: Final = torch.ops.aten.scaled_dot_product_attention.default
 _POWERS: Final = frozenset({operator.pow, operator.lshift, operator.rshift})
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -83,9 +86,12 @@ class Calls:
     def _computed(self, node: Node, operands: dict[Node, Any], stored: list[Any]) -> list[Any] | None:
         """Returns the forms of results; those of the kernel alone, which is faster, if they are as stored."""
         args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), operands.__getitem__)
-        found = _forms(estimated(self._mode, node.target, args, kwargs))
-        if found and found[: len(stored)] == stored:
-            return found
+        if problem := shape_problem(node.target, args, kwargs):
+            fail(f"{node.target} rejects the operands of {node.name}: {problem}")
+        if node.target is not _ATTENTION:
+            found = _forms(estimated(self._mode, node.target, args, kwargs))
+            if found and found[: len(stored)] == stored:
+                return found
         try:
             return _forms(computed(self._mode, node.target, args, kwargs))
         except _UNDETERMINED:

@@ -140,7 +140,12 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (SQUARE[0], _noise(4)),
         (SQUARE, _noise(2, 3, 4), {"left": False}),
     ],
-    aten.cholesky.default: [(POSITIVE,), (POSITIVE, True)],
+    aten.cholesky.default: [
+        (POSITIVE,),
+        (POSITIVE, True),
+        (torch.tensor([[[INF]], [[4.0]]]),),
+        (torch.tensor([[9.0, 1.0], [1.0, INF]]),),
+    ],
     aten.linalg_cholesky_ex.default: [(POSITIVE,), (POSITIVE.double(), {"upper": True})],
     aten.linalg_inv_ex.default: [(SQUARE,), (torch.tensor([[0.0, 1.0], [1.0, 0.0]]),)],
     aten.cholesky_inverse.default: [(SQUARE.tril() + torch.eye(4),), (SQUARE.triu() + torch.eye(4), True)],

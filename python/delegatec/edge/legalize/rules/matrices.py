@@ -128,8 +128,9 @@ def _cholesky(a: Tensor, upper: bool = False) -> Any:
         if columns:
             done = torch.cat(columns, -1)
             column = column - done @ done[..., k : k + 1, :].mT
-        scaled = column / torch.sqrt(column[..., k : k + 1, :])
-        columns.append(torch.where(row >= k, scaled, 0.0))
+        root = torch.sqrt(column[..., k : k + 1, :])
+        lower = torch.where(row > k, column / root, root)  # the root itself: an infinity has one
+        columns.append(torch.where(row >= k, lower, 0.0))
     factor = torch.cat(columns, -1)
     return factor.mT if upper else factor
 
