@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Biases that int32 can represent: their scale is a product, which is tiny for a channel of tiny weights."""
+"""Biases that are int32 constants: computed ones become sums, and int32 can represent those that are left."""
 
 from __future__ import annotations
 
@@ -9,10 +9,67 @@ import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import DerivedObserverOrFakeQuantize
 
-from delegatec.quantize.constants import tensor_of
+from delegatec.quantize.constants import store, tensor_of, unused_name
+from delegatec.quantize.operators import Kind
+from delegatec.quantize.selection import Selection
 
+aten = torch.ops.aten
+
+_MATRICES: Final = frozenset({aten.addmm.default, aten.linear.default})
 # Half of the range of int32: an accumulator adds products to the bias.
 _MOST: Final = 2.0**30
+
+
+def add_computed_biases(model: GraphModule, selection: Selection) -> None:
+    """Adds biases from inputs and calls to the results of quantized layers without them, in place.
+
+    Such a bias has a range of its own: it is not an accumulator.
+
+    Args:
+        model: the graph of one method.
+        selection: the calls that are quantized.
+    """
+    for layer in list(model.graph.nodes):
+        bias = bias_of(layer) if selection.kind(layer) is Kind.LAYER else None
+        if bias is None or bias.op == "get_attr" or layer.kwargs.keys() & {"alpha", "beta"}:
+            continue
+        spatial = 0 if layer.target in _MATRICES else layer.args[1].meta["val"].dim() - 2
+        _remove_bias(model, layer)
+        with model.graph.inserting_after(layer):
+            total = model.graph.call_function(aten.add.Tensor)
+        total.meta = dict(layer.meta)
+        layer.replace_all_uses_with(total)
+        if spatial:
+            shape = [-1, *[1] * spatial]
+            value = bias.meta["val"].view(shape)
+            with model.graph.inserting_before(total):
+                bias = model.graph.call_function(aten.view.default, (bias, shape))
+            bias.meta = {**layer.meta, "val": value}
+        total.args = (layer, bias)
+    model.recompile()
+
+
+def bias_of(layer: Node) -> Node | None:
+    """Returns the bias of a call of kind `Kind.LAYER`."""
+    if layer.target is aten.addmm.default:
+        bias = layer.args[0]
+    else:
+        bias = layer.args[2] if len(layer.args) > 2 else layer.kwargs.get("bias")
+    return bias if isinstance(bias, Node) else None
+
+
+def _remove_bias(model: GraphModule, layer: Node) -> None:
+    if layer.target is not aten.addmm.default:
+        layer.args = (*layer.args[:2], None, *layer.args[3:])
+        layer.kwargs = {name: value for name, value in layer.kwargs.items() if name != "bias"}
+        return
+    _, x, weight = layer.args
+    assert isinstance(weight, Node)
+    if weight.op == "get_attr":  # it stays a layer, whose weight may have scales per channel
+        zeros = torch.zeros(weight.meta["val"].shape[1])
+        layer.args = (store(model, layer, unused_name(model, f"{layer.name}_zeros"), zeros), x, weight)
+    else:
+        layer.target, layer.args = aten.mm.default, (x, weight)
 
 
 def widen_weights(prepared: GraphModule) -> None:

@@ -16,6 +16,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from delegatec.quantize.biases import add_computed_biases, bias_of
 from delegatec.quantize.inner import inner_values
 from delegatec.quantize.operators import ACCUMULATES, BOUNDS, TRANSPOSED, Kind
 from delegatec.quantize.selection import Selection
@@ -46,6 +47,11 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
         if self._settings.inner != "same":
             self._inner = activation_spec(self._settings, self._settings.inner)
         self._inner_values: frozenset[Node] = frozenset()
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """See `Quantizer`."""
+        add_computed_biases(model, self._selection)
+        return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """See `Quantizer`."""
@@ -108,17 +114,17 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
     def _layer(self, node: Node) -> dict[Node, QuantizationSpecBase]:
         arguments: list[Any] = list(node.args)
         if node.target is aten.addmm.default:
-            bias, x, weight = arguments[:3]
+            x, weight = arguments[1:3]
             axis: int | None = 1
         else:
             x, weight = arguments[:2]
-            bias = arguments[2] if len(arguments) > 2 else node.kwargs.get("bias")
             axis = _channel_axis(node)
         if weight.op != "get_attr":
             axis = None
         spec = weight_spec(self._settings, axis) if weight.op == "get_attr" else self._activation
         inputs: dict[Node, QuantizationSpecBase] = {x: self._activation, weight: spec}
-        if isinstance(bias, Node) and bias.op == "get_attr":
+        bias = bias_of(node)
+        if bias is not None and bias.op == "get_attr":
             per_channel = axis is not None and self._settings.weight_scales == "channel"
             inputs[bias] = bias_spec(x, weight, node, per_channel)
         return inputs
