@@ -288,6 +288,20 @@ def _new_zeros(x: Tensor, size: Sequence[int], **keywords: Any) -> Tensor:
     return x.new_zeros(size, **keywords)
 
 
+def _nan_to_num(
+    x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Replaces NaN, and infinities by given numbers only: the range of others would be that of float32."""
+    for is_replaced, number in (
+        (torch.isnan(x), nan or 0.0),
+        (x == math.inf, posinf),
+        (x == -math.inf, neginf),
+    ):
+        if number is not None:
+            x = torch.masked_fill(x, is_replaced, number)
+    return x
+
+
 _COMPOSITES: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.softmax.int: _softmax,
     aten._softmax.default: _softmax_half,
@@ -311,4 +325,5 @@ _SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.empty.memory_format: _zeros,
     aten.new_empty.default: _new_zeros,
     aten.empty_like.default: torch.zeros_like,
+    aten.nan_to_num.default: _nan_to_num,
 }

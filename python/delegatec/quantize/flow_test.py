@@ -248,6 +248,29 @@ def test_float_masks_do_not_widen_the_range_of_scores(form: str, number: float) 
     assert signal_to_noise(Masked()(*inputs), found) > 20
 
 
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda scores, mask, x: F.scaled_dot_product_attention(x, x, x, mask),
+        lambda scores, mask, x: torch.softmax(scores + mask, -1) @ x,
+        lambda scores, mask, x: torch.nan_to_num(torch.softmax(scores + mask, -1)) @ x,
+    ],
+)
+def test_float_masks_may_mask_whole_rows(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+    class Masked(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            return attend(x @ x.transpose(1, 2) * 8**-0.5, mask, x)
+
+    causal = torch.full((6, 6), -torch.inf).triu(1)
+    padded = causal.index_fill(0, torch.tensor([4, 5]), -torch.inf)
+    noise = torch.Generator().manual_seed(0)
+    x, other = torch.randn(2, 2, 6, 8, generator=noise)
+    (program,) = quantized(Masked(), (x, causal), Settings(), [((other, padded), {})]).methods.values()
+    found, exact = program.module(check_guards=False)(other, padded), Masked()(other, padded)
+    assert bool(found.isfinite().all())
+    assert signal_to_noise(exact[:, :4], found[:, :4]) > 20
+
+
 def test_a_model_is_quantized_once() -> None:
     once = quantized(nn.Linear(4, 4), (torch.ones(2, 4),), Settings()).methods
     with pytest.raises(DelegatecError, match=r"DC134.*is quantized already"):

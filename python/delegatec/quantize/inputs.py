@@ -69,8 +69,9 @@ class MethodInputs:
             if is_batch and _fits(found.shape[1:], value.shape[1:]):
                 text += f": for {len(found)} samples, add a first dimension"
             return text
-        if found.is_floating_point() and not bool(torch.isfinite(found).all()):
-            return f'"{name}" has NaN or infinite values'
+        # -inf is a masked score
+        if found.is_floating_point() and not bool((found < torch.inf).all()):
+            return f'"{name}" has NaN or infinity'
         return ""
 
     def count(self, name: str, found: torch.Tensor) -> int | None:

@@ -2,7 +2,8 @@
 """Observers of activations with additive masks: -inf, or a large negative value, for ignored positions.
 
 With a range up to the mask, all other values would have the same quantized value. Masked values get the least
-quantized value of a range that is wide enough for a softmax to ignore them.
+quantized value of a range that is wide enough for a softmax to ignore them. Observed values are finite, like
+quantized ones: in a row whose scores are all masked, a softmax has equal weights, not NaN.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
     """A histogram of the values that are not masked."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Observes the values of a tensor, and returns it."""
+        """Observes the values of a tensor, and returns it without -inf."""
         super().forward(unmasked(x))
-        return x
+        return x.clamp_min(torch.finfo(x.dtype).min)
 
 
 class MaskedMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
     """The least and the largest of the values that are not masked."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Observes the values of a tensor, and returns it."""
+        """Observes the values of a tensor, and returns it without -inf."""
         super().forward(unmasked(x))
-        return x
+        return x.clamp_min(torch.finfo(x.dtype).min)
 
 
 def unmasked(x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,12 @@ def test_names_of_other_methods_have_a_prefix(tmp_path: Path) -> None:
     assert {name: len(group) for name, group in samples.items()} == {"forward": 4, "one": 2}
 
 
+def test_samples_may_have_masks_of_negative_infinity(tmp_path: Path) -> None:
+    masks = torch.where(_X > 0.5, -math.inf, 0.0)
+    ((sample, *_),) = _files(tmp_path, _ONE, {"input": masks}).values()
+    assert torch.equal(sample[0][0], masks[0])
+
+
 @pytest.mark.parametrize(
     ("methods", "content", "words"),
     [
@@ -83,7 +90,8 @@ def test_names_of_other_methods_have_a_prefix(tmp_path: Path) -> None:
         (_TWO, {"x": _X.double(), "scale": _SCALE}, '"x" is float64[2, 3], and the input is float32[2, 3]'),
         (_TWO, {"x": _X[:, :, :2], "scale": _SCALE}, 'sample 0: "x" is float32[2, 2]'),
         (_ROW, {"input": _X[:, 0]}, "for 4 samples, add a first dimension"),
-        (_ONE, {"input": _X / 0 * 0}, 'sample 0: "input" has NaN or infinite values'),
+        (_ONE, {"input": _X / 0 * 0}, 'sample 0: "input" has NaN or infinity'),
+        (_ONE, {"input": _X + math.inf}, 'sample 0: "input" has NaN or infinity'),
         (_TWO, _X, "DC131.*it has one array, but the model has the inputs x, scale"),
         (_METHODS, _X, "DC131.*it has one array, but the model has the inputs 2 methods"),
         (_ONE, b"", "DC131.*0.npy: it is empty"),
