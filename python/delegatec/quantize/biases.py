@@ -23,7 +23,7 @@ _MOST: Final = 2.0**30
 def add_computed_biases(model: GraphModule, selection: Selection) -> None:
     """Adds biases from inputs and calls to the results of quantized layers without them, in place.
 
-    Such a bias has a range of its own: it is not an accumulator.
+    Such a bias has its own range, which is not that of an accumulator.
 
     Args:
         model: the graph of one method.
