@@ -9,6 +9,7 @@ import mistakes_of_commands
 import mistakes_of_entries
 import mistakes_of_files
 import mistakes_of_inference
+import mistakes_of_language_models
 import mistakes_of_manifests
 import mistakes_of_models
 import mistakes_of_modules
@@ -27,6 +28,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_inference.TABLE,
     **mistakes_of_files.TABLE,
     **mistakes_of_quantization.TABLE,
+    **mistakes_of_language_models.TABLE,
     **mistakes_of_manifests.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,

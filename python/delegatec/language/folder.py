@@ -142,8 +142,7 @@ def _unreadable(path: str, reason: str) -> DelegatecError:
         # in a .safetensors file, an object in JSON follows 8 bytes
         if head[:1] not in b"{[ \n" and head[8:9] != b"{":
             reason = kind_of_file(head)
+    text = f"cannot read {os.path.basename(path)} of the checkpoint: {reason}"
     expected = "a file as it was published"
-    problem = Diagnostic(
-        "DC116", f"cannot read {path}: {reason}", expected=expected, help="download it again"
-    )
+    problem = Diagnostic("DC116", text, expected=expected, help="download it again")
     return DelegatecError([problem])

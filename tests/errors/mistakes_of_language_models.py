@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of checkpoints that are incomplete, damaged or not supported, and settings that do not fit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import torch
+from mistake import Mistake, export, run, usage
+from safetensors.torch import save
+
+_CONFIG: Final[dict[str, Any]] = {
+    "model_type": "llama",
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "num_key_value_heads": 2,
+    "vocab_size": 11,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": True,
+}
+_LAYER: Final = "model.layers.0"
+_SHAPES: Final = {
+    "model.embed_tokens.weight": (11, 8),
+    "model.norm.weight": (8,),
+    **{f"{_LAYER}.self_attn.{name}_proj.weight": (8, 8) for name in "qkvo"},
+    **{f"{_LAYER}.mlp.{name}_proj.weight": (16, 8) for name in ("gate", "up")},
+    f"{_LAYER}.mlp.down_proj.weight": (8, 16),
+    **{f"{_LAYER}.{name}_layernorm.weight": (8,) for name in ("input", "post_attention")},
+}
+_STORE: Final = "checkpoint --label=//pkg:llama --weights-file=net.safetensors --checkpoint=llama/config.json"
+_WITH_WEIGHTS: Final = f"{_STORE} --checkpoint=llama/model.safetensors"
+
+
+def _weights(**shapes: tuple[int, ...] | None) -> bytes:
+    """Returns weights of a network; those that are given have other shapes, or are missing."""
+    changed = {**_SHAPES, **{name.replace("__", "."): shape for name, shape in shapes.items()}}
+    return save({name: torch.zeros(shape) for name, shape in changed.items() if shape})
+
+
+def folder(
+    does: str,
+    code: str,
+    *words: str,
+    flags: str = "",
+    config: dict[str, Any] | None = None,
+    weights: bytes | str = b"",
+    **more: Any,
+) -> Mistake:
+    """A checkpoint that `checkpoint` refuses."""
+    files = {
+        "llama/config.json": json.dumps(_CONFIG | (config or {})),
+        "llama/model.safetensors": weights or _weights(),
+    }
+    return run(does, code, *words, command=f"{_WITH_WEIGHTS} {flags}", files=files, **more)
+
+
+FOLDERS: Final = (
+    run(
+        "lists a checkpoint without its configuration",
+        "DC115",
+        "the checkpoint has no config.json",
+        command="checkpoint --label=//pkg:llama --weights-file=net.safetensors --checkpoint=llama/model.safetensors",
+        files={"llama/model.safetensors": _weights()},
+    ),
+    run(
+        "lists a checkpoint with weights in pickles",
+        "DC115",
+        "no weights, but pytorch_model.bin",
+        "save_pretrained",
+        command=f"{_STORE} --checkpoint=llama/pytorch_model.bin",
+        files={"llama/config.json": json.dumps(_CONFIG), "llama/pytorch_model.bin": b"PK\x03\x04"},
+    ),
+    folder(
+        "has weights that Git LFS did not fetch",
+        "DC116",
+        "git lfs pull",
+        weights="version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    ),
+    folder(
+        "combines a configuration with the weights of another model",
+        "DC117",
+        '"model.norm.weight" of the checkpoint has shape [9], and the configuration says [8]',
+        'the checkpoint has an unknown tensor "extra" of shape [2]',
+        weights=_weights(model__norm__weight=(9,), extra=(2,)),
+    ),
+    folder(
+        "has half of the weights",
+        "DC117",
+        'the checkpoint lacks "model.layers.0.mlp.down_proj.weight" of shape [8, 16]',
+        weights=_weights(model__layers__0__mlp__down_proj__weight=None),
+    ),
+    folder(
+        "names an unknown family",
+        "DC138",
+        'model_type "lama" of config.json is not a language model',
+        "did you mean 'llama'?",
+        config={"model_type": "lama"},
+    ),
+    usage(
+        "lists files of two folders",
+        "several files named config.json",
+        command=f"{_STORE} --checkpoint=other/config.json",
+        files={"llama/config.json": "{}", "other/config.json": "{}"},
+    ),
+)
+SETTINGS: Final = (
+    folder(
+        "requests groups that do not divide the features",
+        "DC134",
+        'group_size = 5 does not divide the 8 input features of "model.layers.0.self_attn.q_proj"',
+        flags="--weights=int4 --group-size=5",
+        lines=30,
+    ),
+    folder(
+        "misspells the dtype of weights, and requests groups",
+        "DC130",
+        "did you mean 'int4'?",
+        flags="--weights=int_4 --group-size=1",
+        lines=8,
+    ),
+    folder(
+        "quantizes operands of float layers",
+        "DC136",
+        'needs weights = "int8" or "int4"',
+        flags="--activation=dynamic_int8",
+    ),
+    export(
+        "requests a context beyond the positions of the model",
+        "DC138",
+        "context = 65 is beyond the 64 positions of the model",
+        "prefill = 70 is not between 1 and context = 65",
+        source="import delegatec\n\n\ndef build():\n"
+        '    return delegatec.language_model("llama", context=65, prefill=70)\n',
+        flags=("--data=pkg/llama",),
+        files={"pkg/llama/config.json": json.dumps(_CONFIG), "pkg/llama/model.safetensors": _weights()},
+    ),
+    export(
+        "does not declare the folder of a checkpoint",
+        "DC115",
+        'undeclared data file "llama"',
+        source='import delegatec\n\n\ndef build():\n    return delegatec.language_model("llama")\n',
+    ),
+    usage(
+        "tests a language model without a prompt",
+        "neither --prompt nor --text is given",
+        command="generate --pte=good.pte --checkpoint=llama/config.json",
+        files={"llama/config.json": "{}"},
+    ),
+)
+TABLE: Final = {"Language models": FOLDERS, "Settings of language models": SETTINGS}
