@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -51,6 +51,8 @@ def refusal_tests(name):
     tosa_program(name = "old_specification", program = program, specification = "TOSA-0.80.0+BI", tags = ["manual"])
     tosa_program(name = "specification_without_profile", program = program, specification = "TOSA-1.0", tags = ["manual"])
     vgf_program(name = "extension_without_profile", program = program, specification = "tosa-1.0+fp+INT16", tags = ["manual"])
+    language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
+    language_model_test(name = "not_a_language_model", program = "//tests/rules/models:mlp_mps", prompts = ["The sea"], tags = ["manual"])
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
@@ -127,12 +129,14 @@ def refusal_tests(name):
         "misspelt_variant": ["error DC418", "there is no variant \"hlaf\"", "expected: \"half\"", "did you mean \"half\"?"],
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
+        "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of a language model", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
         "negative_samples": ["error DC514", "samples cannot be -2", "expected: 0 or more"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
         "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
         "no_delegates": ["error DC412", "maximum_delegates cannot be 0", "write backends = [\"portable\"]", "minimum_nodes cannot be -1"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
+        "not_a_language_model": ["error DC507", "program //tests/rules/models:mlp_mps is not lowered from a language_model", "help: write a program_test for other programs"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
         "no_variants": ["error DC418", "variants is empty", "expected: a dict of a variant's name"],
         "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The actions of `language_model`: weights are stored apart from the export, and the context does not matter to them."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "ExportedProgramInfo", "LanguageModelInfo", "language_model")
+load(":actions.bzl", "action_of", "external_path", "flags_of")
+
+def _language_model_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    info = target[LanguageModelInfo]
+    asserts.equals(env, info, target[ExportedProgramInfo].language_model)
+    asserts.equals(env, ["tokenizer.json"], [file.basename for file in info.tokenizer.to_list()])
+
+    storing = action_of(env, "DelegateCheckpoint")
+    flags = flags_of(storing)
+    asserts.equals(env, ["int4"], flags["weights"])
+    asserts.equals(env, ["32"], flags["group-size"])
+    asserts.equals(env, [""], flags["embedding"])
+    asserts.false(env, "context" in flags)
+    inputs = [file.short_path for file in storing.inputs.to_list()]
+    asserts.equals(
+        env,
+        ["config.json", "model.safetensors"],
+        sorted([path.split("/")[-1] for path in inputs if "/llama/" in path]),
+    )
+    asserts.true(env, external_path(Label("@delegatec_pip_models//:site-packages")) in inputs, "transformers is not an input")
+
+    exporting = action_of(env, "TorchExport")
+    flags = flags_of(exporting)
+    asserts.equals(env, ["language_model_entry:build"], flags["entry"])
+    asserts.equals(env, [info.weights.path], flags["data"])
+    inputs = [file.short_path for file in exporting.inputs.to_list()]
+    asserts.false(env, [path for path in inputs if "/llama/" in path], "the export reads the checkpoint")
+    return analysistest.end(env)
+
+_language_model_test = analysistest.make(_language_model_test_impl)
+
+def language_model_tests(name):
+    """Declares the tests.
+
+    Args:
+        name: name of the suite.
+    """
+    files = ["llama/" + file for file in ["config.json", "model.safetensors", "tokenizer.json"]]
+    native.genrule(
+        name = name + "_checkpoint",
+        outs = files,
+        cmd = "touch $(OUTS)",
+        tags = ["manual"],
+    )
+    language_model(
+        name = name + "_llama",
+        checkpoint = files,
+        context = 64,
+        group_size = 32,
+        prefill = 16,
+        tags = ["manual"],
+        weights = "int4",
+    )
+    _language_model_test(
+        name = name + "_actions",
+        size = "small",
+        target_under_test = ":" + name + "_llama",
+    )
+    native.test_suite(
+        name = name,
+        tests = [":" + name + "_actions"],
+    )
