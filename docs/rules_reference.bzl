@@ -5,11 +5,13 @@ load(
     "//rules:defs.bzl",
     _DelegateProgramInfo = "DelegateProgramInfo",
     _ExportedProgramInfo = "ExportedProgramInfo",
+    _LanguageModelInfo = "LanguageModelInfo",
     _ProgramBundleInfo = "ProgramBundleInfo",
     _ProgramRuntimeInfo = "ProgramRuntimeInfo",
     _ProgramVariantsInfo = "ProgramVariantsInfo",
     _ProgramsInfo = "ProgramsInfo",
     _delegate_programs = "delegate_programs",
+    _language_model_test = "language_model_test",
     _program_budget_test = "program_budget_test",
     _program_bundle = "program_bundle",
     _program_diff = "program_diff",
@@ -37,6 +39,7 @@ load(
 )
 load("//rules/private:delegate_program.bzl", _delegate_program = "delegate_program")
 load("//rules/private:exported_program.bzl", _exported_program = "exported_program")
+load("//rules/private:language_model.bzl", _language_model = "language_model")
 load("//rules/private:portable_program.bzl", _portable_program = "portable_program")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "program_golden_test")
 load("//rules/private:program_index.bzl", _program_index = "program_index")
@@ -44,6 +47,7 @@ load("//rules/private:quantized_program.bzl", _quantized_program = "quantized_pr
 
 exported_program = _exported_program
 quantized_program = _quantized_program
+language_model = _language_model
 delegate_program = _delegate_program
 delegate_programs = _delegate_programs
 ethos_u_program = _ethos_u_program
@@ -54,6 +58,7 @@ vgf_program = _vgf_program
 vulkan_program = _vulkan_program
 xnnpack_program = _xnnpack_program
 program_test = _program_test
+language_model_test = _language_model_test
 program_runtime = _program_runtime
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test
@@ -74,6 +79,7 @@ wheels = _wheels
 delegatec_toolchain = _delegatec_toolchain
 flatc_toolchain = _flatc_toolchain
 ExportedProgramInfo = _ExportedProgramInfo
+LanguageModelInfo = _LanguageModelInfo
 DelegateProgramInfo = _DelegateProgramInfo
 ProgramsInfo = _ProgramsInfo
 ProgramBundleInfo = _ProgramBundleInfo
