@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner  # type: ignore[import-untyped]
@@ -25,12 +25,32 @@ class ExecutorchTextRunner:
         with _quiet():
             self._runner = TextLLMRunner(pte, tokenizer, *([ptd] if ptd else []))
 
-    def generate(self, prompt: str, tokens: int, bos: int) -> str:
-        """Returns the greedy continuation of what it was given so far, and a prompt."""
-        config = GenerationConfig(echo=False, max_new_tokens=tokens, temperature=0.0, num_bos=bos)
+    def generate(
+        self,
+        prompt: str,
+        tokens: int,
+        bos: int,
+        temperature: float = 0.0,
+        on_text: Callable[[str], None] = lambda _: None,
+    ) -> str:
+        """Returns the continuation of what it was given so far, and a prompt.
+
+        Args:
+            prompt: the text.
+            tokens: the most tokens to generate.
+            bos: number of tokens that begin the text.
+            temperature: 0 for the most probable tokens, more for random ones.
+            on_text: is called with each token's text. The standard streams are redirected meanwhile.
+        """
+        config = GenerationConfig(echo=False, max_new_tokens=tokens, temperature=temperature, num_bos=bos)
         pieces: list[str] = []
+
+        def take(piece: str) -> None:
+            pieces.append(piece)
+            on_text(piece)
+
         with _quiet():
-            self._runner.generate(prompt, config, pieces.append)
+            self._runner.generate(prompt, config, take)
         return "".join(pieces)
 
     def reset(self) -> None:
