@@ -33,7 +33,7 @@ from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
 from delegatec.edge.rule_names import rule_name
-from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative
+from delegatec.edge.symbols import COMPUTED, UnknownSizeError, is_never_negative, smallest
 
 aten = torch.ops.aten
 
@@ -214,6 +214,8 @@ def _is_empty(node: Node) -> bool:
         and any(isinstance(size, int) and size == 0 for size in val.shape)
         # the number of rows is data-dependent
         and not free_unbacked_symbols(val)
+        # torch says a - 2 for x[2:] with a rows, of which an empty x may have one
+        and all(smallest(size) >= 0 for size in val.shape)
     )
 
 

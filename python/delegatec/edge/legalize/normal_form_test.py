@@ -236,6 +236,14 @@ def test_parts_of_a_batch_of_one_in_a_program_that_is_read(least: int | None) ->
         assert_computes(program, module(x), x)
 
 
+def test_empty_tensors_whose_size_torch_calls_negative() -> None:
+    rows = Dim("rows", min=1, max=6)
+    program = edge(lambda x: x[2:], torch.zeros(3, 0), dynamic_shapes=({0: rows},))
+    for count in (1, 2, 5):
+        x = torch.zeros(count, 0)
+        assert_computes(program, x[2:], x)
+
+
 def test_a_decomposition_for_one_size_only_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch's own decomposition of GRU reads sizes as integers."""
     rules = {op: rule for op, rule in module.RULES.items() if op is not aten.gru.input}

@@ -39,8 +39,8 @@ def read_method(plan: Table, data: Data) -> Method:
         data: the bytes of tensors and delegates.
     """
     arena_bytes: tuple[int, ...] = plan.array("NonConstBufferSizes")
-    if any(not 0 <= size <= _MAX_ARENA for size in arena_bytes):
-        plan.fail(f"invalid arena sizes: {arena_bytes}")
+    if invalid := [size for size in arena_bytes if not 0 <= size <= _MAX_ARENA]:
+        plan.fail(f"invalid arena size {invalid[0]}")
     trees = plan.child("ContainerMetaType")
     return Method(
         name=plan.text("Name"),

@@ -191,6 +191,26 @@ def test_damage_has_a_code(name: str) -> None:
     assert _code(_bytes(program)) == code
 
 
+def _many_arenas(program: Any) -> None:
+    _plan(program).nonConstBufferSizes = [-1] * 9000
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _many_arenas,
+        lambda p: _plan(p).values.append(_tensor([-1] * 9000, dimOrder=[0])),
+        lambda p: _plan(p).values.append(_tensor([2], dimOrder=[9] * 9000)),
+    ],
+)
+def test_messages_are_short(damage: Callable[[Any], None]) -> None:
+    program = _program()
+    damage(program)
+    with pytest.raises(DelegatecError) as caught:
+        parse_program(_bytes(program))
+    assert len(str(caught.value)) < 500
+
+
 def test_problems_are_reported_together() -> None:
     program = _program()
     _plan(program).inputs, _plan(program).outputs = [50], [51]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from delegatec.flatbuffer import Table
 from delegatec.program.reader.types import SCALAR_KINDS, ScalarKind
 
-# The limit of addressable bytes, also in the runtime.
+# The limits of the runtime: dimensions, and addressable bytes.
+_MAX_RANK = 16
 _MAX_BYTES = 2**63 - 1
 
 
@@ -34,10 +35,12 @@ def read_shape(table: Table) -> Shape:
         table.fail(f"unknown scalar type {table.scalar('ScalarType')}")
     sizes: tuple[int, ...] = table.array("Sizes")
     dim_order: tuple[int, ...] = table.array("DimOrder") or tuple(range(len(sizes)))
+    if len(sizes) > _MAX_RANK:
+        table.fail(f"{len(sizes)} dimensions; the runtime supports {_MAX_RANK}")
     if any(size < 0 for size in sizes):
         table.fail(f"negative sizes: {sizes}")
     if sorted(dim_order) != list(range(len(sizes))):
-        table.fail(f"dim_order {dim_order} is not a permutation of {len(sizes)} dimensions")
+        table.fail(f"dim_order {dim_order[:_MAX_RANK]} is not a permutation of {len(sizes)} dimensions")
     shape = Shape(kind, sizes, dim_order)
     if shape.nbytes > _MAX_BYTES:
         table.fail(f"sizes {sizes} overflow")
