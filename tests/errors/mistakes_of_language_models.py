@@ -135,6 +135,7 @@ SETTINGS: Final = (
         source="import delegatec\n\n\ndef build():\n"
         '    return delegatec.language_model("llama", context=65, prefill=70)\n',
         flags=("--data=pkg/llama",),
+        lines=8,
         files={"pkg/llama/config.json": json.dumps(_CONFIG), "pkg/llama/model.safetensors": _weights()},
     ),
     export(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.frontend import session
 from delegatec.frontend.data import data_path
 from delegatec.frontend.model import Model
 from delegatec.language.folder import Description, read_folder
@@ -24,6 +26,8 @@ from delegatec.language.weights import attach, in_memory
 
 # Tokens of the example: torch.export takes a size of 1 for a constant.
 _EXAMPLE: Final = 3
+# Position of the example's first token: tests also take lower ones.
+_POSITION: Final = 8
 
 
 def language_model(
@@ -56,15 +60,17 @@ def language_model(
             read, or does not match its configuration; DC130, DC134, DC136, settings of weights; DC138, a
             family or a size that is not supported.
     """
-    path = checkpoint_path(os.fspath(checkpoint))
-    settings = WeightSettings(weights, group_size, embedding, activation)
-    if os.path.isdir(path):
-        network, description = _converted(path, settings)
-    else:
-        network, description = _stored(path, settings)
-    problems = list(_problems(network, context, prefill))
-    if problems:
-        raise DelegatecError(problems)
+    try:
+        path = checkpoint_path(os.fspath(checkpoint))
+        settings = WeightSettings(weights, group_size, embedding, activation)
+        network, description = (_converted if os.path.isdir(path) else _stored)(path, settings)
+        if problems := list(_problems(network, context, prefill)):
+            raise DelegatecError(problems)
+    except DelegatecError as error:
+        where = session.caller()
+        raise DelegatecError(
+            replace(each, location=each.location or where) for each in error.diagnostics
+        ) from error
     vocabulary = network.config.vocab_size
     methods: dict[str, Any] = {
         "enable_dynamic_shape": True,
@@ -78,7 +84,7 @@ def language_model(
     count = min(_EXAMPLE, prefill)
     return Model(
         LanguageModel(network, context),
-        (torch.arange(count)[None] % vocabulary, torch.tensor([0])),
+        (torch.arange(count)[None] % vocabulary, torch.tensor([min(_POSITION, context - prefill)])),
         dynamic_shapes=({1: Dim("tokens", min=1, max=prefill)}, None) if prefill > 1 else None,
         constant_methods=methods,
     )
