@@ -28,7 +28,7 @@ from delegatec.backends import builtin_backends
 from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.synthetic import Synthetic
+from delegatec.edge.testing.synthetic import Synthetic
 from delegatec.program import emit, write_program
 
 aten = torch.ops.aten

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from delegatec.backends.arm.blob import read_blob
-from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.testing import SPECIFICATION, blob
+from delegatec.backends.arm.capabilities.testing.cases import CASES
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.delegation.protocol.parts import join
-from delegatec.edge.channels_last.networks import NETWORKS
+from delegatec.edge.testing.networks import NETWORKS
 from delegatec.program import ProgramOptions
 from tests.arm.models import MODELS, Branches, Lowered, eager, exported, integers, lower, segments
 from tests.arm.tosa_tools import InvalidGraphError, check, run

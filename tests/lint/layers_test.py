@@ -60,7 +60,7 @@ def _sources() -> dict[str, str]:
         path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
         for root in map(Path, delegatec.__path__)
         for path in sorted(root.rglob("*.py"))
-        if not path.name.endswith("_test.py") and path.name != "testing.py"
+        if not path.name.endswith("_test.py") and "testing" not in path.with_suffix("").parts
     }
 
 

@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 import torch
 
-from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.families import FAMILIES
 from delegatec.backends.arm.capabilities.testing import blob
+from delegatec.backends.arm.capabilities.testing.cases import CASES
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, Accelerator
 from delegatec.backends.arm.ethos_u.backend import ETHOS_U
 from delegatec.backends.arm.ethos_u.commands import read_commands

@@ -24,9 +24,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from delegatec.backends.vulkan.reference.cases import Case
-from delegatec.backends.vulkan.reference.cases_table import CASES
 from delegatec.backends.vulkan.reference.testing import Placement
+from delegatec.backends.vulkan.testing.reference.cases import Case
+from delegatec.backends.vulkan.testing.reference.table import CASES
 from delegatec.program import EmittedProgram, MemoryPlan, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
 from delegatec.program.scalar_type import SCALAR_TYPES

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 import torch
 
-from delegatec.backends.vulkan.reference.cases import Case
 from delegatec.backends.vulkan.reference.testing import Placement
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
+from delegatec.backends.vulkan.testing.reference.cases import Case
 from tests.oracle.vulkan_recorded import all_blobs, key_of, recorded_outputs
 
 _RECORDED: Final = recorded_outputs()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.backends.xnnpack.reference.cases import Case
-from delegatec.backends.xnnpack.reference.cases_table import CASES
+from delegatec.backends.xnnpack.testing.reference.cases import Case
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from tests.oracle.oracle import OracleProgram
 from tests.oracle.xnnpack_blob import program_of, run_in_runtime
 

@@ -13,7 +13,7 @@ from torch.export import Dim
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Call
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.testing.grid import operations
 from delegatec.edge.quantization.operators import DEQUANTIZE
 from tests.oracle.xnnpack import run_in_runtime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from delegatec.backends.xnnpack.operators.cases.all import ALL
+from delegatec.backends.xnnpack.testing.operators.all import ALL
 from tests.oracle.xnnpack import run_in_runtime
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.dialect import quantize_dynamically
-from delegatec.backends.xnnpack.operators.grid import graph_of, operations
 from delegatec.backends.xnnpack.quantized.testing import Layer, per_tensor, rows
+from delegatec.backends.xnnpack.testing.grid import graph_of, operations
 from tests.oracle.xnnpack import floats, lowered_program, run
 
 FORMS: Final = {

@@ -19,9 +19,9 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.quant_primitives import MappingType
 
 from delegatec.backends.common.testing import Compiled, check_results, eager
-from delegatec.backends.xnnpack.operators.grid import graph_of, operations
 from delegatec.backends.xnnpack.quantized.testing import GroupedLinear
 from delegatec.backends.xnnpack.testing import compile_module
+from delegatec.backends.xnnpack.testing.grid import graph_of, operations
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.lowering import lower

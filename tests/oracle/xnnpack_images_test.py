@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.operators.grid import operations
 from delegatec.backends.xnnpack.quantized.testing import qdq
+from delegatec.backends.xnnpack.testing.grid import operations
 from tests.oracle.xnnpack import run_in_runtime
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.testing.grid import operations
 from tests.oracle.xnnpack import run_in_runtime
 
 

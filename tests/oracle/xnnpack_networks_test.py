@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.testing.grid import operations
 from delegatec.delegation import DelegationReport
-from delegatec.edge.channels_last.networks import NETWORKS
+from delegatec.edge.testing.networks import NETWORKS
 from tests.oracle.xnnpack import run_in_runtime
 
 # Network -> the transposes inside its delegate; then the peer's delegates and the transposes inside of them,

@@ -17,8 +17,8 @@ from delegatec_schemas.xnnpack_graph import Content, DataType, Quantization
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.checking.values import TYPE_NAMES
 from delegatec.backends.xnnpack.operands import operand_ids, result_ids
-from delegatec.backends.xnnpack.reference.cases import Case
 from delegatec.backends.xnnpack.reference.testing import Blob
+from delegatec.backends.xnnpack.testing.reference.cases import Case
 from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.diagnostics import DelegatecError
 from tests.oracle.xnnpack_blob import run_in_runtime

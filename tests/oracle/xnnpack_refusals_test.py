@@ -17,10 +17,10 @@ from delegatec_schemas.xnnpack_graph import DataType, Operation
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.checking.values import OUTPUT
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.backends.xnnpack.reference.cases import Case, In, Out
-from delegatec.backends.xnnpack.reference.cases_table import CASES
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.reference.testing import Blob, network
+from delegatec.backends.xnnpack.testing.reference.cases import Case, In, Out
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 from delegatec.diagnostics import DelegatecError
 from tests.oracle.xnnpack_blob import run_in_runtime

@@ -19,7 +19,7 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 
 from delegatec import Model
 from delegatec.backends.xnnpack.checking.values import TYPE_NAMES
-from delegatec.backends.xnnpack.operators.grid import graph_of, operations
+from delegatec.backends.xnnpack.testing.grid import graph_of, operations
 from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.frontend.export import export
 from delegatec.lowering import Lowered, lower

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.testing.grid import operations
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.quantize.settings import Settings

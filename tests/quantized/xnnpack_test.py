@@ -29,7 +29,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from transformers import DistilBertConfig, DistilBertModel, LlamaForCausalLM
 
 from delegatec import Model
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.testing.grid import operations
 from delegatec.frontend.export import export
 from delegatec.lowering import lower
 from delegatec.program import write_program

@@ -16,8 +16,8 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.synthetic import Synthetic
 from delegatec.edge.testing import Function, assert_computes, called, edge, export
+from delegatec.edge.testing.synthetic import Synthetic
 
 aten = torch.ops.aten
 X = torch.arange(4.0)

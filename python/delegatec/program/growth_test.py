@@ -14,7 +14,7 @@ from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.synthetic import Synthetic
+from delegatec.edge.testing.synthetic import Synthetic
 from delegatec.edge.verifier import verify
 from delegatec.program import ProgramOptions, emit, write_program
 

@@ -4,10 +4,8 @@
 load(":pytest.bzl", "pytest_test")
 
 _HELPERS = [
-    "**/cases/*.py",
     "**/testing.py",
-    "operators/grid.py",
-    "reference/cases*.py",
+    "**/testing/**/*.py",
 ]
 
 def backend_package(name, schema, other_schemas = [], tools = []):

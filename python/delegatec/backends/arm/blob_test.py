@@ -13,8 +13,8 @@ from delegatec_schemas import tosa_graph as schema
 
 from delegatec.backends.arm.blob import read_blob
 from delegatec.backends.arm.testing import compile_module
-from delegatec.backends.common.flatc import faults, to_json
 from delegatec.backends.common.testing import Call, X
+from delegatec.backends.common.testing.flatc import faults, to_json
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 

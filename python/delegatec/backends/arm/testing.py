@@ -18,8 +18,8 @@ from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.operators.table import TABLE
 from delegatec.backends.common import testing
 from delegatec.backends.common.record import Record
-from delegatec.backends.common.recording import recorded
 from delegatec.backends.common.testing import Call, Compiled, Function, check_results, eager
+from delegatec.backends.common.testing.recording import recorded
 from delegatec.delegation import Part
 
 TOLERANCE: Final = (2e-5, 2e-6)

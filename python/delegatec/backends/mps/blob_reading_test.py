@@ -13,7 +13,7 @@ from delegatec_schemas import mps_graph as schema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delegatec.backends.common.damage import examples, other_lengths, wrong_words
+from delegatec.backends.common.testing.damage import examples, other_lengths, wrong_words
 from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob, write_blob
 from delegatec.backends.mps.checks import storage_size
 from delegatec.backends.mps.graph import blob_graph

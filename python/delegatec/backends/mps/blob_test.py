@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from delegatec.backends.common.flatc import faults, to_json
+from delegatec.backends.common.testing.flatc import faults, to_json
 from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, operations

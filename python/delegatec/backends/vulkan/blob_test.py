@@ -13,9 +13,9 @@ import torch
 from delegatec_schemas import vulkan_graph as schema
 from hypothesis import given
 
-from delegatec.backends.common.damage import examples, other_lengths, wrong_bits, wrong_words
-from delegatec.backends.common.flatc import faults, to_json
 from delegatec.backends.common.testing import Compiled
+from delegatec.backends.common.testing.damage import examples, other_lengths, wrong_bits, wrong_words
+from delegatec.backends.common.testing.flatc import faults, to_json
 from delegatec.backends.vulkan.blob import read_blob, write_blob
 from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.testing import compile_module

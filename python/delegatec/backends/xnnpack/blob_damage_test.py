@@ -9,12 +9,12 @@ from typing import Final
 import pytest
 from hypothesis import given
 
-from delegatec.backends.common.damage import examples, other_lengths, wrong_bits, wrong_words
+from delegatec.backends.common.testing.damage import examples, other_lengths, wrong_bits, wrong_words
 from delegatec.backends.xnnpack.blob import read_blob, write_blob
 from delegatec.backends.xnnpack.checking.values import NAMED
 from delegatec.backends.xnnpack.graph import blob_graph
-from delegatec.backends.xnnpack.reference.cases_table import CASES
 from delegatec.backends.xnnpack.reference.testing import network
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from delegatec.delegation import format_blob_graph
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError

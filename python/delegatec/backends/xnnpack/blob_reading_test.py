@@ -14,8 +14,8 @@ from delegatec_schemas.xnnpack_graph import DataType
 
 from delegatec.backends.xnnpack.blob import read_blob, write_blob
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.backends.xnnpack.reference.cases import Case, In, K, Out, random
 from delegatec.backends.xnnpack.reference.testing import network
+from delegatec.backends.xnnpack.testing.reference.cases import Case, In, K, Out, random
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError

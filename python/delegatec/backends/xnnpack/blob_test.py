@@ -9,10 +9,10 @@ from pathlib import Path
 
 from delegatec_schemas import xnnpack_graph as schema
 
-from delegatec.backends.common.flatc import faults, to_json
+from delegatec.backends.common.testing.flatc import faults, to_json
 from delegatec.backends.xnnpack.blob import read_blob, write_blob
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
-from delegatec.backends.xnnpack.reference.cases_table import CASES
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation.protocol.parts import join
 

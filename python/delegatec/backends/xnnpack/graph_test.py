@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from delegatec.backends.xnnpack.backend import XNNPACK
-from delegatec.backends.xnnpack.reference.cases_table import CASES
 from delegatec.backends.xnnpack.testing import compile_module
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from delegatec.delegation import BlobGraph, BlobLabels, blob_graph_json, format_blob_graph
 from delegatec.delegation.blobs.blob_graph import Family
 

@@ -13,8 +13,8 @@ import torch
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.interval import UNKNOWN, Interval
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.synthetic import Synthetic
 from delegatec.edge.testing import Function, edge
+from delegatec.edge.testing.synthetic import Synthetic
 
 aten = torch.ops.aten
 X = torch.tensor([[3, -4, 0], [7, 2, -9]])

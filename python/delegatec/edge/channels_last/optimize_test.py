@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from delegatec.edge.channels_last.networks import NETWORKS
 from delegatec.edge.channels_last.optimize import optimize_layout
 from delegatec.edge.channels_last.testing import channels_last, permutations
 from delegatec.edge.testing import assert_computes
+from delegatec.edge.testing.networks import NETWORKS
 from delegatec.edge.verifier import verify
 
 aten = torch.ops.aten

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from delegatec.edge.channels_last.networks import NETWORKS
 from delegatec.edge.channels_last.optimize import optimize_layout
 from delegatec.edge.channels_last.symbolic_sizes import SymbolicSizes
 from delegatec.edge.channels_last.testing import channels_last, permutations
 from delegatec.edge.testing import assert_computes, edge
+from delegatec.edge.testing.networks import NETWORKS
 from delegatec.edge.verifier import verify
 
 _BATCH: Final = Dim("batch", min=1, max=64)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.families import FAMILIES, problem, unfused
 from delegatec.backends.arm.capabilities.testing import Case, build
+from delegatec.backends.arm.capabilities.testing.cases import CASES
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from delegatec.backends.arm.operators.docs import RECORD
 from delegatec.backends.arm.testing import recorded_lowerings
-from delegatec.backends.common.record_check import RecordCheck
+from delegatec.backends.common.testing.record_check import RecordCheck
 
 _CHECK = RecordCheck(
     Path(__file__).parent, RECORD, recorded_lowerings, "//python/delegatec/backends/arm:record"

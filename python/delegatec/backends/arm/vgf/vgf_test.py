@@ -11,8 +11,8 @@ import torch
 
 from delegatec.backends.arm.blob import Graph, read_blob
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.testing import Case, blob
+from delegatec.backends.arm.capabilities.testing.cases import CASES
 from delegatec.backends.arm.vgf.converter import CONVERTER, to_vgf
 from delegatec.backends.arm.vgf.reader import read_graph
 from delegatec.backends.common.testing import (

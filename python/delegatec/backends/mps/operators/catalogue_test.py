@@ -13,10 +13,10 @@ import torch
 from delegatec.backends.common.reference.unspecified import depends_on
 from delegatec.backends.mps.backend import MpsBackend
 from delegatec.backends.mps.blob import Blob, read_blob
-from delegatec.backends.mps.operators.grid import UNMASKED
 from delegatec.backends.mps.operators.rewrites import REWRITES
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.backends.mps.testing.grid import UNMASKED
 from delegatec.edge.legalize.rules import topk
 from tests.operators.backend_check import HALF, BackendCheck, Setting
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.reference.cases import elementwise, layers, movement, pooling
-from delegatec.backends.mps.reference.cases.synthetic import Case, blob_of
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT
+from delegatec.backends.mps.testing.reference import elementwise, layers, movement, pooling
+from delegatec.backends.mps.testing.reference.synthetic import Case, blob_of
 from delegatec.diagnostics import DelegatecError
 
 _CASES: Final[list[tuple[str, Case]]] = [

@@ -21,8 +21,8 @@ from delegatec_schemas.mps_graph import (
 )
 
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.reference.cases.synthetic import executor, make_blob
 from delegatec.backends.mps.reference.constants import constant_tensor
+from delegatec.backends.mps.testing.reference.synthetic import executor, make_blob
 from delegatec.diagnostics import DelegatecError
 
 X = torch.tensor([1.0, -2.0, 3.0])

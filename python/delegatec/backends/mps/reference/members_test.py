@@ -11,10 +11,10 @@ import torch
 from delegatec_schemas.mps_graph import BinaryT
 
 from delegatec.backends.mps.operands import OPERATION_NAMES
-from delegatec.backends.mps.reference.cases import elementwise, layers, movement, pooling
-from delegatec.backends.mps.reference.cases.synthetic import Case, blob_of, executor, halved, make_blob
 from delegatec.backends.mps.reference.executor import SEMANTICS
 from delegatec.backends.mps.reference.unspecified import Unspecified
+from delegatec.backends.mps.testing.reference import elementwise, layers, movement, pooling
+from delegatec.backends.mps.testing.reference.synthetic import Case, blob_of, executor, halved, make_blob
 from delegatec.diagnostics import DelegatecError
 
 UNKNOWN: Final = frozenset({"Min", "Max", "Atan2"})

@@ -44,7 +44,7 @@ from delegatec_schemas.mps_graph import (
     ViewT,
 )
 
-from delegatec.backends.mps.reference.cases.synthetic import executor, make_blob
+from delegatec.backends.mps.testing.reference.synthetic import executor, make_blob
 from delegatec.diagnostics import DelegatecError
 
 X: Final = torch.rand(2, 3, 4)

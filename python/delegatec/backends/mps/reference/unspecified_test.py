@@ -25,8 +25,8 @@ from delegatec_schemas.mps_graph import (
     UnaryT,
 )
 
-from delegatec.backends.mps.reference.cases.synthetic import executor, make_blob
 from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspecified
+from delegatec.backends.mps.testing.reference.synthetic import executor, make_blob
 from delegatec.diagnostics import DelegatecError
 
 nan = math.nan

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from delegatec.backends.vulkan.operators.grid import Case, floats, over_settings
 from delegatec.backends.vulkan.testing import calls, run_case
+from delegatec.backends.vulkan.testing.grid import Case, floats, over_settings
 
 attend: Any = functional.scaled_dot_product_attention
 

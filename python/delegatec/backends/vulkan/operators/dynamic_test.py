@@ -13,8 +13,8 @@ from torch.export import Dim
 from torch.nn import functional
 
 from delegatec.backends.common.testing import Call
-from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.testing import calls, compile_module, graph_of, run_sizes
+from delegatec.backends.vulkan.testing.grid import floats
 
 _BATCH: Final = Dim("batch", min=1, max=5)
 _LENGTH: Final = Dim("length", min=3, max=12)

@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional
 
 from delegatec.backends.common.testing import Call
-from delegatec.backends.vulkan.operators.grid import (
+from delegatec.backends.vulkan.testing import calls, compile_module, run_case
+from delegatec.backends.vulkan.testing.grid import (
     BOOLS,
     DIVISORS,
     IMAGE,
@@ -21,7 +22,6 @@ from delegatec.backends.vulkan.operators.grid import (
     Y,
     over_settings,
 )
-from delegatec.backends.vulkan.testing import calls, compile_module, run_case
 from delegatec.diagnostics import DelegatecError
 
 UNARY = ("abs", "cos", "exp", "neg", "sigmoid", "sin", "tanh", "relu", "round")

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from delegatec.backends.common.testing import Call
-from delegatec.backends.vulkan.operators.grid import IMAGE, Case, X, Y, floats, over_settings
 from delegatec.backends.vulkan.testing import calls, compile_module, graph_of, run_case
+from delegatec.backends.vulkan.testing.grid import IMAGE, Case, X, Y, floats, over_settings
 
 TALL = floats(1, 8, 20)
 GRID = floats(1, 5, 6, 2).tanh()

@@ -12,8 +12,8 @@ import torch
 from torch.nn import functional
 
 from delegatec.backends.common.testing import Call
-from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.testing import compile_module, run_case, run_sizes
+from delegatec.backends.vulkan.testing.grid import floats
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from delegatec.backends.vulkan.operators.grid import BOOLS, IMAGE, INTEGERS, Case, X, Y, floats, over_settings
 from delegatec.backends.vulkan.testing import calls, run_case
+from delegatec.backends.vulkan.testing.grid import BOOLS, IMAGE, INTEGERS, Case, X, Y, floats, over_settings
 
 BATCH = floats(2, 5, 6, 7)
 

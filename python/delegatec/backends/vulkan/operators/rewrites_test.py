@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from delegatec.backends.vulkan.operators.grid import (
+from delegatec.backends.vulkan.testing import run_case
+from delegatec.backends.vulkan.testing.grid import (
     IMAGE,
     INTEGERS,
     Case,
@@ -19,7 +20,6 @@ from delegatec.backends.vulkan.operators.grid import (
     floats,
     over_settings,
 )
-from delegatec.backends.vulkan.testing import run_case
 
 MANY = (X + 0.1).reshape(2, 1, 3, 2, 2)
 MATRIX = floats(3, 4)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
-from delegatec.backends.vulkan.operators.grid import Case, floats, over_settings
 from delegatec.backends.vulkan.testing import calls, run_case
+from delegatec.backends.vulkan.testing.grid import Case, floats, over_settings
 from delegatec.edge import print_program
 from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.testing import edge

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from delegatec.backends.common.testing import Compiled, compile_program
 from delegatec.backends.vulkan.backend import VULKAN
-from delegatec.backends.vulkan.operators.grid import floats, over_settings
+from delegatec.backends.vulkan.testing.grid import floats, over_settings
 from delegatec.edge import to_edge
 from delegatec.edge.testing import export
 

@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 import torch
 
-from delegatec.backends.vulkan.reference.cases import Case, Constant
-from delegatec.backends.vulkan.reference.cases_table import CASES
 from delegatec.backends.vulkan.reference.executor import SEMANTICS
 from delegatec.backends.vulkan.reference.testing import PLACEMENTS, Placement
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
+from delegatec.backends.vulkan.testing.reference.cases import Case, Constant
+from delegatec.backends.vulkan.testing.reference.table import CASES
 
 _IDS: Final = [f"{index}-{case.name}" for index, case in enumerate(CASES)]
 _NAMES: Final = ("buffer", "width", "height", "channels")

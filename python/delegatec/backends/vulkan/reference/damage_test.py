@@ -10,27 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from delegatec.backends.vulkan.blob import read_blob
-from delegatec.backends.vulkan.reference import cases, cases_attention, cases_images, cases_quantized
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.backends.vulkan.reference.tensors import Limits
 from delegatec.backends.vulkan.reference.testing import Blob
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
+from delegatec.backends.vulkan.testing.reference.table import CASES
 from delegatec.diagnostics import DelegatecError
 
-_CASES: Final = [
-    *cases.ELEMENTWISE,
-    *cases.MOVES,
-    *cases.PRODUCTS,
-    *cases.NORMALIZATION,
-    *cases.REDUCTION,
-    *cases_images.CONVOLUTION,
-    *cases_images.IMAGES,
-    *cases_images.GATHERS,
-    *cases_images.CREATION,
-    *cases_attention.CASES,
-    *cases_quantized.CASES,
-]
-_BLOBS: Final = [(case.blob(case.placements[-1]).data(), case.inputs) for case in _CASES if case.placements]
+_BLOBS: Final = [(case.blob(case.placements[-1]).data(), case.inputs) for case in CASES if case.placements]
 # A damaged size or count must not become work.
 _LIMITS: Final = Limits(plane=512, volume=64, buffer=65536)
 _USUAL: Final = Unspecified(barriers="ignored", texels="zero")
@@ -71,7 +58,7 @@ def test_inputs_of_another_blob(one: int, other: int) -> None:
 def test_every_argument_may_be_anything() -> None:
     """All arguments of all operators, one after the other, as values that are wrong for most of them."""
     seen = set()
-    for case in _CASES:
+    for case in CASES:
         if not case.placements:
             continue
         for position in range(len(case.blob(case.placements[-1]).calls[-1].args)):
@@ -83,7 +70,7 @@ def test_every_argument_may_be_anything() -> None:
 
 
 def test_arguments_may_be_missing() -> None:
-    for case in _CASES:
+    for case in CASES:
         for count in range(len(case.arguments) + 1):
             blob: Blob = case.blob((case.placements or [(0, 0)])[-1])
             blob.calls[-1].args = blob.calls[-1].args[:count]

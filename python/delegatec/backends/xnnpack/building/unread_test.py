@@ -10,7 +10,7 @@ from delegatec_schemas.xnnpack_graph import DataType, Operation
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.building.draft import Draft
 from delegatec.backends.xnnpack.building.step import Step
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.testing.grid import operations
 from delegatec.delegation.protocol.parts import chunks
 
 

@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Call, Function, X, floats
-from delegatec.backends.xnnpack.operators.cases.all import ALL
-from delegatec.backends.xnnpack.operators.grid import rejected, run_case
 from delegatec.backends.xnnpack.testing import compile_module
+from delegatec.backends.xnnpack.testing.grid import rejected, run_case
+from delegatec.backends.xnnpack.testing.operators.all import ALL
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from delegatec.backends.common.record_check import RecordCheck
+from delegatec.backends.common.testing.record_check import RecordCheck
 from delegatec.backends.xnnpack.operators.docs import RECORD
 from delegatec.backends.xnnpack.testing import recorded_lowerings
 

@@ -10,9 +10,9 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.operators.cases.case import Case
-from delegatec.backends.xnnpack.operators.cases.images import X
-from delegatec.backends.xnnpack.operators.grid import graph_of, rejected, run_case
+from delegatec.backends.xnnpack.testing.grid import graph_of, rejected, run_case
+from delegatec.backends.xnnpack.testing.operators.case import Case
+from delegatec.backends.xnnpack.testing.operators.images import X
 from delegatec.delegation.protocol.parts import join
 
 

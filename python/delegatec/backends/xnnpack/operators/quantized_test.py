@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Compiled, X, floats
-from delegatec.backends.xnnpack.operators.cases.case import Case
-from delegatec.backends.xnnpack.operators.grid import graph_of, operations, rejected, run_case
 from delegatec.backends.xnnpack.quantized.testing import GroupedLinear, Layer, dq, q, qdq, rows
 from delegatec.backends.xnnpack.testing import compile_module
+from delegatec.backends.xnnpack.testing.grid import graph_of, operations, rejected, run_case
+from delegatec.backends.xnnpack.testing.operators.case import Case
 from delegatec.backends.xnnpack.values import tensor_of
 
 

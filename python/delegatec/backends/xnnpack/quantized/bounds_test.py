@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import X
-from delegatec.backends.xnnpack.operators.grid import operations, rejected
 from delegatec.backends.xnnpack.quantized.bounds import clamp_quantized_values
 from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
 from delegatec.backends.xnnpack.testing import compile_module
+from delegatec.backends.xnnpack.testing.grid import operations, rejected
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 

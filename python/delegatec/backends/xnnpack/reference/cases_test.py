@@ -10,8 +10,8 @@ import torch
 
 from delegatec.backends.xnnpack.checking.signatures import SIGNATURES
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES, operand_ids, result_ids
-from delegatec.backends.xnnpack.reference.cases_table import CASES
 from delegatec.backends.xnnpack.reference.executor import SEMANTICS
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from delegatec.backends.xnnpack.values import tensor_of
 
 

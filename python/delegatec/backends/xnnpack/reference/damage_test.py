@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from delegatec.backends.xnnpack.blob import read_blob
-from delegatec.backends.xnnpack.reference.cases import Case
-from delegatec.backends.xnnpack.reference.cases_table import CASES
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
+from delegatec.backends.xnnpack.testing.reference.cases import Case
+from delegatec.backends.xnnpack.testing.reference.table import CASES
 from delegatec.diagnostics import DelegatecError
 
 _MOST_ELEMENTS: Final = 65536

@@ -21,8 +21,8 @@ from delegatec.edge.passes.movement.merge import merge_movements
 from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.synthetic import Synthetic
 from delegatec.edge.testing import assert_computes, called, edge
+from delegatec.edge.testing.synthetic import Synthetic
 from delegatec.edge.verifier import verify
 
 aten = torch.ops.aten

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from delegatec.backends.common.testing import EDGES, Build, X
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case, run_node
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case, run_node
 from delegatec.edge.builder import Builder
 
 aten = torch.ops.aten

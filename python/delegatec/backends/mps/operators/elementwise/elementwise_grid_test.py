@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from delegatec.backends.common.testing import BOOL, EDGES, PAIRS, Function, X, Y, floats, ints
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case
 
 LARGE = 2**40 + 1
 INTEGERS = torch.tensor([-7, 7, -8, 8, 0, 1, -1, 2**24 + 1, -(2**24) - 1, 2**31 - 1])

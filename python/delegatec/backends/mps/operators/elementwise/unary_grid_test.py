@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.common.testing import EDGES, Function, X, floats, ints
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import operations
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case
 
 SIGNED = torch.tensor([-(2**40) - 1, -(2**24) - 1, -3, 0, 2, 2**40 + 1])
 TINY = torch.tensor([1e-3, 3e-4, -2e-4, 1e-5, -1e-7, 0.3, -0.49, 0.51])

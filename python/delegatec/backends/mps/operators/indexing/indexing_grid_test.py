@@ -13,8 +13,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends import builtin_backends
 from delegatec.backends.common.testing import BOOL, Compiled, X, eager, floats, ints
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import compile_module, operations
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case
 from delegatec.delegation import PartitionRules, RuledPartitioner, to_backend
 from delegatec.edge import to_edge
 

@@ -14,8 +14,8 @@ from torch.nn import functional as F  # noqa: N812
 from delegatec.backends.common.testing import IMAGE, Function, floats, ints
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import operations
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case
 
 INTEGERS = MPS.preserved_operators()
 VOLUME = floats(2, 3, 6, 7, 8)

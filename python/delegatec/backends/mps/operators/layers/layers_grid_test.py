@@ -13,8 +13,8 @@ from torch.nn import functional as F  # noqa: N812
 from delegatec.backends.common.testing import IMAGE, Function, X, eager, floats, ints
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import compile_module
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case
 
 aten = torch.ops.aten
 

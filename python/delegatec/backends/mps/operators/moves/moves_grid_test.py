@@ -12,8 +12,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.common.testing import IMAGE, Build, X, floats, ints
-from delegatec.backends.mps.operators.grid import PRECISIONS, run_case, run_node
 from delegatec.backends.mps.testing import operations
+from delegatec.backends.mps.testing.grid import PRECISIONS, run_case, run_node
 
 aten = torch.ops.aten
 

@@ -14,7 +14,6 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS
 from delegatec.backends.mps.operators.quantized.testing import (
     INT8,
     Weight,
@@ -23,6 +22,7 @@ from delegatec.backends.mps.operators.quantized.testing import (
     scales,
 )
 from delegatec.backends.mps.testing import operations
+from delegatec.backends.mps.testing.grid import PRECISIONS
 
 quantized = torch.ops.quantized_decomposed
 UINT8: Final = (0, 255, torch.uint8)

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
 from delegatec.backends.mps.operators.quantized.testing import (
     INT4,
     PRESERVED,
@@ -23,6 +22,7 @@ from delegatec.backends.mps.operators.quantized.testing import (
     scales,
 )
 from delegatec.backends.mps.testing import compile_module, operations
+from delegatec.backends.mps.testing.grid import PRECISIONS, run_case
 
 quantized = torch.ops.quantized_decomposed
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from delegatec.backends.common.testing import Call, X, eager, floats, ints
-from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import compile_module
+from delegatec.backends.mps.testing.grid import PRECISIONS, rejected, run_case
 from delegatec.edge.legalize.rules import topk
 
 NAN, INF = math.nan, math.inf

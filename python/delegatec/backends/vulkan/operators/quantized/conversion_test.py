@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from delegatec.backends.common.testing import Call
-from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, dq, q, quantized_values
 from delegatec.backends.vulkan.testing import compile_module, run_case
+from delegatec.backends.vulkan.testing.grid import floats
 from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.quantization.operators import quantized
 

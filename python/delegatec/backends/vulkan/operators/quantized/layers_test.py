@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.operators.quantized.testing import Layer, dq, q, quantized_values, scales
 from delegatec.backends.vulkan.testing import compile_module, run_case
+from delegatec.backends.vulkan.testing.grid import floats
 from delegatec.edge.quantization.operators import quantized
 
 IMAGE: Final = floats(1, 8, 9, 10)

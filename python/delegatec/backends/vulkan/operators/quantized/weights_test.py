@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from delegatec.backends.vulkan.operators.grid import floats
 from delegatec.backends.vulkan.operators.quantized.testing import INT4, INT8, Layer, quantized_values, scales
 from delegatec.backends.vulkan.testing import graph_of, run_case
+from delegatec.backends.vulkan.testing.grid import floats
 from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.quantization.operators import quantized
 
