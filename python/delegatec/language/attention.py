@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Final
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -14,15 +16,53 @@ NAME: Final = "delegatec"
 def attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **keywords: Any
 ) -> tuple[Tensor, None]:
+    """Computes attention to the rows of the cache of a layer.
+
+    Args:
+        module: the layer, with `layer_idx` and `delegatec_cache`.
+        query: float32 [1, heads, n, size].
+        key: those of the cache, [1, groups, context, size].
+        value: those of the cache, [1, groups, context, size of values].
+        attention_mask: not used: the mask is that of the cache.
+        **keywords: the scale of the scores, "scaling"; the value that bounds them, "softcap"; and a score of
+            each head without a value, "s_aux", a sink.
+
+    Returns:
+        float32 [1, n, heads, size of values].
+    """
     cache: Any = module.delegatec_cache
-    mask = cache.mask(keywords.get("sliding_window"))
-    result = functional.scaled_dot_product_attention(
-        query, key, value, mask, scale=keywords.get("scaling"), enable_gqa=True
-    )
+    mask: Tensor = cache.mask(module.layer_idx)
+    scale = keywords.get("scaling")
+    softcap, sinks = keywords.get("softcap"), keywords.get("s_aux")
+    if softcap is None and sinks is None:
+        result = functional.scaled_dot_product_attention(query, key, value, mask, scale=scale, enable_gqa=True)
+    else:
+        scale = query.shape[3] ** -0.5 if scale is None else scale
+        result = _with_scores(query * scale, key, value, mask, softcap, sinks)
     return result.transpose(1, 2), None
 
 
-def register_attention() -> None:
-    from transformers import AttentionInterface
+def _with_scores(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, softcap: float | None, sinks: Tensor | None
+) -> Tensor:
+    """Computes attention whose scores are bounded, or have a sink."""
+    heads, count, groups = query.shape[1], query.shape[2], key.shape[1]
+    per_group = heads // groups
+    # the heads of a group are further rows of its query: keys and values are not repeated
+    rows = query.unflatten(1, (groups, per_group)).flatten(2, 3)
+    scores = (rows @ key.transpose(2, 3)).unflatten(2, (per_group, count))
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    scores = torch.where(mask[:, :, None], scores, -torch.inf)
+    if sinks is not None:
+        sink = sinks.view(1, groups, per_group, 1, 1).expand(1, groups, per_group, count, 1)
+        scores = torch.cat([scores, sink], dim=4)
+    weights = scores.softmax(4)
+    if sinks is not None:
+        weights = weights[..., :-1]
+    return (weights.flatten(2, 3) @ value).unflatten(2, (per_group, count)).flatten(1, 2)
 
-    AttentionInterface.register(NAME, attention)
+
+def register_attention() -> None:
+    """Makes `attention` known to transformers."""
+    importlib.import_module("transformers").AttentionInterface.register(NAME, attention)

@@ -18,7 +18,7 @@ from delegatec.frontend.data import data_path
 from delegatec.frontend.model import Model
 from delegatec.language.folder import Description, read_folder
 from delegatec.language.module import LanguageModel
-from delegatec.language.network import forms_of, network_of, store_weights
+from delegatec.language.network import context_limit, forms_of, network_of, store_weights
 from delegatec.language.settings import WeightSettings
 from delegatec.language.sources import weights_of
 from delegatec.language.stored import read_stored, write_stored
@@ -142,8 +142,7 @@ def _stored(path: str, settings: WeightSettings) -> tuple[Any, Description]:
 
 
 def _problems(network: nn.Module, context: int, prefill: int) -> Iterator[Diagnostic]:
-    config: Any = network.config
-    limit = getattr(config, "max_position_embeddings", None) or context
+    limit = context_limit(network) or context
     if not 1 <= prefill <= context:
         text = f"prefill = {prefill} is not between 1 and context = {context}"
         yield Diagnostic("DC138", text, expected="1 to context tokens", help="set prefill or context")
@@ -151,6 +150,6 @@ def _problems(network: nn.Module, context: int, prefill: int) -> Iterator[Diagno
         yield Diagnostic(
             "DC138",
             f"context = {context} is beyond the {limit} positions of the model",
-            expected=f"at most max_position_embeddings = {limit}",
+            expected=f"at most {limit} tokens",
             help="set a smaller context",
         )

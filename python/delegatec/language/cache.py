@@ -1,41 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""v0"""
+"""The state of a decoder: keys and values of earlier tokens, and operands of convolutions, in buffers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from delegatec.language.decoder import AttentionLayer, ConvolutionLayer, Layer
+
 
 class Cache(nn.Module):
-    def __init__(self, config: Any, context: int) -> None:
+    """The state, with the methods of a cache that networks of transformers call.
+
+    Args:
+        layers: the layers of the network by index.
+        context: tokens that it holds.
+    """
+
+    def __init__(self, layers: Mapping[int, Layer], context: int) -> None:
         super().__init__()
         self.context = context
-        heads = config.num_key_value_heads
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.count = config.num_hidden_layers
-        for i in range(self.count):
-            self.register_buffer(f"key_{i}", torch.zeros(1, heads, context, dim), persistent=False)
-            self.register_buffer(f"value_{i}", torch.zeros(1, heads, context, dim), persistent=False)
+        self.layers = dict(layers)
+        for index, layer in layers.items():
+            if isinstance(layer, ConvolutionLayer):
+                self._register(f"operand_{index}", layer.channels, layer.width)
+            else:
+                self._register(f"key_{index}", layer.heads, context, layer.key_size)
+                self._register(f"value_{index}", layer.heads, context, layer.value_size)
+
+    def _register(self, name: str, *sizes: int) -> None:
+        self.register_buffer(name, torch.zeros(1, *sizes), persistent=False)
 
     def begin(self, positions: Tensor) -> None:
+        """Sets the positions of the tokens of a call, int64 [n]."""
         self.positions = positions
 
-    def mask(self, window: int | None) -> Tensor:
-        rows = torch.arange(self.context)[None]
-        own = self.positions[:, None]
+    def mask(self, layer_idx: int) -> Tensor:
+        """Returns whether tokens attend to rows of a layer, bool [1, 1, n, context]."""
+        rows, own = torch.arange(self.context)[None], self.positions[:, None]
         mask = rows <= own
-        if window:
-            mask = mask & (rows > own - window)
+        layer = self.layers[layer_idx]
+        assert isinstance(layer, AttentionLayer)
+        if 0 < layer.window < self.context:
+            mask = mask & (rows > own - layer.window)
         return mask[None, None]
 
-    def update(self, key: Tensor, value: Tensor, layer_idx: int, *a: Any, **k: Any) -> tuple[Tensor, Tensor]:
-        ck, cv = getattr(self, f"key_{layer_idx}"), getattr(self, f"value_{layer_idx}")
-        ck.index_copy_(2, self.positions, key)
-        cv.index_copy_(2, self.positions, value)
-        return ck, cv
+    def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Stores keys and values [1, heads, n, size] of the tokens; returns those of all rows."""
+        keys: Tensor = getattr(self, f"key_{layer_idx}")
+        values: Tensor = getattr(self, f"value_{layer_idx}")
+        keys.index_copy_(2, self.positions, key)
+        values.index_copy_(2, self.positions, value)
+        return keys, values
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        return 0
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
+        """Returns no state: one token is computed as several are."""
+
+    def update_conv_state(
+        self, x: Tensor, layer_idx: int, state_idx: int = 0, conv_kernel_size: int | None = None
+    ) -> Tensor:
+        """Returns the operand of a convolution [1, channels, n], after that of the tokens before it.
+
+        The state is that of the last call, whatever its positions, or zeros at position 0.
+        """
+        state: Tensor = getattr(self, f"operand_{layer_idx}")
+        joined = torch.cat([torch.where(self.positions[0] > 0, state, 0.0), x], dim=-1)
+        state.copy_(joined[..., -state.shape[-1] :])
+        return joined

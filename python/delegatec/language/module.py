@@ -22,7 +22,7 @@ class LanguageModel(nn.Module):
     def __init__(self, network: Any, context: int) -> None:
         super().__init__()
         self.network = network
-        self.cache = Cache(network.config, context)
+        self.cache = Cache(network.delegatec_layers, context)
         for module in network.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "delegatec_cache", self.cache)

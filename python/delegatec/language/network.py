@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import did_you_mean, first_line
 from delegatec.language.attention import NAME, register_attention
+from delegatec.language.decoder import NotUnderstoodError, layers_of
 from delegatec.language.folder import CONFIG, Description
 from delegatec.language.forms import Form
 from delegatec.language.layers import store_weight
@@ -21,12 +23,14 @@ from delegatec.language.settings import WeightSettings
 def network_of(description: Description) -> nn.Module:
     """Returns a network in float32, with attention over a `Cache`; its weights have no memory.
 
+    Its attribute `delegatec_layers` has its layers with state by index.
+
     Args:
         description: the model.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC138, the configuration is not one of a decoder that
-            transformers has.
+            transformers has, or the decoder is not supported.
     """
     try:
         from transformers import CONFIG_MAPPING, AutoModelForCausalLM
@@ -37,13 +41,7 @@ def network_of(description: Description) -> nn.Module:
         raise DelegatecError([Diagnostic("DC103", text, expected="transformers 5.23", help=help)]) from error
 
     family = str(description.config.get("model_type", ""))
-    if family not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise _unsupported(
-            f'model_type "{family}" of {CONFIG} is not a language model of transformers',
-            "a decoder that transformers has, such as llama, qwen3 or gemma3_text",
-            did_you_mean(family, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-            or "code of the folder (trust_remote_code) does not run",
-        )
+    _check_config(description.config, family, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
     register_attention()
     try:
         config = CONFIG_MAPPING[family].from_dict(dict(description.config))
@@ -52,13 +50,62 @@ def network_of(description: Description) -> nn.Module:
                 config, attn_implementation=NAME, dtype=torch.float32
             )
     except Exception as error:
+        # each configuration raises its own
         raise _unsupported(
             f"transformers rejects {CONFIG}: {type(error).__name__}: {first_line(error)}",
             "a configuration as it was published",
         ) from error
-    _compute_buffers(network)
-    result: nn.Module = network.eval().requires_grad_(False)
+    network.eval().requires_grad_(False)
+    try:
+        network.delegatec_layers = layers_of(network)
+        _compute_buffers(network)
+    except NotUnderstoodError as error:
+        raise _unsupported(
+            f'the decoder "{family}" is not supported: {error}',
+            "attention by the interface of transformers to all earlier positions, or to a window of them, with "
+            "keys and values in its cache, as in llama, qwen3 or gemma3_text",
+            "take a checkpoint of another family, or export a module of your own with a cache in buffers",
+        ) from error
+    result: nn.Module = network
     return result
+
+
+def context_limit(network: Any) -> int | None:
+    """Returns the most tokens that a cache may hold; None for any number.
+
+    Frequencies of rotary embeddings that depend on the length of the sequence are those of short sequences.
+    """
+    config = network.config
+    limits = [getattr(config, "max_position_embeddings", None)]
+    parameters = getattr(config, "rope_parameters", None) or {}
+    for each in (parameters, *parameters.values()):
+        if isinstance(each, Mapping) and each.get("rope_type") == "longrope":
+            limits.append(each.get("original_max_position_embeddings"))
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _check_config(config: Mapping[str, Any], family: str, known: Mapping[str, Any]) -> None:
+    if quantization := config.get("quantization_config"):
+        method = quantization.get("quant_method", "") if isinstance(quantization, Mapping) else ""
+        raise _unsupported(
+            f"the checkpoint is quantized{f' by {method}' if method else ''}: {CONFIG} has quantization_config",
+            "weights in float32, bfloat16 or float16",
+            'take the checkpoint that it was quantized from, and set weights = "int4" or "int8"',
+        )
+    if family not in known:
+        code = 'it needs code of the folder (auto_map), which does not run' if config.get("auto_map") else ""
+        raise _unsupported(
+            f'model_type "{family}" of {CONFIG} is not a language model of transformers',
+            "a decoder that transformers has, such as llama, qwen3 or gemma3_text",
+            code or did_you_mean(family, known),
+        )
+    if "text_config" in config:
+        raise _unsupported(
+            f'the decoder "{family}" is not supported: {CONFIG} has text_config, so images or sounds are among its '
+            "operands",
+            "a decoder of text only",
+            "take a checkpoint of the family for text only, or save its language_model in a folder of its own",
+        )
 
 
 def _compute_buffers(network: Any) -> None:
@@ -66,9 +113,26 @@ def _compute_buffers(network: Any) -> None:
     owners = dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_non_persistent_buffers())
     for owner in owners:
         module = network.get_submodule(owner)
-        for name in module._non_persistent_buffers_set:
-            module._buffers[name] = torch.empty_like(module._buffers[name], device="cpu")
+        names = module._non_persistent_buffers_set
+        for name in names:
+            # a value that nothing computes would be NaN
+            buffer = module._buffers[name]
+            fill = math.nan if buffer.is_floating_point() else 0
+            module._buffers[name] = torch.full_like(buffer, fill, device="cpu")
         network._init_weights(module)
+        for name in names:
+            if module._buffers[name].isnan().any():
+                raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{name}"')
+        _keep_frequencies(module)
+
+
+def _keep_frequencies(module: Any) -> None:
+    """Keeps rotary frequencies that would depend on the length: up to `context_limit`, they are these."""
+    types = getattr(module, "rope_type", None)
+    if isinstance(types, Mapping):
+        module.rope_type = dict.fromkeys(types, "default")
+    elif types:
+        module.rope_type = "default"
 
 
 def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint's folder for tests: a small network, and a tokenizer of bytes."""
+"""Folders of checkpoints for tests: small networks of many families, and a tokenizer of bytes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,75 @@ from typing import Any, Final
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, PretrainedConfig, Qwen3Config
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Qwen3Config
 
 BYTES: Final = 256
+_SIZES: Final[dict[str, Any]] = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+_EXPERTS: Final = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+_LONG_ROPE: Final = {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.5, 2.0],
+    "long_factor": [2.0, 3.0, 4.0],
+    "original_max_position_embeddings": 32,
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.75,
+}
+# name -> model_type, and what its configuration has besides
+FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "Llama": ("llama", {}),
+    "Llama 3": (
+        "llama",
+        {
+            "tie_word_embeddings": True,
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 5e5,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 16,
+            },
+        },
+    ),
+    "Qwen2": ("qwen2", {}),
+    "Qwen3": ("qwen3", {"head_dim": 16, "tie_word_embeddings": True}),
+    "Qwen3-MoE": ("qwen3_moe", {"head_dim": 8, **_EXPERTS}),
+    "Mixtral": ("mixtral", {"sliding_window": 4, **_EXPERTS}),
+    "SmolLM3": ("smollm3", {"no_rope_layers": [1, 0]}),
+    "Phi-3": ("phi3", {"sliding_window": 4}),
+    "Phi-4-mini": ("phi3", {"rope_parameters": _LONG_ROPE, "partial_rotary_factor": 0.75}),
+    "Gemma": ("gemma", {"head_dim": 8}),
+    "Gemma 2": ("gemma2", {"head_dim": 8, "sliding_window": 4, "attn_logit_softcapping": 2.0}),
+    "Gemma 3": (
+        "gemma3_text",
+        {"head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+    "Mistral": ("mistral", {"sliding_window": 4}),
+    "OLMo 2": ("olmo2", {}),
+    "Granite": (
+        "granite",
+        {"attention_multiplier": 0.3, "logits_scaling": 2.0, "residual_multiplier": 0.5, "embedding_multiplier": 3.0},
+    ),
+    "GPT-NeoX": ("gpt_neox", {"num_key_value_heads": 4}),
+    "StarCoder2": ("starcoder2", {"sliding_window": 4}),
+    "Cohere": ("cohere", {"logit_scale": 0.5}),
+    "Cohere 2": ("cohere2", {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}),
+    "gpt-oss": ("gpt_oss", {"head_dim": 8, "sliding_window": 4, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, **_EXPERTS}),
+    "LFM2": ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),
+    "GPT-2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+}
+_BFLOAT16: Final = {"Qwen3", "Gemma 3", "LFM2"}
 
 
 def small_config(**changes: Any) -> Qwen3Config:
@@ -46,6 +112,20 @@ def write_checkpoint(
     _tokenizer().save(str(folder / "tokenizer.json"))
     # buffers that were not stored have not lost digits
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def write_family(name: str, folder: Path) -> Any:
+    """Writes the folder of a network of `FAMILIES` with random weights; returns the network, in float32."""
+    kind, sizes = FAMILIES[name]
+    torch.manual_seed(0)
+    make: Any = AutoModelForCausalLM
+    network = make.from_config(AutoConfig.for_model(kind, **{**_SIZES, **sizes}))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            # norms of 1 and biases of 0 would hide an error
+            parameter.copy_(torch.randn_like(parameter) * 0.15 + (parameter == 1))
+    network.to(torch.bfloat16 if name in _BFLOAT16 else torch.float32).save_pretrained(folder)
+    return make.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
 
 
 def _tokenizer() -> Any:

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a decoder with state, as one run on the device meta shows them.
+
+A decoder that does anything else with its state or its masks is not understood, and refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from delegatec.diagnostics.exceptions import first_line
+
+_NAME: Final = "delegatec_layers"
+_TOKENS: Final = 3
+# Keywords of attention: those that `attention` applies, and those without effect on a decoder in inference. A
+# window is that of the mask.
+_APPLIED: Final = {"scaling", "softcap", "s_aux"}
+_NEUTRAL: Final = {
+    "cache_position",
+    "dropout",
+    "is_causal",
+    "logits_to_keep",
+    "output_attentions",
+    "output_hidden_states",
+    "output_router_logits",
+    "position_ids",
+    "sliding_window",
+    "use_cache",
+}
+# The most positions at which a mask is compared.
+_POSITIONS: Final = 2**20
+_REQUIRED: Final = ("input_ids", "past_key_values", "position_ids", "logits_to_keep")
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """A layer of attention with a cache of keys and values.
+
+    Attributes:
+        heads: heads of keys and values.
+        key_size: elements of a key of one head.
+        value_size: elements of a value of one head.
+        window: positions that a token attends to, with its own; 0 for all up to its own.
+    """
+
+    heads: int
+    key_size: int
+    value_size: int
+    window: int
+
+
+@dataclass(frozen=True)
+class ConvolutionLayer:
+    """A causal convolution whose state is its operand at the last positions.
+
+    Attributes:
+        channels: number of channels.
+        width: number of positions.
+    """
+
+    channels: int
+    width: int
+
+
+Layer = AttentionLayer | ConvolutionLayer
+
+
+class NotUnderstoodError(Exception):
+    """A decoder does what a program cannot; the text says what."""
+
+
+def layers_of(network: Any) -> Mapping[int, Layer]:
+    """Returns the layers of a network with state, by index.
+
+    Args:
+        network: a causal language model of transformers in eval mode, on the device meta.
+
+    Raises:
+        NotUnderstoodError: it does not attend by the attention interface of transformers to keys and values of
+            its cache, or not with a mask of all earlier positions or of a window, or it has another state.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    _check_interface(network)
+    calls = _Calls(min(getattr(network.config, "max_position_embeddings", None) or _POSITIONS, _POSITIONS))
+    AttentionInterface.register(_NAME, calls.attention)
+    AttentionMaskInterface.register(_NAME, calls.mask)
+    config = network.config
+    before = config._attn_implementation, config._experts_implementation
+    # other implementations of experts have no shapes for float32 on the device meta
+    config._attn_implementation, config._experts_implementation = _NAME, "batched_mm"
+    tokens = torch.zeros(1, _TOKENS, dtype=torch.int64, device="meta")
+    try:
+        with torch.no_grad(), torch.device("meta"):
+            result = network(
+                input_ids=tokens, position_ids=tokens, past_key_values=calls, use_cache=True, logits_to_keep=1
+            )
+    except NotUnderstoodError:
+        raise
+    except Exception as error:
+        # the code of each family raises its own
+        raise NotUnderstoodError(f"{type(error).__name__}: {first_line(error)}") from error
+    finally:
+        config._attn_implementation, config._experts_implementation = before
+    if calls.updated:
+        raise NotUnderstoodError("it does not attend to all keys and values of its cache")
+    if without := sorted({*range(config.num_hidden_layers)} ^ {*calls.layers}):
+        raise NotUnderstoodError(f"layer {without[0]} keeps nothing in the cache")
+    if tuple(result.logits.shape) != (1, 1, config.vocab_size):
+        raise NotUnderstoodError(f"its logits for the last token have shape {list(result.logits.shape)}")
+    return dict(sorted(calls.layers.items()))
+
+
+def _check_interface(network: Any) -> None:
+    if network._is_stateful:
+        raise NotUnderstoodError("it has a recurrent state")
+    parameters = inspect.signature(network.forward).parameters
+    if missing := [name for name in _REQUIRED if name not in parameters]:
+        raise NotUnderstoodError(f"its forward has no argument {', '.join(missing)}")
+    if not network._supports_attention_backend:
+        raise NotUnderstoodError("it does not call the attention interface of transformers")
+
+
+class _Calls:
+    """Records calls of a cache, of attention and of masks, and computes their shapes only.
+
+    Attributes:
+        layers: the layers found, by index.
+        updated: index of a layer -> its keys and values, until they are attended to.
+    """
+
+    def __init__(self, positions: int) -> None:
+        self.layers: dict[int, Layer] = {}
+        self.updated: dict[int, tuple[Tensor, Tensor]] = {}
+        self._positions = positions
+        self._masks: list[tuple[Tensor, Callable[..., Any]]] = []
+
+    def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Counterpart of `Cache.update`."""
+        self._add(layer_idx, AttentionLayer(key.shape[1], key.shape[3], value.shape[3], 0))
+        if key.shape[:3] != value.shape[:3]:
+            raise NotUnderstoodError(f"layer {layer_idx} caches keys and values of different shapes")
+        self.updated[layer_idx] = key, value
+        return key, value
+
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
+        """Counterpart of `Cache.get_conv_state`: a step is computed as a longer sequence is."""
+
+    def update_conv_state(
+        self, x: Tensor, layer_idx: int, state_idx: int = 0, conv_kernel_size: int | None = None
+    ) -> Tensor:
+        """Counterpart of `Cache.update_conv_state`."""
+        if state_idx or not conv_kernel_size:
+            raise NotUnderstoodError(f"layer {layer_idx} has several states")
+        self._add(layer_idx, ConvolutionLayer(x.shape[1], conv_kernel_size))
+        return x.new_empty(1, x.shape[1], conv_kernel_size + x.shape[2])
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Counterpart of `Cache.get_seq_length`: a program is told positions only."""
+        raise NotUnderstoodError("it asks its cache for the number of earlier tokens")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("get_", "update_", "has_")):
+            raise NotUnderstoodError(f"it calls {name} of its cache: it has a state besides keys and values")
+        raise AttributeError(name)
+
+    def attention(
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **keywords: Any
+    ) -> tuple[Tensor, None]:
+        """Counterpart of `attention`."""
+        index = getattr(module, "layer_idx", None)
+        cached = self.updated.pop(index, (None, None))
+        layer = self.layers.get(index)
+        if cached[0] is not key or cached[1] is not value or not isinstance(layer, AttentionLayer):
+            raise NotUnderstoodError("it does not attend to the keys and values as its cache returns them")
+        function = next((function for mask, function in self._masks if mask is attention_mask), None)
+        if function is None:
+            raise NotUnderstoodError("it changes the mask of attention")
+        if unknown := {name for name, each in keywords.items() if each is not None} - _APPLIED - _NEUTRAL:
+            raise NotUnderstoodError(f"its attention has an argument {', '.join(sorted(unknown))}")
+        with torch.device("cpu"):
+            window = window_of(function, self._positions)
+        self.layers[index] = AttentionLayer(layer.heads, layer.key_size, layer.value_size, window)
+        batch, heads, tokens = query.shape[:3]
+        return query.new_empty(batch, tokens, heads, layer.value_size), None
+
+    def mask(self, mask_function: Callable[..., Any], q_length: int, **keywords: Any) -> Tensor:
+        """Counterpart of masks: returns a tensor that stands for one."""
+        if keywords.get("attention_mask") is not None:
+            raise NotUnderstoodError("it pads sequences")
+        result = torch.empty(1, 1, q_length, q_length, device="meta")
+        self._masks.append((result, mask_function))
+        return result
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        """Counterpart of `Cache.get_mask_sizes`."""
+        return query_length, 0
+
+    def get_query_offset(self, layer_idx: int) -> int:
+        """Counterpart of `Cache.get_query_offset`."""
+        return 0
+
+    def _add(self, index: int, layer: Layer) -> None:
+        if index in self.layers:
+            raise NotUnderstoodError(f"layer {index} has several states")
+        self.layers[index] = layer
+
+
+def window_of(mask_function: Callable[..., Any], count: int) -> int:
+    """Returns the positions of the window of a causal mask; 0 for all up to the own.
+
+    Args:
+        mask_function: the mask of transformers: indices of batch, head, query and key to whether it attends.
+        count: positions of the model.
+
+    Raises:
+        NotUnderstoodError: the mask is another.
+    """
+    rows, index = torch.arange(count), torch.tensor(0)
+
+    def attends(query: Tensor, key: Tensor) -> Tensor:
+        return torch.as_tensor(mask_function(index, index, query, key)).expand(query.shape)
+
+    attended = int(attends(rows[-1].expand(count), rows).sum())
+    window = 0 if attended == count else attended
+    # a window ends between two distances; each other part, such as a chunk, shows at position 0 or half-way
+    distances = {-1, 0, 1, attended - 1, attended, attended + 1}
+    keys = [*(rows - distance for distance in distances), rows // 2, torch.zeros_like(rows)]
+    for key in keys:
+        kept = (key >= 0) & (key < count)
+        query, key = rows[kept], key[kept]
+        expected = key <= query
+        if window:
+            expected &= key > query - window
+        if not torch.equal(attends(query, key), expected):
+            raise NotUnderstoodError("its mask of attention is not one of all earlier positions or of a window")
+    return window
