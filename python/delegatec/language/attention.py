@@ -54,12 +54,13 @@ def _with_scores(
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     scores = torch.where(mask[:, :, None], scores, -torch.inf)
-    if sinks is not None:
-        sink = sinks.view(1, groups, per_group, 1, 1).expand(1, groups, per_group, count, 1)
-        scores = torch.cat([scores, sink], dim=4)
-    weights = scores.softmax(4)
-    if sinks is not None:
-        weights = weights[..., :-1]
+    if sinks is None:
+        weights = scores.softmax(4)
+    else:
+        sink = sinks.view(1, groups, per_group, 1, 1)
+        largest = torch.maximum(scores.amax(4, keepdim=True), sink)
+        terms = torch.exp(scores - largest)
+        weights = terms / (terms.sum(4, keepdim=True) + torch.exp(sink - largest))
     return (weights.flatten(2, 3) @ value).unflatten(2, (per_group, count)).flatten(1, 2)
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Families of language models in the stock runtime: the greedy tokens of transformers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import torch
+
+from delegatec import language_model
+from delegatec.frontend.export import export
+from delegatec.language.running import RunningModel
+from delegatec.language.testing import FAMILIES, saved
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from tests.oracle.oracle import OracleProgram
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+_TOKENS: Final = 8
+
+
+class _Executor:
+    """A program in the stock runtime, with the order of arguments of executors."""
+
+    def __init__(self, pte: bytes) -> None:
+        self._program = OracleProgram(pte)
+
+    def run(self, method: str, inputs: Sequence[Any], /) -> Sequence[Any]:
+        return self._program.run(inputs, method)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    """A prompt in two chunks, then steps beyond windows of attention; a second prompt after it."""
+    network = saved(name, tmp_path)
+    model = language_model(str(tmp_path), context=24, prefill=8)
+    file = io.BytesIO()
+    write_program(lower(export(model), "xnnpack", constant_methods=model.constant_methods).emitted, file)
+    program = RunningModel(_Executor(file.getvalue()))
+    for count in (11, 3):
+        prompt = torch.randint(0, network.config.vocab_size, (1, count))
+        wanted = network.generate(prompt, max_new_tokens=_TOKENS, do_sample=False)[0, count:].tolist()
+        assert program.continuation(prompt[0].tolist(), _TOKENS, ()) == wanted
+        with torch.no_grad():
+            logits = network(torch.tensor([[*prompt[0].tolist(), *wanted]])).logits[0, -1]
+        found = program.after(wanted[-1:], count + _TOKENS - 1)
+        torch.testing.assert_close(found, logits, rtol=0, atol=1e-5 * float(logits.abs().max()))
