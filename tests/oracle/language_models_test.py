@@ -14,7 +14,7 @@ import torch
 from delegatec import language_model
 from delegatec.frontend.export import export
 from delegatec.language.running import RunningModel
-from delegatec.language.testing import FAMILIES, saved
+from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from tests.oracle.oracle import OracleProgram
@@ -37,7 +37,7 @@ class _Executor:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     """A prompt in two chunks, then steps beyond windows of attention; a second prompt after it."""
-    network = saved(name, tmp_path)
+    network = write_family(name, tmp_path)
     model = language_model(str(tmp_path), context=24, prefill=8)
     file = io.BytesIO()
     write_program(lower(export(model), "xnnpack", constant_methods=model.constant_methods).emitted, file)
