@@ -35,7 +35,9 @@ def attention(
     scale = keywords.get("scaling")
     softcap, sinks = keywords.get("softcap"), keywords.get("s_aux")
     if softcap is None and sinks is None:
-        result = functional.scaled_dot_product_attention(query, key, value, mask, scale=scale, enable_gqa=True)
+        result = functional.scaled_dot_product_attention(
+            query, key, value, mask, scale=scale, enable_gqa=True
+        )
     else:
         scale = query.shape[3] ** -0.5 if scale is None else scale
         result = _with_scores(query * scale, key, value, mask, softcap, sinks)
@@ -49,8 +51,8 @@ def _with_scores(
     heads, count, groups = query.shape[1], query.shape[2], key.shape[1]
     per_group = heads // groups
     # the heads of a group are further rows of its query: keys and values are not repeated
-    rows = query.unflatten(1, (groups, per_group)).flatten(2, 3)
-    scores = (rows @ key.transpose(2, 3)).unflatten(2, (per_group, count))
+    rows = torch.unflatten(query, 1, (groups, per_group)).flatten(2, 3)
+    scores = torch.unflatten(rows @ key.transpose(2, 3), 2, (per_group, count))
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     scores = torch.where(mask[:, :, None], scores, -torch.inf)
@@ -61,7 +63,7 @@ def _with_scores(
         largest = torch.maximum(scores.amax(4, keepdim=True), sink)
         terms = torch.exp(scores - largest)
         weights = terms / (terms.sum(4, keepdim=True) + torch.exp(sink - largest))
-    return (weights.flatten(2, 3) @ value).unflatten(2, (per_group, count)).flatten(1, 2)
+    return torch.unflatten(weights.flatten(2, 3) @ value, 2, (per_group, count)).flatten(1, 2)
 
 
 def register_attention() -> None:

@@ -35,6 +35,7 @@ _NEUTRAL: Final = {
 }
 # The most positions at which a mask is compared.
 _POSITIONS: Final = 2**20
+_MASK: Final = "its mask of attention is not one of all earlier positions or of a window"
 _REQUIRED: Final = ("input_ids", "past_key_values", "position_ids", "logits_to_keep")
 
 
@@ -82,8 +83,8 @@ def layers_of(network: Any) -> Mapping[int, Layer]:
         network: a causal language model of transformers in eval mode, on the device meta.
 
     Raises:
-        NotUnderstoodError: it does not attend by the attention interface of transformers to keys and values of
-            its cache, or not with a mask of all earlier positions or of a window, or it has another state.
+        NotUnderstoodError: it does not attend by the attention interface of transformers to keys and values
+            of its cache, or not with a mask of all earlier positions or of a window, or it has another state.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -174,18 +175,23 @@ class _Calls:
         self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **keywords: Any
     ) -> tuple[Tensor, None]:
         """Counterpart of `attention`."""
-        index = getattr(module, "layer_idx", None)
-        cached = self.updated.pop(index, (None, None))
+        index: int = getattr(module, "layer_idx", -1)
+        cached = self.updated.pop(index, None)
         layer = self.layers.get(index)
-        if cached[0] is not key or cached[1] is not value or not isinstance(layer, AttentionLayer):
+        is_cached = cached is not None and cached[0] is key and cached[1] is value
+        if not is_cached or not isinstance(layer, AttentionLayer):
             raise NotUnderstoodError("it does not attend to the keys and values as its cache returns them")
         function = next((function for mask, function in self._masks if mask is attention_mask), None)
         if function is None:
             raise NotUnderstoodError("it changes the mask of attention")
         if unknown := {name for name, each in keywords.items() if each is not None} - _APPLIED - _NEUTRAL:
             raise NotUnderstoodError(f"its attention has an argument {', '.join(sorted(unknown))}")
-        with torch.device("cpu"):
-            window = window_of(function, self._positions)
+        try:
+            with torch.device("cpu"):
+                window = window_of(function, self._positions)
+        except RuntimeError as error:
+            # the mask needs values of tensors
+            raise NotUnderstoodError(_MASK) from error
         self.layers[index] = AttentionLayer(layer.heads, layer.key_size, layer.value_size, window)
         batch, heads, tokens = query.shape[:3]
         return query.new_empty(batch, tokens, heads, layer.value_size), None
@@ -239,5 +245,5 @@ def window_of(mask_function: Callable[..., Any], count: int) -> int:
         if window:
             expected &= key > query - window
         if not torch.equal(attends(query, key), expected):
-            raise NotUnderstoodError("its mask of attention is not one of all earlier positions or of a window")
+            raise NotUnderstoodError(_MASK)
     return window

@@ -32,4 +32,6 @@ def test_chunks_and_steps_agree_with_the_whole_sequence(name: str, tmp_path: Pat
             for count in chunks:
                 found: Tensor = module(tokens[:, start : start + count], torch.tensor([start]))
                 start += count
-                torch.testing.assert_close(found[0, 0], wanted[start - 1], rtol=0, atol=1e-4 * wanted.abs().max())
+                torch.testing.assert_close(
+                    found[0, 0], wanted[start - 1], rtol=0, atol=1e-4 * wanted.abs().max()
+                )

@@ -19,6 +19,10 @@ from delegatec.files import HEAD_BYTES, kind_of_file
 
 CONFIG: Final = "config.json"
 GENERATION_CONFIG: Final = "generation_config.json"
+_INDEX: Final = "model.safetensors.index.json"
+_WHOLE: Final = "model.safetensors"
+# Dtypes of weights, as .safetensors files name them.
+_FLOATS: Final = ("F32", "BF16", "F16", "F64")
 
 
 @dataclass(frozen=True)
@@ -90,28 +94,48 @@ def read_folder(path: str) -> Folder:
     config = _json(path, CONFIG, "the configuration of the model")
     has_generation = os.path.exists(os.path.join(path, GENERATION_CONFIG))
     generation = _json(path, GENERATION_CONFIG, "") if has_generation else {}
-    files = sorted(name for name in os.listdir(path) if name.endswith(".safetensors"))
-    if not files:
-        others = sorted(name for name in os.listdir(path) if name.endswith((".bin", ".pth", ".gguf", ".pt")))
-        raise DelegatecError(
-            [
-                Diagnostic(
-                    "DC115",
-                    "the checkpoint has no weights" + (f", but {', '.join(others)}" if others else ""),
-                    expected="one or more .safetensors files",
-                    help="convert them: transformers' save_pretrained writes .safetensors",
-                )
-            ]
-        )
     tensors: dict[str, str] = {}
-    for name in files:
+    problems = []
+    for name in _weight_files(path):
         file = os.path.join(path, name)
         try:
             with safe_open(file, "pt") as opened:
                 tensors |= dict.fromkeys(opened.keys(), file)
+                dtypes = {each: opened.get_slice(each).get_dtype() for each in opened.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise _unreadable(file, first_line(error)) from error
+        problems += [
+            f'"{each}" of {name} is {dtype}' for each, dtype in dtypes.items() if dtype not in _FLOATS
+        ]
+    if problems and "quantization_config" not in config:
+        # one with a quantization_config is refused with the decoder
+        expected, help = "float32, bfloat16 or float16", "take the checkpoint that it was quantized from"
+        raise DelegatecError(Diagnostic("DC117", text, expected=expected, help=help) for text in problems)
     return Folder(path, Description(config, generation), tensors)
+
+
+def _weight_files(path: str) -> list[str]:
+    """Returns the names of the files with weights: a folder may have weights in several forms."""
+    names = sorted(os.listdir(path))
+    if _INDEX in names:
+        try:
+            listed = sorted({*_json(path, _INDEX, "")["weight_map"].values()})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(os.path.join(path, _INDEX), "it has no weight_map") from error
+        if missing := [name for name in listed if name not in names]:
+            text = f"the checkpoint lacks {', '.join(missing)}"
+            help = "list all files of the published folder"
+            raise DelegatecError([Diagnostic("DC115", text, expected=f"all files of {_INDEX}", help=help)])
+        return listed
+    files = [name for name in names if name.endswith(".safetensors")]
+    if not files:
+        others = [name for name in names if name.endswith((".bin", ".pth", ".gguf", ".pt"))]
+        text = "the checkpoint has no weights" + (f", but {', '.join(others)}" if others else "")
+        help = "convert them: transformers' save_pretrained writes .safetensors"
+        raise DelegatecError(
+            [Diagnostic("DC115", text, expected="one or more .safetensors files", help=help)]
+        )
+    return [_WHOLE] if _WHOLE in files else files
 
 
 def _json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ def network_of(description: Description) -> nn.Module:
         config = CONFIG_MAPPING[family].from_dict(dict(description.config))
         with torch.device("meta"):
             network: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-                config, attn_implementation=NAME, dtype=torch.float32
+                config, attn_implementation="eager", dtype=torch.float32
             )
     except Exception as error:
         # each configuration raises its own
@@ -62,10 +62,11 @@ def network_of(description: Description) -> nn.Module:
     except NotUnderstoodError as error:
         raise _unsupported(
             f'the decoder "{family}" is not supported: {error}',
-            "attention by the interface of transformers to all earlier positions, or to a window of them, with "
+            "attention by the interface of transformers, to all earlier positions or a window of them, with "
             "keys and values in its cache, as in llama, qwen3 or gemma3_text",
             "take a checkpoint of another family, or export a module of your own with a cache in buffers",
         ) from error
+    network.config._attn_implementation = NAME
     result: nn.Module = network
     return result
 
@@ -86,14 +87,15 @@ def context_limit(network: Any) -> int | None:
 
 def _check_config(config: Mapping[str, Any], family: str, known: Mapping[str, Any]) -> None:
     if quantization := config.get("quantization_config"):
-        method = quantization.get("quant_method", "") if isinstance(quantization, Mapping) else ""
+        method = quantization.get("quant_method") if isinstance(quantization, Mapping) else None
+        by = f" by {method}" if method else ""
         raise _unsupported(
-            f"the checkpoint is quantized{f' by {method}' if method else ''}: {CONFIG} has quantization_config",
+            f"the checkpoint is quantized{by}: {CONFIG} has quantization_config",
             "weights in float32, bfloat16 or float16",
             'take the checkpoint that it was quantized from, and set weights = "int4" or "int8"',
         )
     if family not in known:
-        code = 'it needs code of the folder (auto_map), which does not run' if config.get("auto_map") else ""
+        code = "it needs code of the folder (auto_map), which does not run" if config.get("auto_map") else ""
         raise _unsupported(
             f'model_type "{family}" of {CONFIG} is not a language model of transformers',
             "a decoder that transformers has, such as llama, qwen3 or gemma3_text",
@@ -101,10 +103,9 @@ def _check_config(config: Mapping[str, Any], family: str, known: Mapping[str, An
         )
     if "text_config" in config:
         raise _unsupported(
-            f'the decoder "{family}" is not supported: {CONFIG} has text_config, so images or sounds are among its '
-            "operands",
+            f'the decoder "{family}" is not supported: it takes more than text, as text_config of {CONFIG} says',
             "a decoder of text only",
-            "take a checkpoint of the family for text only, or save its language_model in a folder of its own",
+            "take a checkpoint for text only, or save its language_model in a folder of its own",
         )
 
 
@@ -119,7 +120,12 @@ def _compute_buffers(network: Any) -> None:
             buffer = module._buffers[name]
             fill = math.nan if buffer.is_floating_point() else 0
             module._buffers[name] = torch.full_like(buffer, fill, device="cpu")
-        network._init_weights(module)
+        try:
+            network._init_weights(module)
+        except Exception as error:
+            # each family has its own code
+            text = f"its buffers cannot be computed: {type(error).__name__}: {first_line(error)}"
+            raise NotUnderstoodError(text) from error
         for name in names:
             if module._buffers[name].isnan().any():
                 raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{name}"')

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +24,13 @@ _SIZES: Final[dict[str, Any]] = {
     "eos_token_id": None,
     "pad_token_id": None,
 }
-_EXPERTS: Final = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-_LONG_ROPE: Final = {
+_EXPERTS: Final = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+}
+_LONG_ROPE: Final[dict[str, Any]] = {
     "rope_type": "longrope",
     "short_factor": [1.0, 1.5, 2.0],
     "long_factor": [2.0, 3.0, 4.0],
@@ -55,7 +61,14 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Mixtral": ("mixtral", {"sliding_window": 4, **_EXPERTS}),
     "SmolLM3": ("smollm3", {"no_rope_layers": [1, 0]}),
     "Phi-3": ("phi3", {"sliding_window": 4}),
-    "Phi-4-mini": ("phi3", {"rope_parameters": _LONG_ROPE, "partial_rotary_factor": 0.75}),
+    "Phi-4-mini": (
+        "phi3",
+        {
+            "rope_parameters": _LONG_ROPE,
+            "partial_rotary_factor": 0.75,
+            "original_max_position_embeddings": _LONG_ROPE["original_max_position_embeddings"],
+        },
+    ),
     "Gemma": ("gemma", {"head_dim": 8}),
     "Gemma 2": ("gemma2", {"head_dim": 8, "sliding_window": 4, "attn_logit_softcapping": 2.0}),
     "Gemma 3": (
@@ -66,13 +79,26 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "OLMo 2": ("olmo2", {}),
     "Granite": (
         "granite",
-        {"attention_multiplier": 0.3, "logits_scaling": 2.0, "residual_multiplier": 0.5, "embedding_multiplier": 3.0},
+        {
+            "attention_multiplier": 0.3,
+            "logits_scaling": 2.0,
+            "residual_multiplier": 0.5,
+            "embedding_multiplier": 3.0,
+        },
     ),
     "GPT-NeoX": ("gpt_neox", {"num_key_value_heads": 4}),
     "StarCoder2": ("starcoder2", {"sliding_window": 4}),
     "Cohere": ("cohere", {"logit_scale": 0.5}),
     "Cohere 2": ("cohere2", {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}),
-    "gpt-oss": ("gpt_oss", {"head_dim": 8, "sliding_window": 4, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, **_EXPERTS}),
+    "gpt-oss": (
+        "gpt_oss",
+        {
+            "head_dim": 8,
+            "sliding_window": 4,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+            **_EXPERTS,
+        },
+    ),
     "LFM2": ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),
     "GPT-2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
 }
@@ -119,13 +145,13 @@ def write_family(name: str, folder: Path) -> Any:
     kind, sizes = FAMILIES[name]
     torch.manual_seed(0)
     make: Any = AutoModelForCausalLM
-    network = make.from_config(AutoConfig.for_model(kind, **{**_SIZES, **sizes}))
+    network = make.from_config(AutoConfig.for_model(kind, **copy.deepcopy(_SIZES | sizes)))
     with torch.no_grad():
         for parameter in network.parameters():
             # norms of 1 and biases of 0 would hide an error
             parameter.copy_(torch.randn_like(parameter) * 0.15 + (parameter == 1))
     network.to(torch.bfloat16 if name in _BFLOAT16 else torch.float32).save_pretrained(folder)
-    return make.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return make.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
 def _tokenizer() -> Any:
