@@ -173,7 +173,10 @@ _REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "falcon": ({}, "the attention interface of transformers"),
     "gptj": ({"rotary_dim": 8}, "the attention interface of transformers"),
     "llama4_text": ({"attention_chunk_size": 8, "head_dim": 8}, "its mask of attention"),
-    "deepseek_v3": ({"n_routed_experts": 4, "n_group": 2, "topk_group": 1, "kv_lora_rank": 16}, "as its cache returns"),
+    "deepseek_v3": (
+        {"n_routed_experts": 4, "n_group": 2, "topk_group": 1, "kv_lora_rank": 16},
+        "as its cache returns",
+    ),
     "gemma3n_text": ({"num_kv_shared_layers": 0, "layer_types": ["full_attention"] * 2}, "its buffers"),
 }
 _SIZES: Final = {
