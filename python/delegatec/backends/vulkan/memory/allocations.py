@@ -9,7 +9,7 @@ tensor, those of the other that overlap these, and so on. This may be worth it e
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final
@@ -112,18 +112,21 @@ class _Search:
 
     def add(self, life: Life) -> None:
         """Adds a life that is not larger than those before."""
-        free = [each for each in self.allocations if not each.overlapping(life)]
-        chosen = min(free, key=lambda each: each.size) if free else self._freed(life)
+        overlapping = {each: each.overlapping(life) for each in self.allocations}
+        free = [each for each, lives in overlapping.items() if not lives]
+        chosen = min(free, key=lambda each: each.size) if free else self._freed(life, overlapping)
         if chosen is None:
             chosen = Allocation()
             self.allocations.append(chosen)
         chosen.add(life)
 
-    def _freed(self, life: Life) -> Allocation | None:
+    def _freed(self, life: Life, overlapping: Mapping[Allocation, Sequence[Life]]) -> Allocation | None:
         """Returns an allocation after the exchange with the least growth, if that is less than a new one."""
         best: _Exchange | None = None
-        for chosen, other in permutations(sorted(self.allocations, key=lambda each: each.size), 2):
-            found = self._exchange(chosen, other, life)
+        for chosen, other in permutations(sorted(overlapping, key=lambda each: each.size), 2):
+            if self._trials < 0:
+                break
+            found = self._exchange(chosen, other, life, overlapping)
             if found and found.growth < (best.growth if best else life.size):
                 best = found
             if best and not best.growth:
@@ -133,9 +136,19 @@ class _Search:
         best.apply()
         return best.chosen
 
-    def _exchange(self, chosen: Allocation, other: Allocation, life: Life) -> _Exchange | None:
+    def _exchange(
+        self,
+        chosen: Allocation,
+        other: Allocation,
+        life: Life,
+        overlapping: Mapping[Allocation, Sequence[Life]],
+    ) -> _Exchange | None:
         """Returns the exchange that frees an allocation during a life, if there is one."""
-        leaving, coming = {*chosen.overlapping(life)}, set[Life]()
+        # most often, what would have to come overlaps the life, too
+        if any(each.overlaps(rest) for each in overlapping[chosen] for rest in overlapping[other]):
+            self._trials -= 1
+            return None
+        leaving, coming = {*overlapping[chosen]}, set[Life]()
         queue = [*leaving]
         while queue:
             each = queue.pop()
