@@ -14,12 +14,19 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 
 @contextlib.contextmanager
-def composite_functions_replaced() -> Iterator[None]:
-    """Replaces the functions and methods of this module."""
+def composite_functions_replaced(strict: bool) -> Iterator[None]:
+    """Replaces the functions and methods of this module.
+
+    Args:
+        strict: whether torch.export traces bytecode: modes around it are for other functions then.
+    """
     with contextlib.ExitStack() as stack:
+        if not strict:
+            stack.enter_context(_ImportedFunctions())
         for name, function in _FUNCTIONS.items():
             for owner in (torch, Tensor):
                 if hasattr(owner, name):
@@ -100,3 +107,17 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "corrcoef": _corrcoef,
     "cov": _cov,
 }
+_IMPORTED: Final[dict[Any, Callable[..., Any]]] = {
+    _least_squares: _lstsq,
+    **{getattr(torch, name): function for name, function in _FUNCTIONS.items()},
+    **{getattr(Tensor, name): _FUNCTIONS[name] for name in ("corrcoef", "cov")},
+}
+
+
+class _ImportedFunctions(TorchFunctionMode):
+    """Replaces functions that user code has under another name, as after `from torch import cov`."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return _IMPORTED.get(func, func)(*args, **(kwargs or {}))

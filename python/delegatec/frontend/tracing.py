@@ -44,7 +44,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         _without_new_attributes(module),
         _as_forward(module, method.function),
         _user_frames(workspace),
-        composite_functions_replaced(),
+        composite_functions_replaced(strict),
         expert_operators_replaced(),
         recurrent_functions_replaced(),
         vision_operators_replaced(),
