@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from delegatec.backends.xnnpack.testing.grid import operations
-from tests.oracle.xnnpack import run_in_runtime
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized
+from tests.oracle.xnnpack import lowered_exported, run_in_runtime
 
 
 def depthwise(channels: int, kernel: Any, **settings: Any) -> nn.Conv2d:
@@ -60,6 +62,23 @@ def test_sums_of_small_kernels(name: str, precision: str) -> None:
     report = run_in_runtime(module.eval(), [(x,)], None, {"precision": precision}, rtol, atol)
     assert len(report.delegates) == 1
     assert _count(report.delegates) == count
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_int8_images(name: str) -> None:
+    """They are converted to floats and back: the parts are not rounded."""
+    module, shape, count = CASES[name]
+    x, *others = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1))
+    samples = [((other,), {}) for other in others]
+    exported = quantized(module, (x,), Settings(quantize_io=True), samples).methods["forward"]
+    inputs, _ = exported.example_inputs or ((), {})
+    wanted = exported.module(check_guards=False)(*inputs)
+    report, program = lowered_exported(exported)
+    assert len(report.delegates) == 1 and not report.nodes_left
+    assert _count(report.delegates) == count
+    (result,) = program.run(list(inputs))
+    assert result.dtype == wanted.dtype == torch.int8
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1)
 
 
 class ConvNextBlock(nn.Module):

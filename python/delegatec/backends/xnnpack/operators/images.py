@@ -23,11 +23,12 @@ from delegatec.backends.xnnpack.building.layers import (
     quantized_operands,
 )
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected
+from delegatec.backends.xnnpack.building.pieces import is_large
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.backends.xnnpack.operators.large_kernels import convolve_in_parts, is_large
+from delegatec.backends.xnnpack.operators.large_kernels import convolve_in_parts
 from delegatec.backends.xnnpack.operators.row import KnownConstraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
 from delegatec.backends.xnnpack.quantized.weights import is_weight
@@ -63,7 +64,7 @@ def _convolution(b: QuantizedBuilder, node: Node) -> None:
     is_of_pixels = groups == math.prod(kernel) == 1 and _is_dense(bound)
     # the runtime has no depthwise convolution of dynamically quantized values
     if groups > 1 and inputs == 1 and not is_dynamically_quantized(bound["x"]):
-        if is_large(b, node):
+        if is_large(node) and b.scale_of(node) is None:
             convolve_in_parts(b, node)
             return
         filter = _Filter("depthwise", _depthwise, kernel, channels)

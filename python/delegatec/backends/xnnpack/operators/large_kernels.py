@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import torch
 from delegatec_schemas import xnnpack_graph as schema
@@ -12,17 +11,10 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.operations import binary
-from delegatec.backends.xnnpack.building.pieces import MOST_TAPS, Axis, Piece, pieces
+from delegatec.backends.xnnpack.building.pieces import Axis, Piece, pieces
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import bind, shape_of
-
-
-def is_large(b: QuantizedBuilder, node: Node) -> bool:
-    """Whether a depthwise convolution of floats, with a result for each channel, has a large kernel."""
-    outputs, _, *kernel = shape_of(bind(node)["weight"])
-    is_plain = outputs == bind(node)["groups"] and b.scale_of(node) is None
-    return is_plain and math.prod(kernel) > MOST_TAPS
 
 
 def convolve_in_parts(b: QuantizedBuilder, node: Node) -> None:

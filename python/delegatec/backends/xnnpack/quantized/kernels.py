@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.building.pieces import is_large
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.fits import (
     fits_choice,
@@ -106,11 +107,15 @@ def _is_layer(call: QuantizedCall) -> bool:
     return is_held and fits_layer(scale, layer.scales, call.result)
 
 
+def _is_convolution(call: QuantizedCall) -> bool:
+    """Whether the int8 kernel computes a convolution; large depthwise ones are faster with floats."""
+    return not is_large(call.node) and _is_layer(call)
+
+
 _SUM: Final = Kernel(("self", "other"), _is_sum)
 _PRODUCT: Final = Kernel(("self", "other"), lambda call: fits_product(call.scales, call.result))
 _CHOICE: Final = Kernel(("self", "other"), lambda call: fits_choice(call.scales, call.result))
 _TABLE: Final = Kernel(("self",), lambda call: True)  # a table with an entry for each quantized value
-_CONVOLUTION: Final = Kernel(("x",), _is_layer)
 
 KERNELS: Final[dict[Any, Kernel]] = {
     **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _SUM),
@@ -130,7 +135,7 @@ KERNELS: Final[dict[Any, Kernel]] = {
     XNNPACK.resize_bilinear.default: Kernel(("x",), lambda call: call.scales[0] == call.result),
     NHWC.avg_pool2d.default: Kernel(("x",), _is_average),
     aten.linear.default: Kernel(("input",), _is_layer),
-    NHWC.conv2d.default: _CONVOLUTION,
-    NHWC.conv_transpose2d.default: _CONVOLUTION,
+    NHWC.conv2d.default: Kernel(("x",), _is_convolution),
+    NHWC.conv_transpose2d.default: Kernel(("x",), _is_layer),
 }
 """Operator -> its int8 kernel."""
