@@ -125,7 +125,8 @@ def flip(node: Node) -> Operation | None:
     """A reversal of dimensions."""
     x = node.all_input_nodes[0]
     rank = len(shape_of(x))
-    dims = [positive(dim, rank) for dim in bind(node)["dims"]]
+    # a scalar has the dimension -1, too, of one element
+    dims = [positive(dim, rank) for dim in bind(node)["dims"]] if rank else []
     dims = [dim for dim in dims if shape_of(x)[dim] != 1]
 
     def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:

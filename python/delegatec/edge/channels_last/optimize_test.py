@@ -86,6 +86,7 @@ def test_calls_that_are_illegal_in_another_order_stay() -> None:
         pytest.param(torch.nn.functional.hardswish, 2, id="without a tag"),
         pytest.param(lambda x: torch.cat([x, x[:, :0].relu()], 1), 2, id="empty"),
         pytest.param(lambda x: x.sum(), 1, id="one number"),
+        pytest.param(lambda x: x.sum().flip(-1), 1, id="a flipped number"),
         pytest.param(lambda x: x.mean((0, 2)) * x.amax(), 2, id="two reductions"),
         pytest.param(lambda x: x.expand(3, -1, -1, -1).flip(0, 2), 2, id="copies"),
         pytest.param(lambda x: torch.where(x > 0, x, x.new_full((), 2.0)), 2, id="a scalar"),
