@@ -76,6 +76,7 @@ class Setting:
             compared.
         quantized: how many quantized values a result may be off if operands and results are quantized to
             int8; 0 if they are not. Samples that are extreme or without a tensor are left out.
+        only_finite: whether samples with NaN, infinities or integers beyond 2^24 are not compared.
         forms: how calls are made programs; the first alone if another setting tests the others.
     """
 
@@ -84,6 +85,7 @@ class Setting:
     tolerances: Tolerances = field(default_factory=lambda: ROUNDED)
     is_half: bool = False
     quantized: float = 0.0
+    only_finite: bool = False
     forms: Sequence[Form] = FORMS
 
     def given(self, sample: Sample) -> Sample:
@@ -184,7 +186,7 @@ class BackendCheck:
             is_extreme = sample.is_extreme or not all(bool(value.isfinite().all()) for value in in_range)
             for i, value in enumerate(wanted[: 1 if form.only_first else None]):
                 text = difference(name, sample, i, next(remaining), value, setting.tolerances_of(value))
-                if text and not (setting.is_half and is_extreme):
+                if text and not (is_extreme and (setting.is_half or setting.only_finite)):
                     wrong = found.deviations if is_extreme else found.wrong
                     wrong.append(f"{self._text(name, setting, form, sample)}: {text}")
 

@@ -48,7 +48,6 @@ _CHECK: Final = BackendCheck(
             _SHIFTS,
         ),
         "floor_divide.default": _SHIFTS,
-        "remainder.Scalar_Tensor": _SHIFTS,
         "remainder.Tensor": _SHIFTS,
         "pow.Tensor_Tensor": "the shaders have no power of two tensors",
         "upsample_trilinear3d.vec": "the shaders have four dimensions",

@@ -147,6 +147,13 @@ def _floored_remainder(b: Builder, node: Node) -> Node | None:
     return b.call(aten.sub.Tensor, a["self"], b.call(aten.mul.Tensor, quotient, a["other"]))
 
 
+def _remainder_of_scalar(b: Builder, node: Node) -> Node:
+    """Divides a tensor of one element: no kernel divides a scalar."""
+    bound, dtype = bind(node), dtype_of(node)
+    dividend, divisor = (value_of(b, bound[name], dtype) for name in ("self", "other"))
+    return b.call(aten.remainder.Tensor, dividend.node, divisor.node)
+
+
 # ---- on nodes --------------------------------------------------------------------------------------------
 
 
@@ -227,6 +234,7 @@ _NOTE: Final = (
 RULES: RuleTable = {
     aten.div.Tensor_mode: scalar_overload(aten.div.Scalar_mode),
     aten.remainder.Scalar: _floored_remainder,
+    aten.remainder.Scalar_Tensor: _remainder_of_scalar,
     aten.remainder.Tensor: _floored_remainder,
 }
 
@@ -235,10 +243,7 @@ REWRITES: Final = tuple(
     for rule, targets in (
         (_with_mode, (aten.div.Tensor_mode, aten.div.Scalar_mode)),
         (_FLOOR, (aten.floor_divide.default,)),
-        (
-            _division(_integer_remainder, _remainder),
-            (aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor),
-        ),
+        (_division(_integer_remainder, _remainder), (aten.remainder.Tensor, aten.remainder.Scalar)),
         (_division(_integer_fmod, _fmod), (aten.fmod.Tensor, aten.fmod.Scalar)),
     )
     for target in targets

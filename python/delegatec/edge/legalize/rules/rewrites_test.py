@@ -177,7 +177,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.relu.default: [(BY,)],
     aten.remainder.Scalar: [*((FINITE, by) for by in _DIVISORS), (INTS, -3)],
-    aten.remainder.Scalar_Tensor: [(20, FINITE), (20, BY)],
     aten.remainder.Tensor: _QUOTIENTS,
     aten.sign.default: _UNARY,
     aten.acos.default: [(UNIT,), (EDGES,)],

@@ -133,6 +133,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.hardswish.default: [(X * 4,)],
     aten.relu6.default: [(X * 8,)],
     aten.remainder.Scalar: [(INTS, 3), (INTS.to(torch.int8), -3)],
+    aten.remainder.Scalar_Tensor: [(7, INTS + 0.5), (-7.5, INTS * 2 + 1), (7, torch.tensor([3, -3, 2, -5]))],
     aten.remainder.Tensor: [(INTS, torch.tensor([3, -3, 2, -5]))],
     aten.addcmul.default: [(INTS, INTS, INTS + 3, {"value": value}) for value in (2.7, -0.5)],
     aten.rrelu.default: [(X,), (X, 0.25, 0.5)],
