@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import torch
-from torch.fx import Node
 from torch.nn import functional as f
 
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.backends.xnnpack.depthwise import MOST_TAPS
 
-MOST_TAPS: Final = 25
 _TILES: Final = (3, 4, 9, MOST_TAPS)
 """The sizes of kernels; other sizes run as the next larger one."""
 _TOO_MANY: Final = 1 << 30
@@ -31,13 +28,6 @@ _MOST_FRAMED: Final = 16
 """Larger kernels are not tried without their border first."""
 _SUM: Final = 4
 """The cost of adding a part, in taps: measured, see docs/xnnpack.md."""
-
-
-def is_large(convolution: Node) -> bool:
-    """Whether a convolution is depthwise, with a result for each channel, and has a large kernel."""
-    bound = bind(convolution)
-    outputs, _, *kernel = shape_of(bound["weight"])
-    return bool(outputs == bound["groups"]) and math.prod(kernel) > MOST_TAPS
 
 
 class Taps(NamedTuple):

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.building.pieces import MOST_TAPS, Axis, Piece, pieces
+from delegatec.backends.xnnpack.building.pieces import Axis, Piece, pieces
+from delegatec.backends.xnnpack.depthwise import MOST_TAPS
 
 
 def parts_of(kernel: tuple[int, int], padding: tuple[int, int, int, int]) -> tuple[Piece, ...]:

@@ -23,8 +23,8 @@ from delegatec.backends.xnnpack.building.layers import (
     quantized_operands,
 )
 from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected
-from delegatec.backends.xnnpack.building.pieces import is_large
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
+from delegatec.backends.xnnpack.depthwise import is_large
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE

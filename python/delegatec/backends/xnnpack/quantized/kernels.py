@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building.pieces import is_large
+from delegatec.backends.xnnpack.depthwise import is_large
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.fits import (
     fits_choice,
