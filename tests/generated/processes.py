@@ -21,6 +21,8 @@ _Job = TypeVar("_Job")
 
 # A child process is replaced after that many programs, since torch's caches grow.
 _BATCH: Final = 100
+# Targets that a program is lowered for within the time limit, on a machine with other load.
+_TARGETS: Final = 5
 _SECONDS: Final = 240.0
 
 
@@ -36,12 +38,12 @@ def results(
         jobs: the sources of the programs, such as seeds.
         program: makes the program of a job, in the child process.
         targets: as in `outcomes`.
-        seconds: how long a program may take.
+        seconds: how long a program may take on few targets; on more of them, as much more.
     """
     done = 0
     while done < len(jobs):
         batch = jobs[done : done + _BATCH]
-        for result in _batch(batch, program, targets, seconds):
+        for result in _batch(batch, program, targets, seconds * max(1, len(targets) / _TARGETS)):
             yield batch[0], result
             batch = batch[1:]
             done += 1
