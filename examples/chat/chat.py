@@ -20,12 +20,13 @@ def main() -> None:
     """Reads beginnings of paragraphs, and prints how they continue."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", required=True, help="the .pte")
-    parser.add_argument("--tokenizer", required=True, help="tokenizer.json")
+    parser.add_argument("--tokenizer", required=True, nargs="+", help="its files, with tokenizer.json")
     parser.add_argument("--prompt", default="", help="continue this text, and end")
     parser.add_argument("--tokens", type=int, default=64, help="the most tokens to generate")
     parser.add_argument("--temperature", type=float, default=0.7, help="0 for the most probable tokens")
     arguments = parser.parse_args()
-    runner = ExecutorchTextRunner(arguments.program, None, arguments.tokenizer)
+    tokenizer = next(path for path in arguments.tokenizer if path.endswith("tokenizer.json"))
+    runner = ExecutorchTextRunner(arguments.program, None, tokenizer)
 
     def answer(prompt: str) -> None:
         _print(prompt)

@@ -90,8 +90,8 @@ Chunks = Iterator[tuple[str, int, Tensor]]
 def quantized_rows(value: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """Returns quantized values, int8 [rows, columns], and scales, float32 [rows, groups].
 
-    Those of int8 are torchao's of `quantize_` with symmetric weights. With int4, the largest value of a group is
-    often so far from the others that a smaller scale, which cuts it off, has the smaller squared error.
+    Those of int8 are torchao's of `quantize_` with symmetric weights. With int4, the largest value of a
+    group is often so far from the others that a smaller scale, which cuts it off, has less squared error.
 
     Args:
         value: float32 [rows, columns].
