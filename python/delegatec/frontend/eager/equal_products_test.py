@@ -52,3 +52,15 @@ def test_the_pins_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pristine() as process:
         libraries, _ = process.run(_product, "small")
     assert not libraries
+
+
+def test_only_within_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in equal_products._PINS.items():
+        monkeypatch.setenv(name, value)
+    with equal_products.openblas():
+        assert _product(None, "columns")[0] == ["Library"]
+        with equal_products.openblas():
+            pass
+        assert _product(None, "columns")[0] == ["Library"]
+    libraries, result = _product(None, "columns")
+    assert not libraries and result.shape == (150, 128)

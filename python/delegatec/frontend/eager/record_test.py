@@ -243,3 +243,24 @@ def test_attention_and_dropout_are_not_random() -> None:
         return torch.nn.functional.dropout(y, 0.5, training=False)
 
     assert len(recorded(Model(Calls(attend), (torch.rand(1, 2, 4, 8),))).calls) == 2
+
+
+class Rounded(torch.nn.Module):
+    """Layers whose operands are rounded at run time, as dynamic quantization does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(256, 256) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            scale = x.abs().amax(-1, keepdim=True) / 127
+            x = layer((x / scale).round() * scale)
+        return x
+
+
+def test_the_last_bits_of_products_do_not_matter() -> None:
+    """Other products round some operands to another value: that is no difference of the program."""
+    x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
+    assert code(Model(Rounded().eval(), (x,))) == ""
