@@ -46,12 +46,25 @@ def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
             norm.replace_input_with(layer, alias)
             if not varies:
                 hidden[alias] = layer
+        else:
+            _make_parameters(model, own)
     _fuse_conv_bn_(model)
     _fuse_linear_bn_(model)
     for alias, layer in hidden.items():
         alias.replace_all_uses_with(layer)
         graph.erase_node(alias)
     model.recompile()
+
+
+def _make_parameters(model: GraphModule, names: Collection[str]) -> None:
+    """Turns buffers into parameters, as which torchao stores folded weights."""
+    for name in names:
+        owner, _, last = name.rpartition(".")
+        module = model.get_submodule(owner)
+        if last in module._buffers:
+            value = module._buffers.pop(last)
+            assert value is not None
+            module.register_parameter(last, torch.nn.Parameter(value, requires_grad=False))
 
 
 def replace_batch_norms(model: GraphModule, state: Collection[str]) -> None:

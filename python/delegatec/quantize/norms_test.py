@@ -92,3 +92,21 @@ def test_a_computed_weight(name: str, activation: str) -> None:
     program = quantized(module, (x,), Settings(activation=activation)).methods["forward"]
     with torch.no_grad():
         assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
+
+
+def test_norms_are_folded_into_weights_that_are_buffers() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer(
+                "weight", torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0))
+            )
+            self.norm = nn.BatchNorm2d(4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.norm(F.conv2d(x, self.weight))
+            return found
+
+    x = torch.randn(1, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+    (program,) = quantized(Layer(), (x,), Settings()).methods.values()
+    assert signal_to_noise(Layer().eval()(x), program.module(check_guards=False)(x)) > 30
