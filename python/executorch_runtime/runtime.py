@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+import torch  # noqa: F401 - loads libraries that the bindings need
 from executorch.extension.pybindings import _portable_lib  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:

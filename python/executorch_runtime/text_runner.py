@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch  # noqa: F401 - loads libraries that the bindings need
 from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner  # type: ignore[import-untyped]
 
 
