@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
+import torch
+
 from delegatec.backends.arm.operators.rewrites import (
     products,
     quantized,
@@ -38,6 +40,19 @@ from delegatec.edge.legalize.rules import (
 )
 from delegatec.edge.legalize.rules.quantized import QUANTIZE_CHANNELS
 
+aten = torch.ops.aten
+
+_COMPLETE: Final = frozenset(
+    {
+        *(aten.elu.default, aten.expm1.default, aten.log1p.default),
+        *(aten._softmax.default, aten._log_softmax.default),
+        *(aten.native_layer_norm.default, aten._native_batch_norm_legit_no_training.default),
+        *(aten.pow.Scalar, aten.pow.Tensor_Tensor),
+        *(each.target for each in shifts.REWRITES),
+    }
+)
+"""Operators of which the rewrites chosen here apply to each call, so that no shared one follows."""
+
 REWRITES: Final[Rewrites] = rewrites(
     (activations.ELU_IN_FLOAT32, *exponentials.IN_FLOAT32),
     (activations.GELU_BY_ERF, activations.LEAKY_RELU_BY_MAXIMUM),
@@ -62,7 +77,7 @@ REWRITES: Final[Rewrites] = rewrites(
     (shape.PERMUTE_JOINED, shape.PERMUTE_HALVES),
     (index_put.PUT_ONE_VALUE, scatter.SCATTER_ONE_VALUE),
     channels_last.REWRITES,
-    itertools.chain.from_iterable(SHARED.values()),
+    (each for each in itertools.chain.from_iterable(SHARED.values()) if each.target not in _COMPLETE),
 )
 
 WITHOUT_INTEGERS: Final[Rewrites] = rewrites(
