@@ -131,7 +131,7 @@ Exports a language model from the folder of its checkpoint, as Hugging Face publ
 
 The program has a cache of keys and values and one method, `forward`, which ExecuTorch's `TextLLMRunner` calls: tokens,
 int64 [1, 1 to `prefill`], and the number of tokens before them, int64 [1], to the logits of the next token, float32 [1, 1,
-vocabulary]. Its network is the one of the `transformers` library, and its weights are stored in an action of their own.
+vocabulary]. Its network is the one of the `transformers` library, and a separate action stores its weights.
 """,
     attrs = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
         "activation": attr.string(

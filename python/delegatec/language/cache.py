@@ -64,7 +64,7 @@ class Cache(nn.Module):
     ) -> Tensor:
         """Returns the operand of a convolution [1, channels, n], after that of the tokens before it.
 
-        The state is that of the last call, whatever its positions, or zeros at position 0.
+        The state is that of the last call, regardless of its positions, or zeros at position 0.
         """
         state: Tensor = getattr(self, f"operand_{layer_idx}")
         joined = torch.cat([torch.where(self.positions[0] > 0, state, 0.0), x], dim=-1)

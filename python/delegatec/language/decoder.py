@@ -163,7 +163,7 @@ class _Calls:
         return x.new_empty(1, x.shape[1], conv_kernel_size + x.shape[2])
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Counterpart of `Cache.get_seq_length`: a program is told positions only."""
+        """Counterpart of `Cache.get_seq_length`: a program receives positions only."""
         raise NotUnderstoodError("it asks its cache for the number of earlier tokens")
 
     def __getattr__(self, name: str) -> Any:

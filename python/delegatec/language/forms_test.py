@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of weights, beside torchao's; parts of any size give the same tensors."""
+"""Forms of weights, compared with torchao's; parts of any size give the same tensors."""
 
 from __future__ import annotations
 

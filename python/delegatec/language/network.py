@@ -105,7 +105,7 @@ def _check_config(config: Mapping[str, Any], family: str, known: Mapping[str, An
         raise _unsupported(
             f'the decoder "{family}" is not supported: {CONFIG} has text_config: it takes more than text',
             "a decoder of text only",
-            "take a checkpoint for text only, or save its language_model in a folder of its own",
+            "take a checkpoint for text only, or save its language_model in a separate folder",
         )
 
 

@@ -261,6 +261,6 @@ class Rounded(torch.nn.Module):
 
 
 def test_the_last_bits_of_products_do_not_matter() -> None:
-    """Other products round some operands to another value: that is no difference of the program."""
+    """Other products round some operands to another value, which does not count as a difference."""
     x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
     assert code(Model(Rounded().eval(), (x,))) == ""
