@@ -35,7 +35,7 @@ def test_the_model_predicts_the_held_out_chapter(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     tokens = torch.tensor(tokenizer.encode(HELD_OUT))
-    assert perplexity.perplexity(model, tokens, model.config.max_position_embeddings) < 45
+    assert perplexity.perplexity(model, tokens, model.config.max_position_embeddings) < 46
 
 
 def test_perplexity_of_a_uniform_model_is_its_vocabulary(model: LlamaForCausalLM) -> None:
