@@ -17,7 +17,7 @@ from delegatec.language.running import RunningModel
 from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from tests.oracle.oracle import OracleProgram
+from tests.oracle.oracle import mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -28,7 +28,7 @@ class _Executor:
     """A program in the stock runtime, with the order of arguments of executors."""
 
     def __init__(self, pte: bytes) -> None:
-        self._program = OracleProgram(pte)
+        self._program = mapped(pte)
 
     def run(self, method: str, inputs: Sequence[Any], /) -> Sequence[Any]:
         return self._program.run(inputs, method)
