@@ -11,7 +11,7 @@ load(":python_paths.bzl", "import_roots", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 # Files of a published folder that the weights and the export depend on; others may change without a build.
-_CONFIGURATIONS = ["config.json", "generation_config.json"]
+_CONFIGURATIONS = ["config.json", "generation_config.json", "model.safetensors.index.json"]
 
 # Files that the tokenizer of the stock runner reads.
 _TOKENIZERS = ["tekken.json", "tokenizer.bin", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"]
