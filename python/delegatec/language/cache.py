@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -34,13 +35,18 @@ class Cache(nn.Module):
     def _register(self, name: str, *sizes: int) -> None:
         self.register_buffer(name, torch.zeros(1, *sizes), persistent=False)
 
-    def begin(self, positions: Tensor) -> None:
-        """Sets the positions of the tokens of a call, int64 [n]."""
-        self.positions = positions
+    @contextmanager
+    def at(self, positions: Tensor) -> Iterator[None]:
+        """Sets the positions of the tokens of a call, int64 [n], in the scope: no call depends on earlier ones."""
+        self._positions = positions
+        try:
+            yield
+        finally:
+            del self._positions
 
     def mask(self, layer_idx: int) -> Tensor:
         """Returns whether tokens attend to rows of a layer, bool [1, 1, n, context]."""
-        rows, own = torch.arange(self.context)[None], self.positions[:, None]
+        rows, own = torch.arange(self.context)[None], self._positions[:, None]
         mask = rows <= own
         layer = self.layers[layer_idx]
         assert isinstance(layer, AttentionLayer)
@@ -52,8 +58,8 @@ class Cache(nn.Module):
         """Stores keys and values [1, heads, n, size] of the tokens; returns those of all rows."""
         keys: Tensor = getattr(self, f"key_{layer_idx}")
         values: Tensor = getattr(self, f"value_{layer_idx}")
-        keys.index_copy_(2, self.positions, key)
-        values.index_copy_(2, self.positions, value)
+        keys.index_copy_(2, self._positions, key)
+        values.index_copy_(2, self._positions, value)
         return keys, values
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
@@ -67,6 +73,6 @@ class Cache(nn.Module):
         The state is that of the last call, regardless of its positions, or zeros at position 0.
         """
         state: Tensor = getattr(self, f"operand_{layer_idx}")
-        joined = torch.cat([torch.where(self.positions[0] > 0, state, 0.0), x], dim=-1)
+        joined = torch.cat([torch.where(self._positions[0] > 0, state, 0.0), x], dim=-1)
         state.copy_(joined[..., -state.shape[-1] :])
         return joined

@@ -38,13 +38,13 @@ class LanguageModel(nn.Module):
             float32 logits [1, 1, vocabulary].
         """
         positions = start_pos + torch.arange(tokens.shape[1])
-        self.cache.begin(positions)
-        result = self.network(
-            input_ids=tokens,
-            position_ids=positions[None],
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        with self.cache.at(positions):
+            result = self.network(
+                input_ids=tokens,
+                position_ids=positions[None],
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
         logits: Tensor = result.logits
         return logits
