@@ -16,13 +16,31 @@ from delegatec.language.forms import Form
 _ROWS: Final = (-128, 127)
 
 
-def store_weight(module: nn.Module, form: Form, activation: str) -> None:
+class Operands:
+    """The last operand that was quantized: the layers of queries, keys and values have the same one."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Tensor, Tensor] | None = None
+
+    def quantized(self, x: Tensor) -> Tensor:
+        """Returns `dynamically_quantized` of an operand."""
+        if self._last is None or self._last[0] is not x:
+            self._last = x, dynamically_quantized(x)
+        return self._last[1]
+
+    def forget(self) -> None:
+        """Ends a call of the network: no value of it remains."""
+        self._last = None
+
+
+def store_weight(module: nn.Module, form: Form, activation: str, operands: Operands) -> None:
     """Replaces the weight of a layer, in place, by tensors of another form; their values are not set.
 
     Args:
         module: a linear layer or an embedding.
         form: the form; that of a float weight changes its dtype only.
         activation: "dynamic_int8" or "float", for a linear layer with integer weights.
+        operands: that of the network.
     """
     weight = module.weight
     assert isinstance(weight, Tensor)
@@ -31,6 +49,7 @@ def store_weight(module: nn.Module, form: Form, activation: str) -> None:
         module.register_buffer(name, tensor)
     module.delegatec_form = form  # type: ignore[assignment]
     module.delegatec_activation = activation  # type: ignore[assignment]
+    module.delegatec_operands = operands  # type: ignore[assignment]
     module.__class__ = _with_stored_weight(type(module))  # type: ignore[arg-type]
 
 
@@ -46,6 +65,7 @@ class _Stored(nn.Module):
 
     delegatec_form: Form
     delegatec_activation: str
+    delegatec_operands: Operands
 
     @property
     def weight(self) -> Tensor:
@@ -72,7 +92,8 @@ class _Linear(_Stored):
         """Applies the layer to float32 [..., columns]."""
         dynamic = self.delegatec_activation == "dynamic_int8" and self.delegatec_form.is_integer
         bias: Tensor | None = self.bias  # type: ignore[assignment]
-        return functional.linear(dynamically_quantized(x) if dynamic else x, self.weight, bias)
+        operand = self.delegatec_operands.quantized(x) if dynamic else x
+        return functional.linear(operand, self.weight, bias)
 
 
 def dynamically_quantized(x: Tensor) -> Tensor:

@@ -46,5 +46,6 @@ class LanguageModel(nn.Module):
                 use_cache=True,
                 logits_to_keep=1,
             )
+        self.network.delegatec_operands.forget()
         logits: Tensor = result.logits
         return logits

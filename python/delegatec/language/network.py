@@ -16,7 +16,7 @@ from delegatec.language.attention import NAME, register_attention
 from delegatec.language.decoder import NotUnderstoodError, layers_of
 from delegatec.language.folder import CONFIG, Description
 from delegatec.language.forms import Form
-from delegatec.language.layers import store_weight
+from delegatec.language.layers import Operands, store_weight
 from delegatec.language.settings import WeightSettings
 
 
@@ -170,12 +170,13 @@ def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
     return forms
 
 
-def store_weights(network: nn.Module, forms: Mapping[str, Form], activation: str) -> None:
+def store_weights(network: Any, forms: Mapping[str, Form], activation: str) -> None:
     """Gives layers of a network the forms of their stored weights, in place."""
+    network.delegatec_operands = Operands()
     for name, form in forms.items():
         module = network.get_submodule(name.rpartition(".")[0])
         if form.dtype != "float32":
-            store_weight(module, form, activation)
+            store_weight(module, form, activation, network.delegatec_operands)
 
 
 def tied_weights(network: Any, forms: Mapping[str, Form]) -> dict[str, str]:

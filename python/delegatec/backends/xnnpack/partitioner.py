@@ -23,7 +23,7 @@ from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
-from delegatec.delegation import Rejection
+from delegatec.delegation import Partitioning, Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
@@ -60,11 +60,18 @@ class XnnpackLegality(Legality[Settings]):
         target: the backend.
         prepare: passes over a private program that run before legalization.
         program: the program.
+        fused: its calls that are parts of layers with quantized operands.
     """
 
-    def __init__(self, target: XnnpackTarget, prepare: Sequence[Prepare], program: EdgeProgram) -> None:
+    def __init__(
+        self,
+        target: XnnpackTarget,
+        prepare: Sequence[Prepare],
+        program: EdgeProgram,
+        fused: Sequence[DynamicQuantization | Product],
+    ) -> None:
         super().__init__(target, prepare)
-        self._calls = {call for each in fused_of(program) for call in each.calls}
+        self._calls = {call for each in fused for call in each.calls}
         self._constant = Facts(program.fixed_constants()).constant
 
     def constant_operands(self, program: EdgeProgram, node: Node) -> Sequence[Node]:
@@ -103,6 +110,22 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     sizes in separate dimensions, and converts bytes before they are moved.
     """
 
+    # The program that is partitioned, and `fused_of` it.
+    _partitioned: tuple[EdgeProgram, Sequence[DynamicQuantization | Product]] | None = None
+
+    def partition(self, program: EdgeProgram) -> Partitioning:
+        """See `Partitioner.partition`, in which the program does not change."""
+        self._partitioned = program, fused_of(program)
+        try:
+            return super().partition(program)
+        finally:
+            self._partitioned = None
+
+    def _fused(self, program: EdgeProgram) -> Sequence[DynamicQuantization | Product]:
+        if self._partitioned is not None and self._partitioned[0] is program:
+            return self._partitioned[1]
+        return fused_of(program)
+
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `Partitioner.preparation`."""
@@ -117,7 +140,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""
         assert isinstance(self._target, XnnpackTarget)
-        return XnnpackLegality(self._target, self._prepare, program)
+        return XnnpackLegality(self._target, self._prepare, program, self._fused(program))
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
         """See `Partitioner.misplaced`. A value has one scale, and its layers' delegate quantizes it."""
@@ -125,7 +148,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         if computes_indices(nodes, constants):
             return [Rejection(node, "boundary", _INDICES) for node in nodes]
         found: dict[Node, Rejection] = {}
-        for each in fused_of(program):
+        for each in self._fused(program):
             calls = [call for call in each.calls if call in members]
             layers = each.result.users if isinstance(each, DynamicQuantization) else ()
             if calls and not members.issuperset((*each.calls, *layers)):

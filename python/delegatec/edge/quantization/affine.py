@@ -13,6 +13,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+# Elements of a part of a tensor whose temporary values stay in a CPU's cache.
+_PART: Final = 2**18
 _BLOCKS: Final = "SymInt[] block_size"
 _RANGE: Final = "Scalar? quant_min=None, Scalar? quant_max=None"
 _SCHEMAS: Final = (
@@ -122,9 +124,32 @@ def dequantize(
     return (values * scale.view(per_block)).view(x.shape).to(output_dtype)
 
 
+def _dequantize_rows(
+    x: Tensor,
+    block: Sequence[int],
+    scale: Tensor,
+    zero_point: Tensor | None,
+    dtype: torch.dtype,
+    low: float | None = None,
+    high: float | None = None,
+    output_dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Computes `dequantize` of the weight of a large layer in parts: temporary values stay in the cache."""
+    is_large = x.dim() == 2 and x.numel() > _PART and block[0] == 1 and zero_point is None
+    if not is_large or torch.is_grad_enabled():
+        return dequantize(x, block, scale, zero_point, dtype, low, high, output_dtype)
+    result = torch.empty(x.shape, dtype=output_dtype)
+    scales = scale.reshape(x.shape[0], -1)
+    for part in torch.arange(x.shape[0]).split(max(1, _PART // x.shape[1])):
+        rows = slice(int(part[0]), int(part[-1]) + 1)
+        result[rows] = dequantize(x[rows], block, scales[rows], None, dtype, low, high, output_dtype)
+    return result
+
+
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, (choose_qparams, quantize, dequantize), strict=True):
     _LIBRARY.define(_schema)
     _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")
+_LIBRARY.impl("dequantize_affine", _dequantize_rows, "CPU")
 
 AFFINE: Final = torch.ops.delegatec
