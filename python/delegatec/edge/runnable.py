@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 
 import torch
+from torch import fx
 from torch.export import ExportedProgram
 
 
@@ -20,18 +22,44 @@ def runnable(exported: ExportedProgram, state: dict[str, torch.Tensor]) -> torch
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch.export's own modules
         module = exported.module(check_guards=False)
-    copies: dict[int, torch.Tensor] = {}
+    # Separate objects, so that the exported program keeps its values, which all methods share.
+    own: dict[int, torch.Tensor] = {}
     for name, buffer in list(module.named_buffers(remove_duplicate=False)):
         parent, _, attribute = name.rpartition(".")
-        own = copies.setdefault(id(buffer), state.get(name, buffer.clone()))
-        module.get_submodule(parent)._buffers[attribute] = state.setdefault(name, own)
-    schemas = (getattr(node.target, "_schema", None) for node in module.graph.nodes)
-    is_mutable = any(schema is not None and schema.is_mutable for schema in schemas)
+        found = own.setdefault(id(buffer), state.get(name, buffer.detach()))
+        module.get_submodule(parent)._buffers[attribute] = state.setdefault(name, found)
     for name, parameter in list(module.named_parameters(remove_duplicate=False)):
         parent, _, attribute = name.rpartition(".")
-        # Separate objects, so that the exported program keeps its values, which all methods share.
-        own = state.setdefault(name, torch.nn.Parameter(parameter.data, requires_grad=False))
-        if is_mutable:  # the program may write to it
-            own.data = own.data.clone()
-        module.get_submodule(parent).register_parameter(attribute, own)  # type: ignore[arg-type]
+        shared = state.setdefault(name, torch.nn.Parameter(parameter.data, requires_grad=False))
+        module.get_submodule(parent).register_parameter(attribute, shared)  # type: ignore[arg-type]
+    written = _written(module.graph)
+    for tensor in {id(state[name]): state[name] for name in written if name in state}.values():
+        tensor.data = tensor.data.clone()
     return module
+
+
+def _written(graph: fx.Graph) -> set[str]:
+    """Returns the names of the attributes that calls may write to: those that a written value depends on."""
+    left = [value for node in graph.nodes if node.op == "call_function" for value in _operands_written(node)]
+    visited: set[fx.Node] = set()
+    while left:
+        node = left.pop()
+        if node not in visited:
+            visited.add(node)
+            left += node.all_input_nodes
+    return {str(node.target) for node in visited if node.op == "get_attr"}
+
+
+def _operands_written(node: fx.Node) -> Iterator[fx.Node]:
+    """Yields the values that a call may write to."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            yield from node.all_input_nodes
+        return
+    for index, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+            found: list[fx.Node] = []
+            fx.map_arg(value, found.append)
+            yield from found

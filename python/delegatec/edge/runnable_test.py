@@ -47,3 +47,13 @@ def test_methods_share_state_that_is_not_the_programs() -> None:
     assert results == [16, 8 + 1, 8 + 1, 4 + 2, 4 + 2]
     for program in programs:
         assert program.state_dict["layer.weight"].eq(8).all() and not program.state_dict["total"].any()
+
+
+def test_only_tensors_that_calls_write_to_are_copied() -> None:
+    """The weights of a large model are as large as its file."""
+    for kind, is_copied in ((Reading, False), (Halving, True)):
+        program = export(kind(), (X,))
+        module = runnable(program, {})
+        tensors = {**dict(module.named_buffers()), **dict(module.named_parameters())}
+        for name, value in program.state_dict.items():
+            assert (tensors[name].data_ptr() != value.data_ptr()) is is_copied

@@ -37,7 +37,7 @@ class Cache(nn.Module):
 
     @contextmanager
     def at(self, positions: Tensor) -> Iterator[None]:
-        """Sets the positions of the tokens of a call, int64 [n], in the scope: no call depends on earlier ones."""
+        """Sets the positions of the tokens of a call, int64 [n], in the scope."""
         self._positions = positions
         try:
             yield

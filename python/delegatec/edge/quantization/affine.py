@@ -140,8 +140,9 @@ def _dequantize_rows(
         return dequantize(x, block, scale, zero_point, dtype, low, high, output_dtype)
     result = torch.empty(x.shape, dtype=output_dtype)
     scales = scale.reshape(x.shape[0], -1)
-    for part in torch.arange(x.shape[0]).split(max(1, _PART // x.shape[1])):
-        rows = slice(int(part[0]), int(part[-1]) + 1)
+    step = max(1, _PART // x.shape[1])
+    for start in range(0, x.shape[0], step):
+        rows = slice(start, start + step)
         result[rows] = dequantize(x[rows], block, scales[rows], None, dtype, low, high, output_dtype)
     return result
 
