@@ -31,13 +31,14 @@ from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering, parameters
 from delegatec.program.kernels.dim_order import REORDER
 from delegatec.program.method_values import MethodValues
-from delegatec.program.planning.assignment import Storages
+from delegatec.program.planning.assignment import Placement, Storages
 from delegatec.program.planning.instructions import (
     PlannedInstruction,
     PlannedJump,
     PlannedKernel,
     PlannedMove,
     PlannedNode,
+    PlannedResize,
     Slot,
     Source,
     results_of,
@@ -75,6 +76,9 @@ class MethodEmitter:
             for each in program.walk()
             for node, spec in zip(each.placeholders(), each.input_specs, strict=True)
             if node.name in each.constants
+        }
+        self._buffers = {
+            node.name: self._constants[node][1] for node in program.placeholders() if node in self._constants
         }
         self._dim_orders = {slot_of(node): order for node, order in caller_orders(program).items()}
         self._modules = {each.graph: each.graph_module for each in program.walk()}
@@ -176,14 +180,14 @@ class MethodEmitter:
         placement = self._storages.placements[slot]
         arena = placement.storage.arena
         offset = None if arena == CALLERS else placement.storage.offset + placement.offset
+        if arena == STATE and placement.storage.size:
+            offset = self._offset_in_state(placement)
         if slot[0] in self._constants:
             # a constant with its own memory is a buffer that some method writes to
             buffer, name = self._constants[slot[0]]
             if arena == STATE and not buffer.numel():
                 # the runtime looks for the arena, which must contain nothing else
                 arena, offset = PLANNED, 0
-            elif arena == STATE:
-                offset = self._state.offset(name, placement.storage.size)
             key = self._external.key(buffer, sizes)
             # the runtime fails to load no bytes into an empty arena
             is_stored = key is None and buffer.numel()
@@ -192,7 +196,14 @@ class MethodEmitter:
                 scalar_type, sizes, index, offset, False, True, key or name, key is not None, arena
             )
         order = self._dim_orders.get(slot, ())
-        return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic, dim_order=order)
+        return TensorValue(
+            scalar_type, sizes, offset=offset, is_dynamic=is_dynamic, arena=arena, dim_order=order
+        )
+
+    def _offset_in_state(self, placement: Placement) -> int:
+        """Returns the offset of a buffer, or of a view of one, in the arena that methods share."""
+        name = self._buffers[placement.storage.name]
+        return self._state.offset(name, placement.storage.size) + placement.offset
 
     def _scalar_tensor(self, scalar: Any, dtype: torch.dtype) -> int:
         index = self._pool.add(torch.tensor(scalar, dtype=dtype), f"scalar {scalar}")
@@ -207,6 +218,12 @@ class MethodEmitter:
                 return KernelCall(self._operator(*planned.operator), tuple(map(self._index, planned.args)))
             case PlannedMove():
                 return MoveCall(self._index(planned.source), self._index(planned.target))
+            case PlannedResize(node, sizes):
+                # the kernel leaves the memory as it is
+                list_of_sizes = self._values.int_list([*map(self._index, sizes)])
+                result = self._node(node)
+                args = (list_of_sizes, self._values.intern(None), result, result)
+                return KernelCall(self._operator("aten::empty", "out"), args)
             case PlannedJump():
                 return JumpFalseCall(self._index(planned.condition), planned.destination)
             case PlannedNode(node):

@@ -86,9 +86,8 @@ def _copy(machine: Machine, args: Sequence[int]) -> None:
 
 
 def _empty(machine: Machine, args: Sequence[int]) -> None:
-    """_empty_dim_order(size, dim_order, out): sets only the shape."""
-    target = machine.slots(args[-1])[0]
-    target.write(target.read().new_empty(machine.read(args[0])))
+    """empty(size, memory_format, out), _empty_dim_order(size, dim_order, out): set only the shape."""
+    machine.slots(args[-1])[0].allocate(tuple(machine.read(args[0])))
 
 
 PRIM_KERNELS: Final[dict[str, Kernel]] = {
@@ -98,6 +97,7 @@ PRIM_KERNELS: Final[dict[str, Kernel]] = {
     "dim_order_ops::_to_dim_order_copy.out": _copy,
     "dim_order_ops::_clone_dim_order.out": _copy,
     "dim_order_ops::_empty_dim_order.out": _empty,
+    "aten::empty.out": _empty,
     "et_copy::_h2d_copy.out": _copy,
     "et_copy::_d2h_copy.out": _copy,
 }

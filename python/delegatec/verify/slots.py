@@ -95,6 +95,12 @@ class TensorSlot:
             self._offset = 0
         self.read().copy_(value)
 
+    def allocate(self, sizes: tuple[int, ...]) -> None:
+        """Sets the shape; memory that it has keeps its bytes."""
+        self.resize(sizes)
+        if self._memory is None:
+            self.write(torch.empty(sizes, dtype=self.dtype))
+
     def read_memory(self) -> torch.Tensor:
         """Returns a row-major tensor of the same bytes: with the dimensions in the order of memory."""
         return self.read().permute(self.spec.dim_order)

@@ -20,6 +20,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import operand_nodes, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -72,7 +73,8 @@ class SymbolicSizes:
             elif isinstance(value, torch.Tensor):
                 sizes = [*map(self._size, value.shape)]
                 node.meta["val"] = self._builder.empty(sizes, value.dtype)
-                if node.target in _SIZED and sizes != [*value.shape]:
+                # not compared: that would be a guard
+                if node.target in _SIZED and is_dynamic(sizes):
                     node.args = tuple(
                         [*map(self._argument, each)] if isinstance(each, (list, tuple)) else each
                         for each in node.args

@@ -42,6 +42,7 @@ class Storages:
         aliases: slots that are aliases of another slot, or a scalar: operands and results of bodies.
         values: the value of each slot that is not a node's.
         in_place: calls that write to their first operand, the memory of a buffer.
+        state_views: views of buffers that methods write to.
         growing: tensors that are written row by row, whose size is the number of rows written.
         tensors: the number of tensors in each storage, by its id.
     """
@@ -53,6 +54,7 @@ class Storages:
     aliases: dict[Slot, Source] = field(default_factory=dict)
     values: dict[Slot, Any] = field(default_factory=dict)
     in_place: frozenset[Node] = frozenset()
+    state_views: frozenset[Node] = frozenset()
     growing: set[Slot] = field(default_factory=set)
     tensors: Counter[int] = field(default_factory=Counter)
 

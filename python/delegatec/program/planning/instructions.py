@@ -50,6 +50,19 @@ class PlannedMove:
     target: Slot
 
 
+@dataclass(frozen=True)
+class PlannedResize:
+    """Sets the sizes of a tensor in the memory of another one.
+
+    Attributes:
+        node: the tensor.
+        sizes: its sizes.
+    """
+
+    node: Node
+    sizes: tuple[Source, ...]
+
+
 @dataclass
 class PlannedJump:
     """Jumps to the instruction at `destination` unless `condition` holds."""
@@ -59,7 +72,7 @@ class PlannedJump:
     destination: int = -1
 
 
-PlannedInstruction = PlannedNode | PlannedKernel | PlannedMove | PlannedJump
+PlannedInstruction = PlannedNode | PlannedKernel | PlannedMove | PlannedResize | PlannedJump
 
 
 def slot_of(node: Node) -> Slot:

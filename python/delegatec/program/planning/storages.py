@@ -23,9 +23,10 @@ from delegatec.program.planning.assignment import Assignment, Storages
 from delegatec.program.planning.control_flow import place_call
 from delegatec.program.planning.exchanges import exchanged_inputs, exchanged_outputs
 from delegatec.program.planning.in_place import writes_in_place
-from delegatec.program.planning.instructions import PlannedKernel, PlannedNode, slot_of, source_of
+from delegatec.program.planning.instructions import PlannedKernel, PlannedNode, PlannedResize, slot_of, source_of
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
-from delegatec.program.planning.views import place_view
+from delegatec.program.planning.state_views import views_of_state
+from delegatec.program.planning.views import is_static, offset_in_operand, place_view, prefix_sizes
 from delegatec.program.symbolic import EQUAL, NOT
 
 
@@ -64,6 +65,9 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
     assignment = Assignment(program, placing.external)
     result = assignment.result
     result.in_place = writes_in_place(program)
+    result.state_views = views_of_state(
+        program, result.in_place, lambda node: offset_in_operand(node, assignment.orders) is not None
+    )
     for node, source in exchanged_inputs(program).items():
         if not placing.plan_inputs or source.name in result.mutable:
             result.aliases[slot_of(node)] = slot_of(source)
@@ -132,3 +136,7 @@ def _run(assignment: Assignment, program: EdgeProgram) -> None:
         elif not place_view(assignment, node):
             assignment.place_results(node)
             assignment.instructions.append(PlannedNode(node))
+        elif node in assignment.result.state_views and not is_static(node):
+            sizes = prefix_sizes(node)
+            assert sizes is not None
+            assignment.instructions.append(PlannedResize(node, sizes))

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from delegatec.edge.passes.movement.arrangement import Arrangement, Atom, Axis, Size, numel
+from delegatec.edge.passes.movement.arrangement import Arrangement, Atom, Axis, Dim, Size, numel
 
 aten = torch.ops.aten
 
@@ -126,20 +126,30 @@ def _pieces(axis: Axis, held: set[Atom]) -> Iterator[Axis]:
 
 
 def _sliced(arrangement: Arrangement) -> Iterator[Plan]:
-    """Slices the source; a single element of a dimension also by `select`, which drops the dimension."""
+    """Slices the source; a single element of a dimension also by `select`, which drops the dimension.
+
+    Slices of dynamic sizes come last: then they may be views, such as the filled rows of a selected head.
+    """
     dims = arrangement.dims
     singles = {index for index, dim in enumerate(dims) if dim.cut is not None and not dim.axis}
     for selected in {frozenset[int](): None, frozenset(singles): None}:
         plan = Plan(tuple(dim.size for dim in dims), ())
-        for index, dim in reversed(list(enumerate(dims))):
-            before, after = plan.sizes[:index], plan.sizes[index + 1 :]
-            if index in selected and dim.cut is not None:
-                plan = plan.then((), (*before, *after), aten.select.int, index, dim.cut.start)
-            elif dim.cut is not None:
+        for index, dim in sorted(reversed(list(enumerate(dims))), key=lambda each: _varies(each[1])):
+            if dim.cut is None:
+                continue
+            at = index - sum(other < index for other in selected) if _varies(dim) else index
+            before, after = plan.sizes[:at], plan.sizes[at + 1 :]
+            if index in selected:
+                plan = plan.then((), (*before, *after), aten.select.int, at, dim.cut.start)
+            else:
                 step = () if dim.cut.step == 1 else (dim.cut.step,)
                 arguments = (dim.cut.start, dim.cut.end, *step)
-                plan = plan.then((), (*before, numel(dim.axis), *after), aten.slice.Tensor, index, *arguments)
+                plan = plan.then((), (*before, numel(dim.axis), *after), aten.slice.Tensor, at, *arguments)
         yield replace(plan, axes=tuple(dim.axis for index, dim in enumerate(dims) if index not in selected))
+
+
+def _varies(dim: Dim) -> bool:
+    return not isinstance(numel(dim.axis), int)
 
 
 def _permuted(plan: Plan, order: Sequence[Atom], axes: Sequence[Axis]) -> Iterator[Plan]:
