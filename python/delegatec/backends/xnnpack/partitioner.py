@@ -26,12 +26,15 @@ from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Partitioning, Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
+from delegatec.edge.passes.attend_to_filled_rows import attend_to_filled_rows
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.sizes_of_operands import depends_on_data, take_sizes_of_operands
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
 from delegatec.edge.passes.unflatten_linear import unflatten_linear
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_scalar
 from delegatec.edge.quantization.operators import (
     DEQUANTIZE,
     DEQUANTIZE_BLOCKS,
@@ -49,6 +52,8 @@ _HELP = (
 _INDICES = "integer index arithmetic stays on the CPU: XNNPACK computes in floating point only"
 
 _DECIDES = "it computes a condition, and comparisons in the delegate depend on the CPU for NaN"
+
+_READ = "a size that the program reads from a tensor: XNNPACK has tensors as inputs only"
 
 _WIDE = "values of more than 8 bits must be quantized and dequantized in the same delegate"
 
@@ -85,6 +90,8 @@ class XnnpackLegality(Legality[Settings]):
         if node.target in DYNAMIC and not _dequantizes_table(node):
             message = "a dynamically quantized value that is not only read by layers with quantized weights"
             return Rejection(node, "dynamic-quantization", message, _HELP)
+        if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
+            return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
         reason = nan_test(node)
         if reason is not None:
             return Rejection(node, "argument", reason)
@@ -106,8 +113,9 @@ def _dequantizes_table(node: Node) -> bool:
 class XnnpackPartitioner(TablePartitioner[Settings]):
     """Supports quantized values where the delegate knows their scales.
 
-    Its preparation makes attention independent of the writes to caches, which XNNPACK lacks, keeps dynamic
-    sizes in separate dimensions, and converts bytes before they are moved.
+    Its preparation restricts attention to the filled rows of long caches, and makes attention to short ones
+    independent of the writes to them, which XNNPACK lacks. It keeps dynamic sizes in separate dimensions, and
+    converts bytes before they are moved.
     """
 
     # The program that is partitioned, and `fused_of` it.
@@ -129,8 +137,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `Partitioner.preparation`."""
-        own = (split_cached_attention, unflatten_linear, unflatten_bmm, convert_inputs_first)
-        return (*own, *super().preparation)
+        attention = (attend_to_filled_rows, split_cached_attention)
+        sizes = (unflatten_linear, unflatten_bmm, take_sizes_of_operands)
+        return (*attention, *sizes, convert_inputs_first, *super().preparation)
 
     @property
     def most_rank(self) -> int:

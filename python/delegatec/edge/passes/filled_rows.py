@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a cache that a mask of attention allows: those up to the last position of a query.
+
+A mask compares the indices of rows, a constant, with the positions of queries. Other masks that apply too,
+such as that of a window, allow fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+_RESHAPES: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims})
+_BOTH: Final = frozenset({aten.logical_and.default, aten.bitwise_and.Tensor})
+# Comparison -> the operands that are the indices of rows and the positions, and the rows after a position.
+_COMPARISONS: Final[dict[Any, tuple[str, str, int]]] = {
+    aten.le.Tensor: ("self", "other", 1),
+    aten.lt.Tensor: ("self", "other", 0),
+    aten.ge.Tensor: ("other", "self", 1),
+    aten.gt.Tensor: ("other", "self", 0),
+}
+
+
+class FilledRows:
+    """The masks of attention of one program.
+
+    Args:
+        builder: of the program.
+    """
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._ends: dict[tuple[Node, int, int], Node] = {}
+        self._masks: dict[tuple[Node, Node], Value] = {}
+
+    def end(self, mask: Node, length: int) -> Node | None:
+        """Returns the number of rows, 1 to `length`, after which a mask allows none; None if unknown.
+
+        Args:
+            mask: bool [.., queries, length].
+            length: of the cache.
+        """
+        found = self._positions(mask, length)
+        if found is None:
+            return None
+        key = (*found, length)
+        if key not in self._ends:
+            self._ends[key] = self._counted(*key)
+        return self._ends[key]
+
+    def mask(self, mask: Node, end: Node) -> Value:
+        """Returns the first columns of a mask for all heads, bool [queries, end]."""
+        key = mask, end
+        if key not in self._masks:
+            size = end.meta["val"]
+            part = value_of(self._builder, _prefix(self._builder, mask, end))
+            self._masks[key] = part.view(part.shape[-2], size)
+        return self._masks[key]
+
+    def _positions(self, mask: Node, length: int) -> tuple[Node, int] | None:
+        """Returns positions after whose largest one no row is allowed but `count`, and this count."""
+        if shape_of(mask)[-1:] != (length,):
+            return None
+        if mask.target in _RESHAPES:
+            return self._positions(bind(mask)["self"], length)
+        if mask.target in _BOTH:
+            found = (self._positions(bind(mask)[name], length) for name in ("self", "other"))
+            return next((each for each in found if each is not None), None)
+        if mask.target not in _COMPARISONS:
+            return None
+        rows, positions, count = _COMPARISONS[mask.target]
+        bound = bind(mask)
+        is_column = shape_of(bound[positions])[-1:] in ((), (1,))
+        if not is_column or dtype_of(bound[positions]) not in (torch.int64, torch.int32):
+            return None
+        known = self._builder.facts.constant(bound[rows])
+        if known is None or known.numel() != length or known.shape[-1] != length:
+            return None
+        is_counted = torch.equal(known.flatten().long(), torch.arange(length))
+        return (bound[positions], count) if is_counted else None
+
+    def _counted(self, positions: Node, count: int, length: int) -> Node:
+        b = self._builder
+        last = value_of(b, positions)
+        if last.rank:
+            last = last.amax(list(range(last.rank)))
+        rows = (last + count if count else last).clamp(1, length)
+        return b.call(aten._local_scalar_dense.default, rows.node, val=_scalar(b, 1, length))
+
+
+def _prefix(b: Builder, node: Node, end: Node) -> Node:
+    """Returns the first columns of a mask, compared only there."""
+    if node.target in (*_BOTH, *_COMPARISONS):
+        length = shape_of(node)[-1]
+        operands = [
+            _prefix(b, each, end) if shape_of(each)[-1:] == (length,) else each for each in bind(node).values()
+        ]
+        return b.call(node.target, *operands)
+    if node.target in _RESHAPES and shape_of(bind(node)["self"])[-1:] == shape_of(node)[-1:]:
+        source = _prefix(b, bind(node)["self"], end)
+        shape = [*shape_of(node)[:-1], end.meta["val"]]
+        return b.call(aten.view.default, source, shape)
+    return first_rows(b, node, -1, end)
+
+
+def first_rows(b: Builder, node: Node, dim: int, end: Node) -> Node:
+    """Returns the first elements of a dimension, whose number is a scalar."""
+    shape: list[Any] = [*shape_of(node)]
+    shape[dim] = end.meta["val"]
+    return b.call(
+        aten.slice.Tensor, node, dim % len(shape), 0, end, val=b.empty(shape, dtype_of(node))
+    )
+
+
+def _scalar(b: Builder, least: int, most: int) -> torch.SymInt:
+    """Returns a new scalar that depends on data, with bounds."""
+    mode: Any = b.fake_mode
+    if mode.shape_env is None:
+        mode.shape_env = ShapeEnv()
+    environment = mode.shape_env
+    with environment.ignore_fresh_unbacked_symbols():
+        scalar: torch.SymInt = environment.create_unbacked_symint()
+    symbol = scalar.node.expr
+    environment.constrain_symbol_range(symbol, least, most)
+    b.program.range_constraints[symbol] = ValueRanges(least, most)
+    return scalar
+
+
