@@ -34,7 +34,6 @@ from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
 from delegatec.edge.passes.unflatten_linear import unflatten_linear
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_scalar
 from delegatec.edge.quantization.operators import (
     DEQUANTIZE,
     DEQUANTIZE_BLOCKS,
@@ -43,6 +42,7 @@ from delegatec.edge.quantization.operators import (
     QUANTIZING,
     operands_of,
 )
+from delegatec.edge.symbols import is_scalar
 
 _HELP = (
     "quantize the layers' weights without zero points: to int8 with a scale per output channel, or to "

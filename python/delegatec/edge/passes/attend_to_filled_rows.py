@@ -86,7 +86,7 @@ def _attention(
     one, shared, length, _ = shape_of(bound["key"])
     if (batch, one) != (1, 1) or not isinstance(heads, int) or length < _LEAST or shared > _MOST_HEADS:
         return None
-    is_of_queries = len(shape_of(mask)) >= 2 and shape_of(mask)[-2:-1] != (1,) or _is_one(count)
+    is_of_queries = (len(shape_of(mask)) >= 2 and shape_of(mask)[-2:-1] != (1,)) or _is_one(count)
     if shape_of(bound["value"])[:3] != (1, shared, length) or heads % shared or not is_of_queries:
         return None
     if math.prod(shape_of(mask)[:-2]) != 1:

@@ -7,7 +7,7 @@ such as that of a window, allow fewer rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any, Final
 
 import torch
@@ -63,9 +63,10 @@ class FilledRows:
         """Returns the first columns of a mask for all heads, bool [queries, end]."""
         key = mask, end
         if key not in self._masks:
-            size = end.meta["val"]
-            part = value_of(self._builder, _prefix(self._builder, mask, end))
-            self._masks[key] = part.view(part.shape[-2], size)
+            part = _prefix(self._builder, _of_matrix(mask), end)
+            if len(shape_of(part)) > 2:
+                part = self._builder.call(aten.squeeze.dims, part, [*range(len(shape_of(part)) - 2)])
+            self._masks[key] = value_of(self._builder, part)
         return self._masks[key]
 
     def _positions(self, mask: Node, length: int) -> tuple[Node, int] | None:
@@ -99,12 +100,24 @@ class FilledRows:
         return b.call(aten._local_scalar_dense.default, rows.node, val=_scalar(b, 1, length))
 
 
+def _of_matrix(mask: Node) -> Node:
+    """Returns a mask before views that add leading sizes of one."""
+    while mask.target in _RESHAPES:
+        source = bind(mask)["self"]
+        new = len(shape_of(mask)) - len(shape_of(source))
+        if new < 1 or len(shape_of(source)) < 2 or math.prod(shape_of(mask)[:-2]) != 1:
+            return mask
+        mask = source
+    return mask
+
+
 def _prefix(b: Builder, node: Node, end: Node) -> Node:
     """Returns the first columns of a mask, compared only there."""
     if node.target in (*_BOTH, *_COMPARISONS):
         length = shape_of(node)[-1]
         operands = [
-            _prefix(b, each, end) if shape_of(each)[-1:] == (length,) else each for each in bind(node).values()
+            _prefix(b, each, end) if shape_of(each)[-1:] == (length,) else each
+            for each in bind(node).values()
         ]
         return b.call(node.target, *operands)
     if node.target in _RESHAPES and shape_of(bind(node)["self"])[-1:] == shape_of(node)[-1:]:
@@ -118,9 +131,7 @@ def first_rows(b: Builder, node: Node, dim: int, end: Node) -> Node:
     """Returns the first elements of a dimension, whose number is a scalar."""
     shape: list[Any] = [*shape_of(node)]
     shape[dim] = end.meta["val"]
-    return b.call(
-        aten.slice.Tensor, node, dim % len(shape), 0, end, val=b.empty(shape, dtype_of(node))
-    )
+    return b.call(aten.slice.Tensor, node, dim % len(shape), 0, end, val=b.empty(shape, dtype_of(node)))
 
 
 def _scalar(b: Builder, least: int, most: int) -> torch.SymInt:
@@ -135,5 +146,3 @@ def _scalar(b: Builder, least: int, most: int) -> torch.SymInt:
     environment.constrain_symbol_range(symbol, least, most)
     b.program.range_constraints[symbol] = ValueRanges(least, most)
     return scalar
-
-

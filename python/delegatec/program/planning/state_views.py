@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from torch.fx import Node
 
@@ -58,9 +57,7 @@ def _unchanged(
             yield from _unchanged(user, is_view, order, end)
 
 
-def _is_read_before(
-    view: Node, is_view: Callable[[Node], bool], order: dict[Node, int], end: int
-) -> bool:
+def _is_read_before(view: Node, is_view: Callable[[Node], bool], order: dict[Node, int], end: int) -> bool:
     """Whether all readers of a view, and of views of it, precede an instruction; outputs do not."""
     return all(
         user.op != "output"

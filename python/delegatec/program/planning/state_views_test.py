@@ -113,7 +113,9 @@ def test_methods_that_share_a_buffer_have_views_of_it() -> None:
 
 def _operators(program: EmittedProgram, index: int = 0) -> list[str]:
     method = program.methods[index]
-    return [method.operators[each.operator][0] for each in method.instructions if isinstance(each, KernelCall)]
+    return [
+        method.operators[each.operator][0] for each in method.instructions if isinstance(each, KernelCall)
+    ]
 
 
 def _interpreter(program: EmittedProgram) -> Interpreter:

@@ -23,7 +23,13 @@ from delegatec.program.planning.assignment import Assignment, Storages
 from delegatec.program.planning.control_flow import place_call
 from delegatec.program.planning.exchanges import exchanged_inputs, exchanged_outputs
 from delegatec.program.planning.in_place import writes_in_place
-from delegatec.program.planning.instructions import PlannedKernel, PlannedNode, PlannedResize, slot_of, source_of
+from delegatec.program.planning.instructions import (
+    PlannedKernel,
+    PlannedNode,
+    PlannedResize,
+    slot_of,
+    source_of,
+)
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
 from delegatec.program.planning.state_views import views_of_state
 from delegatec.program.planning.views import is_static, offset_in_operand, place_view, prefix_sizes
