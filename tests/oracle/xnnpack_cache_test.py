@@ -114,7 +114,9 @@ def test_a_decoder(counts: Sequence[int], dtype: torch.dtype, window: int) -> No
 
 def _operators(lowered: Lowered) -> list[str]:
     (method,) = lowered.emitted.methods
-    return [method.operators[each.operator][0] for each in method.instructions if isinstance(each, KernelCall)]
+    return [
+        method.operators[each.operator][0] for each in method.instructions if isinstance(each, KernelCall)
+    ]
 
 
 class Split(nn.Module):

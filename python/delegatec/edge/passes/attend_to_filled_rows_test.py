@@ -29,7 +29,9 @@ def _noise(*sizes: int, seed: int = 0) -> Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
 
 
-def _decoder(mask: Callable[..., Tensor], dtype: torch.dtype = torch.float32, length: int = _LENGTH) -> Function:
+def _decoder(
+    mask: Callable[..., Tensor], dtype: torch.dtype = torch.float32, length: int = _LENGTH
+) -> Function:
     """A step of a decoder: query [1, heads, n, depth], new rows [1, 2, n, depth], position [1]."""
 
     def step(self: Any, query: Tensor, new: Tensor, start: Tensor) -> Tensor:

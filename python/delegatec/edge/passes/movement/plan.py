@@ -134,7 +134,7 @@ def _sliced(arrangement: Arrangement) -> Iterator[Plan]:
     singles = {index for index, dim in enumerate(dims) if dim.cut is not None and not dim.axis}
     for selected in {frozenset[int](): None, frozenset(singles): None}:
         plan = Plan(tuple(dim.size for dim in dims), ())
-        for index, dim in sorted(reversed(list(enumerate(dims))), key=lambda each: _varies(each[1])):
+        for index, dim in sorted(enumerate(dims), key=lambda each: (_varies(each[1]), -each[0])):
             if dim.cut is None:
                 continue
             at = index - sum(other < index for other in selected) if _varies(dim) else index
