@@ -17,7 +17,7 @@ from delegatec.edge.symbols import integer_ratio, is_scalar, size_nodes, sizes_k
 
 aten = torch.ops.aten
 
-_SIZED: Final = {aten.view.default: "size", aten.expand.default: "size"}
+_SIZED: Final[dict[Any, str]] = {aten.view.default: "size", aten.expand.default: "size"}
 
 
 def take_sizes_of_operands(program: EdgeProgram) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
@@ -26,12 +27,11 @@ def views_of_state(
         is_view: whether a call returns adjacent elements of its first operand.
     """
     order = {node: index for index, node in enumerate(program.graph.nodes)}
-    placeholders = {node.name: node for node in program.placeholders()}
-    orders = caller_orders(program)
+    orders, mutated = caller_orders(program), program.mutated_inputs()
     found: set[Node] = set()
-    for name in program.mutated_inputs():
-        buffer = placeholders[name]
-        if buffer in orders:
+    for buffer, spec in zip(program.placeholders(), program.input_specs, strict=True):
+        # an input is in the caller's memory, whose address is unknown
+        if buffer.name not in mutated or buffer in orders or spec.kind is InputKind.USER_INPUT:
             continue
         # the buffer's values, each with the first instruction after which it is gone
         value: Node | None = buffer

@@ -89,6 +89,20 @@ def test_other_views_are_copies(function: Callable[..., Any]) -> None:
     _check(model, _interpreter(program))
 
 
+def test_inputs_that_a_program_writes_to_have_no_views() -> None:
+    def write(keys: Tensor, rows: Tensor, at: Tensor) -> Tensor:
+        keys[:, at] = rows
+        return keys[1].sum(0) + keys.view(16, 4).sum(0)
+
+    keys, at = torch.rand(2, _LENGTH, 4), torch.tensor([2])
+    program = emit({"forward": edge(write, keys, ROWS, at)})
+    assert {*_operators(program)}.intersection(_COPIES)
+    given = keys.clone()
+    (found,) = _interpreter(program).run([given, ROWS, at])
+    torch.testing.assert_close(found, write(keys, ROWS, at))
+    torch.testing.assert_close(given, keys)
+
+
 def test_methods_that_share_a_buffer_have_views_of_it() -> None:
     model = _model(_filled)
     write = edge(model, ROWS, torch.tensor([2]), method="write", state={"keys", "function"})
