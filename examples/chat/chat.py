@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Continues what is typed, with the program of this directory in ExecuTorch's stock runner.
 
-    bazel run //examples/chat
-    bazel run //examples/chat -- --prompt "The captain"
+bazel run //examples/chat
+bazel run //examples/chat -- --prompt "The captain"
 """
 
 from __future__ import annotations

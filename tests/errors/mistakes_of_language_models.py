@@ -62,7 +62,8 @@ FOLDERS: Final = (
         "lists a checkpoint without its configuration",
         "DC115",
         "the checkpoint has no config.json",
-        command="checkpoint --label=//pkg:llama --weights-file=net.safetensors --checkpoint=llama/model.safetensors",
+        command="checkpoint --label=//pkg:llama --weights-file=net.safetensors "
+        "--checkpoint=llama/model.safetensors",
         files={"llama/model.safetensors": _weights()},
     ),
     run(

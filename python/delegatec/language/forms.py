@@ -101,7 +101,7 @@ def quantized_rows(value: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     scale, _ = choose_qparams(value, "SYMMETRIC", block, torch.int8, *form.limits)
     scale = scale.reshape(value.shape[0], -1)
     if form.dtype == "int4":
-        scale = scale * _best_factor(value.unflatten(1, (-1, block[1])), scale, form.limits)
+        scale = scale * _best_factor(value.view(len(value), -1, block[1]), scale, form.limits)
     return quantize(value, block, scale, None, torch.int8, *form.limits), scale
 
 

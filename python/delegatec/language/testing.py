@@ -137,7 +137,8 @@ def write_checkpoint(
     network.to(dtype).save_pretrained(folder)
     _tokenizer().save(str(folder / "tokenizer.json"))
     # buffers that were not stored have not lost digits
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return loaded.eval()
 
 
 def write_family(name: str, folder: Path) -> Any:
