@@ -39,20 +39,23 @@ class Cache(nn.Module):
     def at(self, positions: Tensor) -> Iterator[None]:
         """Sets the positions of the tokens of a call, int64 [n], in the scope."""
         self._positions = positions
+        self._masks: dict[int, Tensor] = {}
         try:
             yield
         finally:
-            del self._positions
+            del self._positions, self._masks
 
     def mask(self, layer_idx: int) -> Tensor:
         """Returns whether tokens attend to rows of a layer, bool [1, 1, n, context]."""
-        rows, own = torch.arange(self.context)[None], self._positions[:, None]
-        mask = rows <= own
         layer = self.layers[layer_idx]
         assert isinstance(layer, AttentionLayer)
-        if 0 < layer.window < self.context:
-            mask = mask & (rows > own - layer.window)
-        return mask[None, None]
+        if layer.window not in self._masks:
+            rows, own = torch.arange(self.context)[None], self._positions[:, None]
+            mask = rows <= own
+            if 0 < layer.window < self.context:
+                mask = mask & (rows > own - layer.window)
+            self._masks[layer.window] = mask[None, None]
+        return self._masks[layer.window]
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Stores keys and values [1, heads, n, size] of the tokens; returns those of all rows."""

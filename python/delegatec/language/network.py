@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -133,12 +135,19 @@ def _compute_buffers(network: Any) -> None:
 
 
 def _keep_frequencies(module: Any) -> None:
-    """Keeps rotary frequencies that would depend on the length: up to `context_limit`, they are these."""
-    types = getattr(module, "rope_type", None)
-    if isinstance(types, Mapping):
-        module.rope_type = dict.fromkeys(types, "default")
-    elif types:
-        module.rope_type = "default"
+    """Keeps rotary frequencies that would depend on the length: up to `context_limit`, they are these.
+
+    The function inside the decorators does not enter and leave modes of autograd either, which torch.export
+    would undo.
+    """
+    if hasattr(module, "rope_type"):
+        module.__class__ = _undecorated(type(module))  # type: ignore[arg-type]
+
+
+@functools.cache
+def _undecorated(owner: type[nn.Module]) -> type[nn.Module]:
+    members = {"__module__": owner.__module__, "forward": inspect.unwrap(owner.forward)}
+    return type(owner.__name__, (owner,), members)
 
 
 def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
