@@ -19,7 +19,7 @@ _INTEGERS: Final = ("int8", "int4")
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """How weights are stored.
+    """How weights of linear layers and embeddings are stored. Others, such as those of experts, are float32.
 
     Attributes:
         weights: dtype of the weights of linear layers, also of the one that computes logits.
