@@ -98,16 +98,17 @@ def _attention(
     if mask not in shifts:
         shifts[mask] = _Repeated(b, rows.mask(mask, end), group, query.dtype, is_alive=False)
     repeated = shifts[mask]
-    queries = query.view(heads, count, depth)
+    # once for all heads
+    scale = depth**-0.5 if bound["scale"] is None else bound["scale"]
+    queries = (query if scale == 1 else query * scale).view(heads, count, depth)
     results = []
     for head in range(shared):
         own = queries.slice(0, head * group, (head + 1) * group).view(group * count, depth)
         key, value = (_rows_of(b, bound[name], head, end) for name in ("key", "value"))
-        scale = depth**-0.5 if bound["scale"] is None else bound["scale"]
         part = b.call(
             *(node.target, own.node, key, value, repeated.shift.node),
             val=b.empty([group * count, shape_of(value)[-1]], query.dtype),
-            scale=scale,
+            scale=1.0,
         )
         results.append(value_of(b, part))
     result = cat(results, 0).view(*shape_of(node))
