@@ -119,15 +119,16 @@ class Builder:
         return self._values[key]
 
     def empty(self, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-        """Returns a fake tensor; calls with the same dtype and static shape share it."""
-        if any(type(size) is not int for size in sizes):
-            with self.fake_mode:
-                return torch.empty(sizes, dtype=dtype)
-        key = (dtype, *sizes)
+        """Returns a fake tensor; calls with the same dtype and shape share it."""
+        key = (dtype, *(size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes))
         if key not in self._empty:
-            # what the mode does for torch.empty, at a tenth of its cost
-            meta = torch.empty(sizes, dtype=dtype, device="meta")
-            self._empty[key] = FakeTensor(self.fake_mode, meta, torch.device("cpu"))
+            if any(type(size) is not int for size in sizes):
+                with self.fake_mode:
+                    self._empty[key] = torch.empty(sizes, dtype=dtype)
+            else:
+                # what the mode does for torch.empty, at a tenth of its cost
+                meta = torch.empty(sizes, dtype=dtype, device="meta")
+                self._empty[key] = FakeTensor(self.fake_mode, meta, torch.device("cpu"))
         return self._empty[key]
 
     def constant(self, tensor: torch.Tensor) -> Node:

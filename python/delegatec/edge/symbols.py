@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Iterable, Mapping
@@ -124,8 +125,20 @@ def largest(size: int | torch.SymInt) -> int | None:
     """Returns the upper bound of a size; None if it has none."""
     if not isinstance(size, torch.SymInt):
         return size
-    upper = size.node.shape_env.bound_sympy(_divided(size.node.expr)).upper
+    upper = _range(size.node.expr, _ranges(size)).upper
     return int(upper) if upper.is_finite and upper < 2**31 else None
+
+
+def _ranges(size: torch.SymInt) -> frozenset[tuple[Any, Any]]:
+    """Returns the range of each symbol of a size."""
+    known = size.node.shape_env.var_to_range
+    return frozenset((symbol, known[symbol]) for symbol in size.node.expr.free_symbols if symbol in known)
+
+
+@functools.lru_cache(4096)
+def _range(expression: Any, ranges: frozenset[tuple[Any, Any]]) -> Any:
+    """Returns the range of an expression, of those of its symbols: programs have few different sizes."""
+    return bound_sympy(_divided(expression), dict(ranges))
 
 
 def _divided(expression: Any) -> Any:
@@ -142,7 +155,7 @@ def smallest(size: int | torch.SymInt) -> int:
     """Returns the lower bound of a size."""
     if not isinstance(size, torch.SymInt):
         return size
-    lower = size.node.shape_env.bound_sympy(_divided(size.node.expr)).lower
+    lower = _range(size.node.expr, _ranges(size)).lower
     return int(lower) if lower.is_finite else 0
 
 
@@ -153,13 +166,12 @@ def smallest_nonempty(size: int | torch.SymInt) -> int:
     """
     if not isinstance(size, torch.SymInt):
         return size
-    environment, expression = size.node.shape_env, _divided(size.node.expr)
-    ranges = {
-        symbol: known if environment.is_unbacked_symint(symbol) else known & ValueRanges(1, int_oo)
-        for symbol in expression.free_symbols
-        if (known := environment.var_to_range.get(symbol)) is not None
-    }
-    lower = bound_sympy(expression, ranges).lower
+    is_data_dependent = size.node.shape_env.is_unbacked_symint
+    ranges = frozenset(
+        (symbol, known if is_data_dependent(symbol) else known & ValueRanges(1, int_oo))
+        for symbol, known in _ranges(size)
+    )
+    lower = _range(size.node.expr, ranges).lower
     return int(lower) if lower.is_finite else 0
 
 
