@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.value import Value, cat, value_of
+from delegatec.edge.legalize.value import Value, cat, table, value_of
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.filled_rows import FilledRows, first_rows
 from delegatec.edge.passes.rewrite import rewrite
@@ -23,6 +23,9 @@ aten = torch.ops.aten
 _LEAST: Final = 256
 """The shortest cache of which parts are read: the calls for a part cost more than the rows of a short one."""
 _MOST_HEADS: Final = 64
+
+_Key = tuple[Node, int, torch.dtype]
+"""A mask, the number of heads that share keys, and the dtype of scores."""
 
 
 def attend_to_filled_rows(program: EdgeProgram) -> bool:
@@ -42,10 +45,10 @@ def attend_to_filled_rows(program: EdgeProgram) -> bool:
         return False
     buffers = {node for node in program.placeholders() if node.name in program.mutated_inputs()}
     builder = Builder(program)
-    rows, shifts = FilledRows(builder), dict[Node, _Repeated]()
+    rows, masks = FilledRows(builder), dict[_Key, _Repeated]()
 
     def rule(b: Builder, node: Node) -> Node | None:
-        return _attention(builder.at(node), node, buffers, rows, shifts)
+        return _attention(builder.at(node), node, buffers, rows, masks)
 
     changed = rewrite(program, {aten.scaled_dot_product_attention.default: rule})
     if changed:
@@ -57,23 +60,27 @@ class _Repeated:
     """A mask for the queries of all heads that share keys.
 
     Attributes:
-        shift: addend of scores, float [group * queries, rows]: the lowest number if they are masked.
-        alive: 0 for each query that may not attend to any row, else 1, float [1, 1, queries, 1]; None if all
-            may.
+        shift: addend of scores, float [group * queries, rows]; None if a query attends to all rows or none.
+        alive: 0 for each query that may not attend to any row, else 1, float [1, 1, queries, 1].
     """
 
-    def __init__(self, b: Builder, mask: Value, group: int, dtype: torch.dtype, *, is_alive: bool) -> None:
-        zero, lowest = (b.constant(torch.tensor(each, dtype=dtype)) for each in (0.0, torch.finfo(dtype).min))
-        shift = mask.where(value_of(b, zero), value_of(b, lowest))
-        self.shift = shift if group == 1 else cat([shift] * group, 0)
-        self.alive = None
-        if not is_alive:
-            node = b.call(aten.any.dim, mask.node, 1, True)
-            self.alive = value_of(b, node).to(dtype).view(1, 1, mask.shape[0], 1)
+    def __init__(self, b: Builder, mask: Value, group: int, dtype: torch.dtype, *, is_full: bool) -> None:
+        any_row = value_of(b, b.call(aten.any.dim, mask.node, 1, True))
+        self.alive = any_row.to(dtype).view(1, 1, mask.shape[0], 1)
+        self.shift: Node | None = None
+        if not is_full:
+            allowed, masked = (table(b, torch.tensor(each, dtype=dtype)) for each in (0.0, _masked(dtype)))
+            shift = mask.where(allowed, masked)
+            self.shift = (shift if group == 1 else cat([shift] * group, 0)).node
+
+
+def _masked(dtype: torch.dtype) -> float:
+    """Returns the addend of a masked score: the sum is finite, so that no row consists of infinities."""
+    return 0.9 * torch.finfo(dtype).min
 
 
 def _attention(
-    b: Builder, node: Node, buffers: Collection[Node], rows: FilledRows, shifts: dict[Node, _Repeated]
+    b: Builder, node: Node, buffers: Collection[Node], rows: FilledRows, masks: dict[_Key, _Repeated]
 ) -> Node | None:
     bound = bind(node)
     query, mask = value_of(b, bound["query"]), bound["attn_mask"]
@@ -95,9 +102,11 @@ def _attention(
     if end is None:
         return None
     group = heads // shared
-    if mask not in shifts:
-        shifts[mask] = _Repeated(b, rows.mask(mask, end), group, query.dtype, is_alive=False)
-    repeated = shifts[mask]
+    key_of_mask = mask, group, query.dtype
+    if key_of_mask not in masks:
+        part, is_full = rows.mask(mask, end), rows.is_full(mask)
+        masks[key_of_mask] = _Repeated(b, part, group, query.dtype, is_full=is_full)
+    repeated = masks[key_of_mask]
     # once for all heads
     scale = depth**-0.5 if bound["scale"] is None else bound["scale"]
     queries = (query if scale == 1 else query * scale).view(heads, count, depth)
@@ -106,13 +115,13 @@ def _attention(
         own = queries.slice(0, head * group, (head + 1) * group).view(group * count, depth)
         key, value = (_rows_of(b, bound[name], head, end) for name in ("key", "value"))
         part = b.call(
-            *(node.target, own.node, key, value, repeated.shift.node),
+            *(node.target, own.node, key, value, repeated.shift),
             val=b.empty([group * count, shape_of(value)[-1]], query.dtype),
             scale=1.0,
         )
         results.append(value_of(b, part))
     result = cat(results, 0).view(*shape_of(node))
-    return (result if repeated.alive is None else result * repeated.alive).node
+    return (result * repeated.alive).node
 
 
 def _is_one(size: object) -> bool:

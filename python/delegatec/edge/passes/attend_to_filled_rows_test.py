@@ -112,7 +112,7 @@ def test_one_new_row() -> None:
     model = _decoder(_causal)
     program = _program(model, 1)
     assert called(program).count(attention) == _HEADS
-    for start in (0, 17, 255):
+    for start in (0, 17, 255, -1):
         _check(model, program, *_inputs(1, start))
 
 
@@ -137,6 +137,32 @@ def test_layers_share_the_mask() -> None:
     assert called(program).count(attention) == 4
     assert called(program).count(aten.le.Tensor) == called(program).count(aten.any.dim) == 1
     _check(model, program, *inputs)
+
+
+def test_layers_with_other_heads_share_the_positions() -> None:
+    def step(self: Any, query: Tensor, new: Tensor, at: Tensor) -> Tensor:
+        self.cache[:, :, at] = new
+        mask = _causal(at)
+        wide = attend(query.repeat(1, 2, 1, 1), self.cache, self.cache, mask, enable_gqa=True)
+        result: Tensor = attend(query.double(), self.cache.double(), self.cache.double(), mask).float()
+        return result + wide[:, :2]
+
+    model = Function(step, cache=_noise(1, 2, _LENGTH, 8))
+    inputs = _noise(1, 2, 3, 8), _noise(1, 2, 3, 8), torch.tensor([9, 7, 8])
+    program = _attending(edge(model, *inputs, preserve=[attention]))
+    assert called(program).count(attention) == 4
+    assert called(program).count(aten._local_scalar_dense.default) == 1
+    _check(model, program, *inputs)
+
+
+def test_one_position_needs_no_mask() -> None:
+    program = _program(_decoder(_causal), 1)
+    assert aten.where.self not in called(program)[called(program).index(aten._local_scalar_dense.default) :]
+    windowed = _decoder(_MASKS["a window"])
+    program = _program(windowed, 1)
+    assert aten.where.self in called(program)[called(program).index(aten._local_scalar_dense.default) :]
+    for start in (0, 2, 100, 255, -1):
+        _check(windowed, program, *_inputs(1, start))
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,15 @@ class FilledRows:
             self._ends[key] = self._counted(*key)
         return self._ends[key]
 
+    def is_full(self, mask: Node) -> bool:
+        """Whether a mask with a known end allows all rows before it, or none: it is of one position alone."""
+        while mask.target in _RESHAPES:
+            mask = bind(mask)["self"]
+        if mask.target not in _COMPARISONS:
+            return False
+        shape = shape_of(bind(mask)[_COMPARISONS[mask.target][1]])
+        return all(isinstance(size, int) and size == 1 for size in shape)
+
     def mask(self, mask: Node, end: Node) -> Value:
         """Returns the first columns of a mask for all heads, bool [queries, end]."""
         key = mask, end
