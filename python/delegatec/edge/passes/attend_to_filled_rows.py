@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Final
 
@@ -17,6 +16,7 @@ from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.filled_rows import FilledRows, first_rows
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -60,18 +60,16 @@ class _Repeated:
     """A mask for the queries of all heads that share keys.
 
     Attributes:
-        shift: addend of scores, float [group * queries, rows]; None if a query attends to all rows or none.
+        shift: addend of scores, float [group * queries, rows].
         alive: 0 for each query that may not attend to any row, else 1, float [1, 1, queries, 1].
     """
 
-    def __init__(self, b: Builder, mask: Value, group: int, dtype: torch.dtype, *, is_full: bool) -> None:
+    def __init__(self, b: Builder, mask: Value, group: int, dtype: torch.dtype) -> None:
         any_row = value_of(b, b.call(aten.any.dim, mask.node, 1, True))
         self.alive = any_row.to(dtype).view(1, 1, mask.shape[0], 1)
-        self.shift: Node | None = None
-        if not is_full:
-            allowed, masked = (table(b, torch.tensor(each, dtype=dtype)) for each in (0.0, _masked(dtype)))
-            shift = mask.where(allowed, masked)
-            self.shift = (shift if group == 1 else cat([shift] * group, 0)).node
+        allowed, masked = (table(b, torch.tensor(each, dtype=dtype)) for each in (0.0, _masked(dtype)))
+        shift = mask.where(allowed, masked)
+        self.shift = (shift if group == 1 else cat([shift] * group, 0)).node
 
 
 def _masked(dtype: torch.dtype) -> float:
@@ -89,14 +87,14 @@ def _attention(
         return None
     if bound["is_causal"] or bound["dropout_p"] or not query.dtype.is_floating_point:
         return None
-    batch, heads, count, depth = query.shape
-    one, shared, length, _ = shape_of(bound["key"])
-    if (batch, one) != (1, 1) or not isinstance(heads, int) or length < _LEAST or shared > _MOST_HEADS:
+    batch, heads, count, _ = query.shape
+    one, shared, length, depth = shape_of(bound["key"])
+    if sizes_key([batch, one]) != (1, 1) or not isinstance(heads, int) or heads % shared:
         return None
-    is_of_queries = (len(shape_of(mask)) >= 2 and shape_of(mask)[-2:-1] != (1,)) or _is_one(count)
-    if shape_of(bound["value"])[:3] != (1, shared, length) or heads % shared or not is_of_queries:
+    if length < _LEAST or shared > _MOST_HEADS or shape_of(bound["value"])[:3] != (1, shared, length):
         return None
-    if math.prod(shape_of(mask)[:-2]) != 1:
+    *leading, queries_of_mask = sizes_key(shape_of(mask)[:-1]) or (0,)
+    if {*leading, 1} != {1} or sizes_key([count]) != (queries_of_mask,):
         return None
     end = rows.end(mask, length)
     if end is None:
@@ -104,8 +102,7 @@ def _attention(
     group = heads // shared
     key_of_mask = mask, group, query.dtype
     if key_of_mask not in masks:
-        part, is_full = rows.mask(mask, end), rows.is_full(mask)
-        masks[key_of_mask] = _Repeated(b, part, group, query.dtype, is_full=is_full)
+        masks[key_of_mask] = _Repeated(b, rows.mask(mask, end), group, query.dtype)
     repeated = masks[key_of_mask]
     # once for all heads
     scale = depth**-0.5 if bound["scale"] is None else bound["scale"]
@@ -122,10 +119,6 @@ def _attention(
         results.append(value_of(b, part))
     result = cat(results, 0).view(*shape_of(node))
     return (result * repeated.alive).node
-
-
-def _is_one(size: object) -> bool:
-    return isinstance(size, int) and size == 1
 
 
 def _cache(node: Node, buffers: Collection[Node]) -> Node | None:

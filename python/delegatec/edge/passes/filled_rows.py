@@ -7,7 +7,6 @@ such as that of a window, allow fewer rows.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import torch
@@ -18,6 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -59,15 +59,6 @@ class FilledRows:
             self._ends[key] = self._counted(*key)
         return self._ends[key]
 
-    def is_full(self, mask: Node) -> bool:
-        """Whether a mask with a known end allows all rows before it, or none: it is of one position alone."""
-        while mask.target in _RESHAPES:
-            mask = bind(mask)["self"]
-        if mask.target not in _COMPARISONS:
-            return False
-        shape = shape_of(bind(mask)[_COMPARISONS[mask.target][1]])
-        return all(isinstance(size, int) and size == 1 for size in shape)
-
     def mask(self, mask: Node, end: Node) -> Value:
         """Returns the first columns of a mask for all heads, bool [queries, end]."""
         key = mask, end
@@ -80,7 +71,7 @@ class FilledRows:
 
     def _positions(self, mask: Node, length: int) -> tuple[Node, int] | None:
         """Returns positions after whose largest one no row is allowed but `count`, and this count."""
-        if shape_of(mask)[-1:] != (length,):
+        if sizes_key(shape_of(mask)[-1:]) != (length,):
             return None
         if mask.target in _RESHAPES:
             return self._positions(bind(mask)["self"], length)
@@ -91,7 +82,7 @@ class FilledRows:
             return None
         rows, positions, count = _COMPARISONS[mask.target]
         bound = bind(mask)
-        is_column = shape_of(bound[positions])[-1:] in ((), (1,))
+        is_column = sizes_key(shape_of(bound[positions])[-1:]) in ((), (1,))
         if not is_column or dtype_of(bound[positions]) not in (torch.int64, torch.int32):
             return None
         known = self._builder.facts.constant(bound[rows])
@@ -114,7 +105,7 @@ def _of_matrix(mask: Node) -> Node:
     while mask.target in _RESHAPES:
         source = bind(mask)["self"]
         new = len(shape_of(mask)) - len(shape_of(source))
-        if new < 1 or len(shape_of(source)) < 2 or math.prod(shape_of(mask)[:-2]) != 1:
+        if new < 1 or len(shape_of(source)) < 2 or {*sizes_key(shape_of(mask)[:-2])} != {1}:
             return mask
         mask = source
     return mask
@@ -123,17 +114,20 @@ def _of_matrix(mask: Node) -> Node:
 def _prefix(b: Builder, node: Node, end: Node) -> Node:
     """Returns the first columns of a mask, compared only there."""
     if node.target in (*_BOTH, *_COMPARISONS):
-        length = shape_of(node)[-1]
         operands = [
-            _prefix(b, each, end) if shape_of(each)[-1:] == (length,) else each
+            _prefix(b, each, end) if _columns(each) == _columns(node) else each
             for each in bind(node).values()
         ]
         return b.call(node.target, *operands)
-    if node.target in _RESHAPES and shape_of(bind(node)["self"])[-1:] == shape_of(node)[-1:]:
+    if node.target in _RESHAPES and _columns(bind(node)["self"]) == _columns(node):
         source = _prefix(b, bind(node)["self"], end)
         shape = [*shape_of(node)[:-1], end.meta["val"]]
         return b.call(aten.view.default, source, shape)
     return first_rows(b, node, -1, end)
+
+
+def _columns(node: Node) -> tuple[int | str, ...]:
+    return sizes_key(shape_of(node)[-1:])
 
 
 def first_rows(b: Builder, node: Node, dim: int, end: Node) -> Node:
