@@ -5,11 +5,11 @@ load(":backend_tools.bzl", "requested_tools")
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
 load(":delegation_options.bzl", "DELEGATION_ATTRS")
 load(":exported_program.bzl", _exported_program = "exported_program")
+load(":language_model.bzl", _language_model = "language_model", _language_model_tokenizer = "language_model_tokenizer")
 load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
 load(":program_report.bzl", "program_report")
-load(":language_model.bzl", _language_model = "language_model", _language_model_tokenizer = "language_model_tokenizer")
 load(":quantized_program.bzl", _quantized_program = "quantized_program")
 
 def inspected(rule, name, **kwargs):

@@ -39,7 +39,7 @@ def test_text() -> None:
 
 def test_lines_have_their_source() -> None:
     lines = print_program(edge(lambda x: x.sin(), X)).splitlines()
-    assert "testing.py:" in lines[1] and lines[1].count("  # ") == 1
+    assert "testing/__init__.py:" in lines[1] and lines[1].count("  # ") == 1
 
 
 def test_names_of_nodes_are_not_in_it() -> None:
