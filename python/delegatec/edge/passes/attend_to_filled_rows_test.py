@@ -186,3 +186,18 @@ def test_other_caches_do_not_change() -> None:
     inputs = _noise(1, 2, 1, 8), _noise(1, 2, _LENGTH, 8), torch.tensor([9])
     program = _attending(edge(from_input, *inputs, preserve=[attention]))
     assert aten._local_scalar_dense.default not in called(program)
+
+
+def test_batches_do_not_change() -> None:
+    def step(self: Any, query: Tensor, new: Tensor, at: Tensor) -> Tensor:
+        self.cache[:, :, at] = new
+        shared = self.cache.expand(query.shape[0], 2, _LENGTH, 8)
+        result: Tensor = attend(query, shared, shared, _causal(at))
+        return result
+
+    model = Function(step, cache=_noise(1, 2, _LENGTH, 8))
+    inputs = _noise(3, 2, 1, 8), _noise(1, 2, 1, 8), torch.tensor([9])
+    shapes = (({0: Dim("batch", min=1, max=8)}, None, None),)
+    program = _attending(edge(model, *inputs, dynamic_shapes=shapes, preserve=[attention]))
+    assert aten._local_scalar_dense.default not in called(program)
+    _check(model, program, *inputs)
