@@ -48,7 +48,7 @@ def network_of(description: Description) -> nn.Module:
     try:
         config = CONFIG_MAPPING[family].from_dict(dict(description.config))
         with torch.device("meta"):
-            network: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            network: Any = AutoModelForCausalLM.from_config(
                 config, attn_implementation="eager", dtype=torch.float32
             )
     except Exception as error:

@@ -133,7 +133,7 @@ def write_checkpoint(
         dtype: of the stored weights.
     """
     torch.manual_seed(0)
-    network: Any = AutoModelForCausalLM.from_config(config or small_config())  # type: ignore[no-untyped-call]
+    network: Any = AutoModelForCausalLM.from_config(config or small_config())
     network.to(dtype).save_pretrained(folder)
     _tokenizer().save(str(folder / "tokenizer.json"))
     # buffers that were not stored have not lost digits
