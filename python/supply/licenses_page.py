@@ -18,10 +18,11 @@ _PREFIX: Final = "delegatec_pip_"
 _USES: Final = {
     "compiler": "every build",
     "emulation_layer": "tests of VGF programs",
+    "examples": "examples and tests",
     "flatc": "every build",
     "lint": "linters",
     "model_converter": "builds of VGF programs",
-    "models": "examples and tests",
+    "models": "builds of language models, examples and tests",
     "oracle": "tests: the runtime and its compiler",
     "quantization": "builds of quantized programs",
     "runtime_1_5": "tests: a later runtime",
