@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from executorch.extension.pybindings import _portable_lib  # type: ignore[import-untyped]
+from executorch.extension.pybindings import _portable_lib
 from tables import table
 from transformers import AutoModelForCausalLM, Qwen3Config
 
@@ -51,7 +51,7 @@ def write_checkpoint(folder: Path, layers: int) -> None:
         vocab_size=2048,
         tie_word_embeddings=False,
     )
-    network: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    network: Any = AutoModelForCausalLM.from_config(config)
     network.to(torch.bfloat16).save_pretrained(folder)
 
 

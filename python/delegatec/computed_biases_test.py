@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 from delegatec import lower
 from delegatec.quantize.settings import Settings
@@ -33,15 +33,15 @@ class Layer(nn.Module):
 
 # Function of an input, a weight and a bias; the shapes of the input and of the weight; the outputs.
 _LAYERS: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], int]] = {
-    "linear": (F.linear, _MATRIX, (6, 8), 6),
-    "computed": (lambda x, w, b: F.linear(x, w, b * 2 + 1).relu(), _MATRIX, (6, 8), 6),
+    "linear": (functional.linear, _MATRIX, (6, 8), 6),
+    "computed": (lambda x, w, b: functional.linear(x, w, b * 2 + 1).relu(), _MATRIX, (6, 8), 6),
     "keyword": (lambda x, w, b: torch.ops.aten.linear.default(x, w, bias=b), _MATRIX, (6, 8), 6),
     "addmm": (lambda x, w, b: torch.addmm(b, x, w), _MATRIX, (8, 6), 6),
     "two inputs": (lambda x, w, b: torch.addmm(b, x, x.t() * 2), _MATRIX, (1,), 3),
-    "conv1d": (lambda x, w, b: F.conv1d(x[0], w, b), _IMAGE, (5, 6, 3), 5),
-    "conv2d": (F.conv2d, _IMAGE, (5, 4, 3, 3), 5),
-    "relu": (lambda x, w, b: F.conv2d(x, w, b * 2, groups=2).relu(), _IMAGE, (6, 2, 3, 3), 6),
-    "transposed": (F.conv_transpose2d, _IMAGE, (4, 5, 3, 3), 5),
+    "conv1d": (lambda x, w, b: functional.conv1d(x[0], w, b), _IMAGE, (5, 6, 3), 5),
+    "conv2d": (functional.conv2d, _IMAGE, (5, 4, 3, 3), 5),
+    "relu": (lambda x, w, b: functional.conv2d(x, w, b * 2, groups=2).relu(), _IMAGE, (6, 2, 3, 3), 6),
+    "transposed": (functional.conv_transpose2d, _IMAGE, (4, 5, 3, 3), 5),
 }
 
 

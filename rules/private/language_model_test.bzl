@@ -3,26 +3,44 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
+load(":launched_test.bzl", "launched_test")
+load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with", "fail_with_all", "problem")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
 load(":python_paths.bzl", "merged_python")
+load(":tolerances.bzl", "is_number")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _LIMITS = ["maximum_divergence", "maximum_perplexity_ratio"]
 
 def _is_positive(text):
-    whole, _, fraction = text.partition(".")
-    digits = whole + fraction
-    return digits.isdigit() and bool(digits.strip("0"))
+    return is_number(text) and bool(text.lower().partition("e")[0].replace(".", "").strip(" 0"))
 
 def _problems(ctx):
     problems = []
     if not ctx.attr.prompts and not ctx.file.text:
         problems.append(problem(
-            "DC504",
+            "DC132",
             "neither prompts nor text is set",
             expected = "prompts = [\"The sea\"], or a file of text",
+        ))
+    if bool(ctx.file.text) != bool(ctx.attr.maximum_perplexity_ratio):
+        problems.append(problem(
+            "DC514",
+            "text without maximum_perplexity_ratio has no limit" if ctx.file.text else "maximum_perplexity_ratio has no text",
+            expected = "both, or neither",
+        ))
+    if ctx.attr.maximum_divergence and not ctx.attr.prompts:
+        problems.append(problem(
+            "DC514",
+            "maximum_divergence has no prompts",
+            expected = "prompts, after which predictions are compared",
+        ))
+    if ctx.attr.tokens < 1:
+        problems.append(problem(
+            "DC514",
+            "tokens cannot be %d" % ctx.attr.tokens,
+            expected = "1 or more",
         ))
     for name in _LIMITS:
         value = getattr(ctx.attr, name)
@@ -61,27 +79,17 @@ def _language_model_test_impl(ctx):
         for name in _LIMITS
         if getattr(ctx.attr, name)
     ]
-    if info.weights:
-        arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
-        files.append(info.weights)
     if ctx.file.text:
         arguments.append("--text=" + runfiles_path(ctx, ctx.file.text))
         files.append(ctx.file.text)
-    python = merged_python(ctx, [ctx.attr._transformers])
-    imports, plugin_files = [info.plugin_imports, python.imports], [info.plugin_files, python.files]
-    if ctx.attr.runtime:
-        runtime = ctx.attr.runtime[ProgramRuntimeInfo]
-        arguments.append(quoted("--runtime=" + runtime.runtime))
-        imports.append(runtime.imports)
-        plugin_files.append(runtime.files)
-    return [delegatec_launcher(
+    return launched_test(
         ctx,
+        info,
         arguments = arguments,
         files = files,
-        imports = depset(transitive = imports),
-        plugin_files = depset(transitive = plugin_files),
+        python = merged_python(ctx, [ctx.attr._transformers]),
         verb = "generate",
-    ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]
+    )
 
 language_model_test = rule(
     implementation = _language_model_test_impl,
@@ -99,7 +107,7 @@ context is filled to its last token, beyond which a token is an error.
                   "programs with quantized or float16 weights, such as `0.05`.",
         ),
         maximum_perplexity_ratio = attr.string(
-            doc = "Largest perplexity of `text`, relative to that of the model in float, such as `1.05`.",
+            doc = "Largest perplexity of `text`, relative to that of the model in float, such as `1.05`. Needs `text`.",
         ),
         program = attr.label(
             mandatory = True,
@@ -115,7 +123,7 @@ context is filled to its last token, beyond which a token is an error.
         ),
         text = attr.label(
             allow_single_file = [".txt"],
-            doc = "A text whose perplexity is compared: its first 512 tokens.",
+            doc = "A text whose perplexity is compared: its first 512 tokens. Needs `maximum_perplexity_ratio`.",
         ),
         tokens = attr.int(
             default = 16,

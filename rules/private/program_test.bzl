@@ -5,7 +5,8 @@ load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
+load(":launched_test.bzl", "launched_test")
+load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with", "fail_with_all", "option_arguments")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
 load(":python_paths.bzl", "merged_python")
@@ -64,26 +65,16 @@ def _program_test_impl(ctx):
             arguments.append("--minimum-snr-db=" + (str(limit) if limit else "-inf"))
     else:
         arguments.append("--samples-file=")
-    if info.weights:
-        arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
-        files.append(info.weights)
     arguments += [quoted("--backend=" + backend) for backend in info.backends if is_plugin(backend)]
     arguments += [quoted("--option=" + option) for option in option_arguments(info.host_options or {})]
-    python = merged_python(ctx, ctx.attr.deps)
-    imports, plugin_files = [info.plugin_imports, python.imports], [info.plugin_files, python.files]
-    if ctx.attr.runtime:
-        runtime = ctx.attr.runtime[ProgramRuntimeInfo]
-        arguments.append(quoted("--runtime=" + runtime.runtime))
-        imports.append(runtime.imports)
-        plugin_files.append(runtime.files)
-    return [delegatec_launcher(
+    return launched_test(
         ctx,
+        info,
         arguments = arguments + _input_arguments(ctx),
         files = files,
-        imports = depset(transitive = imports),
-        plugin_files = depset(transitive = plugin_files),
+        python = merged_python(ctx, ctx.attr.deps),
         verb = "verify",
-    ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]
+    )
 
 program_test = rule(
     implementation = _program_test_impl,

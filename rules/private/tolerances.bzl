@@ -9,8 +9,15 @@ load(":options.bzl", "did_you_mean", "problem")
 
 _NUMBER = "a number of at least 0, such as \"1e-3\""
 
-def _is_number(text):
-    """Whether a text is a decimal number without a sign, such as 0.001 or 1e-3."""
+def is_number(text):
+    """Returns whether a text is a decimal number without a sign, such as 0.001 or 1e-3.
+
+    Args:
+        text: a string.
+
+    Returns:
+        A bool.
+    """
     mantissa, mark, exponent = text.strip().lower().partition("e")
     whole, _, fraction = mantissa.partition(".")
     if not (whole + fraction).isdigit():
@@ -35,7 +42,7 @@ def tolerance_problems(atol, rtol, seeds, tolerances, minimum_snr_db, exported):
     if seeds < 0:
         problems.append(problem("DC514", "seeds cannot be %d" % seeds, expected = "0 or more"))
     for name, value in [("atol", atol), ("rtol", rtol)]:
-        if value and not _is_number(value):
+        if value and not is_number(value):
             problems.append(problem("DC514", "%s cannot be \"%s\"" % (name, value), expected = _NUMBER))
     if minimum_snr_db < 0:
         problems.append(problem("DC514", "minimum_snr_db cannot be %d" % minimum_snr_db, expected = "0 or more"))
@@ -54,7 +61,7 @@ def tolerance_problems(atol, rtol, seeds, tolerances, minimum_snr_db, exported):
                 help = did_you_mean(dtype, TOLERANCE_DTYPES),
             ))
         parts = value.split(",")
-        if len(parts) > 2 or [part for part in parts if not _is_number(part)]:
+        if len(parts) > 2 or [part for part in parts if not is_number(part)]:
             problems.append(problem(
                 "DC514",
                 "the tolerance of %s cannot be \"%s\"" % (dtype, value),

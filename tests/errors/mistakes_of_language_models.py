@@ -146,6 +146,12 @@ SETTINGS: Final = (
         source='import delegatec\n\n\ndef build():\n    return delegatec.language_model("llama")\n',
     ),
     usage(
+        "compares the perplexity of a text without a limit",
+        "--text and --maximum-perplexity-ratio need each other",
+        command="generate --pte=good.pte --checkpoint=llama/config.json --text=a.txt",
+        files={"llama/config.json": "{}", "a.txt": "The sea"},
+    ),
+    usage(
         "tests a language model without a prompt",
         "neither --prompt nor --text is given",
         command="generate --pte=good.pte --checkpoint=llama/config.json",

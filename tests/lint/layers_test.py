@@ -24,7 +24,7 @@ BELOW: dict[str, set[str]] = {
     "backends": _GRAPHS | {"flatbuffer"},
     "samples": set(),
     "frontend": _GRAPHS | {"files", "samples"},
-    "language": {"diagnostics", "edge", "files", "frontend"},
+    "language": {"diagnostics", "edge", "files", "frontend", "verify"},
     "program": _GRAPHS | {"files", "flatbuffer"},
     "quantize": {"diagnostics", "edge", "files", "frontend", "samples"},
     "report": _GRAPHS | {"program", "samples"},

@@ -52,6 +52,8 @@ def refusal_tests(name):
     tosa_program(name = "specification_without_profile", program = program, specification = "TOSA-1.0", tags = ["manual"])
     vgf_program(name = "extension_without_profile", program = program, specification = "tosa-1.0+fp+INT16", tags = ["manual"])
     language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
+    portable_program(name = "llama_portable", program = ":language_model_tests_llama", tags = ["manual"])
+    language_model_test(name = "idle_limits", maximum_divergence = "0", maximum_perplexity_ratio = "1.05", program = ":llama_portable", tags = ["manual"], tokens = 0)
     language_model_test(name = "not_a_language_model", program = "//tests/rules/models:mlp_mps", prompts = ["The sea"], tags = ["manual"])
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
@@ -129,6 +131,7 @@ def refusal_tests(name):
         "misspelt_variant": ["error DC418", "there is no variant \"hlaf\"", "expected: \"half\"", "did you mean \"half\"?"],
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
+        "idle_limits": ["error DC132", "neither prompts nor text is set", "error DC514", "maximum_perplexity_ratio has no text", "maximum_divergence has no prompts", "tokens cannot be 0", "maximum_divergence = \"0\" is not a limit"],
         "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of a language model", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
         "negative_samples": ["error DC514", "samples cannot be -2", "expected: 0 or more"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],

@@ -6,11 +6,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 
 from delegatec.cli.arithmetic import pin_torch
+from delegatec.cli.checkpoint_folder import add_checkpoint_argument, checkpoint_folder
 from delegatec.cli.environment import check_environment
-from delegatec.cli.errors import CommandLineError
 from delegatec.cli.progress import stages
 
 INPUTS = ("checkpoint",)
@@ -20,13 +19,7 @@ OUTPUTS = ("weights_file",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
-    parser.add_argument(
-        "--checkpoint",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="a file of the published folder: config.json, generation_config.json, *.safetensors",
-    )
+    add_checkpoint_argument(parser)
     parser.add_argument("--weights-file", required=True, metavar="OUT.safetensors")
     parser.add_argument("--weights", default="float32", help="float32 (default), float16, int8 or int4")
     parser.add_argument(
@@ -52,12 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the weights."""
     check_environment()
-    names = [os.path.basename(path) for path in arguments.checkpoint]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CommandLineError(
-            f"--checkpoint has several files named {', '.join(twice)}: expected one folder"
-        )
-    with stages() as announce:
+    with checkpoint_folder(arguments) as folder, stages() as announce:
         announce("importing torch")
         pin_torch()
         from delegatec.language.build import store_checkpoint
@@ -68,9 +56,5 @@ def run(arguments: argparse.Namespace) -> int:
         )
         sys.path += [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
         announce("converting weights")
-        with tempfile.TemporaryDirectory() as folder:
-            # The files of a build may be in several directories.
-            for name, path in zip(names, arguments.checkpoint, strict=True):
-                os.symlink(os.path.abspath(path), os.path.join(folder, name))
-            store_checkpoint(folder, arguments.weights_file, settings)
+        store_checkpoint(folder, arguments.weights_file, settings)
     return 0

@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from delegatec.cli.arithmetic import pin_torch
+from delegatec.cli.checkpoint_folder import add_checkpoint_argument, checkpoint_folder
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.integers import count
@@ -31,13 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program")
     parser.add_argument("--ptd", default="", metavar="IN.ptd", help="its external weights")
-    parser.add_argument(
-        "--checkpoint",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="a file of the published folder: config.json, *.safetensors, tokenizer.json and so on",
-    )
+    add_checkpoint_argument(parser)
     parser.add_argument("--prompt", action="append", default=[], help="a text to continue")
     parser.add_argument("--tokens", type=count, default=16, metavar="N", help="to generate for each prompt")
     parser.add_argument("--text", default="", metavar="IN.txt", help="a text whose perplexity is compared")
@@ -69,17 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints a line for each check, and fails if one does."""
     check_environment()
-    names = [os.path.basename(path) for path in arguments.checkpoint]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CommandLineError(
-            f"--checkpoint has several files named {', '.join(twice)}: expected one folder"
-        )
-    if not arguments.prompt and not arguments.text:
-        raise CommandLineError("neither --prompt nor --text is given")
+    _check(arguments)
     outcomes = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, path in zip(names, arguments.checkpoint, strict=True):
-            os.symlink(os.path.abspath(path), os.path.join(folder, name))
+    with checkpoint_folder(arguments) as folder:
         for outcome in _outcomes(arguments, folder):
             figures = ", ".join(f"{name} {value}" for name, value in outcome.figures.items())
             print(f"{'FAILED' if outcome.problem else 'ok':6}  {outcome.name}: {figures}", flush=True)
@@ -92,6 +78,18 @@ def run(arguments: argparse.Namespace) -> int:
     if problems:
         raise DelegatecError(problems)
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises CommandLineError for arguments without an effect, or without a limit."""
+    if not arguments.prompt and not arguments.text:
+        raise CommandLineError("neither --prompt nor --text is given")
+    if bool(arguments.text) != (arguments.maximum_perplexity_ratio is not None):
+        raise CommandLineError("--text and --maximum-perplexity-ratio need each other")
+    if arguments.maximum_divergence is not None and not arguments.prompt:
+        raise CommandLineError("--maximum-divergence has no effect without --prompt")
+    if not arguments.tokens:
+        raise CommandLineError("--tokens 0: expected at least 1")
 
 
 def _outcomes(arguments: argparse.Namespace, folder: str) -> Iterator[Outcome]:
@@ -117,16 +115,18 @@ def _checks(arguments: argparse.Namespace, folder: str) -> LanguageModelChecks:
     from delegatec.program.reader import read_flat_tensors, read_program
     from delegatec.verify.executors import Executor, ReferenceExecutor, RuntimeExecutor
     from delegatec.verify.runtime_plugin import find_runtime
+    from delegatec.verify.text_runner import RuntimeTextRunner, text_runner_of
 
     tokenizer = TextTokenizer(folder)
     program = read_program(arguments.pte)
-    runner: Any = None
+    runner: RuntimeTextRunner | None = None
     executor: Executor
     if arguments.runtime:
-        runtime: Any = find_runtime(arguments.runtime)
+        runtime = find_runtime(arguments.runtime)
         executor = RuntimeExecutor(runtime, program, arguments.pte, arguments.ptd or None)
-        if hasattr(runtime, "load_text_runner"):
-            runner = runtime.load_text_runner(arguments.pte, arguments.ptd or None, tokenizer.path)
+        runner = text_runner_of(runtime, arguments.pte, arguments.ptd or None, tokenizer.path)
+        if runner is None:
+            print(f"{runtime.name} has no runner of language models: its answers are not compared")
     else:
         data = read_flat_tensors(arguments.ptd).entries if arguments.ptd else {}
         methods = ("forward", *METADATA)

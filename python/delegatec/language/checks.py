@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 
@@ -13,18 +12,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.language.comparison import divergence, perplexity
 from delegatec.language.reference import Reference, TextTokenizer
 from delegatec.language.running import RunningModel
-
-
-class TextRunner(Protocol):
-    """A runner that has loaded a program and a tokenizer, as in `delegatec.verify.runtime`."""
-
-    def generate(self, prompt: str, tokens: int, bos: int, /) -> str:
-        """Returns the greedy continuation of what it was given so far, and a prompt."""
-        ...
-
-    def reset(self) -> None:
-        """Forgets what it was given."""
-        ...
+from delegatec.verify.runtime import TextRunner
 
 
 @dataclass(frozen=True)
@@ -134,8 +122,12 @@ class LanguageModelChecks:
         if room >= len(answer):
             turns.append((again, self.model.continuation(again, len(answer), self.reference.eos_ids)))
         for turn, (_, expected) in enumerate(turns):
-            bos = 0 if turn else len(self.tokenizer.bos)
-            found, text = runner.generate(prompt, len(answer), bos), self.tokenizer.decode(expected)
+            name, figures = f"{prompt!r}, runner", {"turns": str(turn + 1)}
+            bos, text = 0 if turn else len(self.tokenizer.bos), self.tokenizer.decode(expected)
+            try:
+                found = runner.generate(prompt, len(answer), bos)
+            except DelegatecError as error:
+                return Outcome(name, figures, error.diagnostics[0])
             if found.strip() != text.strip():
                 problem = Diagnostic(
                     "DC517",
@@ -143,20 +135,23 @@ class LanguageModelChecks:
                     expected=f"{text!r}, as the program itself",
                     help="compare the tokenizer's files with those of the checkpoint",
                 )
-                return Outcome(f"{prompt!r}, runner", {"turns": str(turn + 1)}, problem)
-        return Outcome(f"{prompt!r}, runner", {"turns": str(len(turns))})
+                return Outcome(name, figures, problem)
+        return Outcome(name, figures)
 
     def bounds(self, prompt: str) -> Outcome:
         """Fills the context; a token beyond it is an error, after which the program works as before."""
         tokens = self.tokenizer.bos + self.tokenizer.encode(prompt)
-        before = self.model.after(tokens, 0)
         full = (tokens * self.model.context)[: self.model.context]
         self.model.after(full, 0)
+        # all rows of the cache matter to the last token
+        before = self.model.after(full[-1:], self.model.context - 1)
         problem = None
         try:
             self.model.after(tokens[:1], self.model.context)
-        except DelegatecError:
-            if not torch.equal(self.model.after(tokens, 0), before):
+        except DelegatecError as error:
+            if error.diagnostics[0].code != "DC505":
+                raise
+            if not torch.equal(self.model.after(full[-1:], self.model.context - 1), before):
                 problem = "a token beyond the context changes later results"
         else:
             problem = f"token {self.model.context + 1} of a context of {self.model.context} is accepted"
@@ -171,6 +166,9 @@ class LanguageModelChecks:
             most: the most tokens of it.
         """
         tokens = (self.tokenizer.bos + self.tokenizer.encode(text))[: min(most, self.model.context)]
+        if len(tokens) < 2:
+            short = Diagnostic("DC504", f"the text has {len(tokens)} tokens", expected="2 or more")
+            return Outcome("the text", problem=short)
         targets = torch.tensor(tokens[1:])
         wanted = perplexity(self.reference.logits(tokens[:-1]), targets)
         found = perplexity(self.model.logits(tokens[:-1], 1), targets)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ class _Eager:
         is_bounded: whether it rejects tokens beyond its context.
         settings: of weights.
     """
+
+    name = "eager"
 
     def __init__(
         self,
@@ -126,6 +129,46 @@ def test_an_answer_of_the_runner_is_compared(folder: Path) -> None:
 def test_a_token_beyond_the_context_is_an_error(folder: Path) -> None:
     problem = _checks(folder, _Eager(folder, is_bounded=False), Limits()).bounds("sea").problem
     assert problem is not None and "token 49 of a context of 48 is accepted" in problem.message
+
+
+class _Corrupting(_Eager):
+    """Writes to its cache before it rejects a token beyond its context."""
+
+    def run(self, method: str, inputs: Sequence[Any]) -> list[Any]:
+        try:
+            return super().run(method, inputs)
+        except DelegatecError:
+            self._model.module.cache.key_0[:, :, 7] += 1
+            raise
+
+
+def test_an_error_changes_nothing(folder: Path) -> None:
+    problem = _checks(folder, _Corrupting(folder), Limits()).bounds("sea").problem
+    assert problem is not None and "changes later results" in problem.message
+
+
+class _Failing(_Runner):
+    def generate(self, prompt: str, tokens: int, bos: int) -> str:
+        raise DelegatecError([Diagnostic("DC505", "the runner of eager fails: 0x12")])
+
+
+def test_a_failure_of_the_runner_is_a_problem(folder: Path) -> None:
+    checks = _checks(folder, _Eager(folder), Limits())
+    _, runner = replace(checks, runner=_Failing(checks.model, checks.tokenizer)).prompts(["sea"], 4)
+    assert runner.problem is not None and runner.problem.code == "DC505"
+
+
+def test_a_text_of_one_token_has_no_perplexity(folder: Path) -> None:
+    problem = _checks(folder, _Eager(folder), Limits(perplexity=1.0)).perplexity("a", 12).problem
+    assert problem is not None and problem.code == "DC504"
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_a_damaged_tokenizer_is_named(name: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    (tmp_path / name).write_text("[1, 2")
+    with pytest.raises(DelegatecError, match=rf"DC116: cannot read {name} of the checkpoint"):
+        TextTokenizer(str(tmp_path))
 
 
 def test_a_prompt_beyond_the_context_is_a_problem(folder: Path) -> None:

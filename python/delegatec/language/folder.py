@@ -79,7 +79,7 @@ class Folder:
             with safe_open(path, "pt") as file:
                 yield file
         except SafetensorError as error:
-            raise _unreadable(path, first_line(error)) from error
+            raise unreadable(path, first_line(error)) from error
 
 
 def read_folder(path: str) -> Folder:
@@ -91,9 +91,9 @@ def read_folder(path: str) -> Folder:
     Raises:
         DelegatecError: DC115, a file is missing; DC116, one cannot be read.
     """
-    config = _json(path, CONFIG, "the configuration of the model")
+    config = read_json(path, CONFIG, "the configuration of the model")
     has_generation = os.path.exists(os.path.join(path, GENERATION_CONFIG))
-    generation = _json(path, GENERATION_CONFIG, "") if has_generation else {}
+    generation = read_json(path, GENERATION_CONFIG, "") if has_generation else {}
     tensors: dict[str, str] = {}
     problems = []
     for name in _weight_files(path):
@@ -103,7 +103,7 @@ def read_folder(path: str) -> Folder:
                 tensors |= dict.fromkeys(opened.keys(), file)
                 dtypes = {each: opened.get_slice(each).get_dtype() for each in opened.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
-            raise _unreadable(file, first_line(error)) from error
+            raise unreadable(file, first_line(error)) from error
         problems += [
             f'"{each}" of {name} is {dtype}' for each, dtype in dtypes.items() if dtype not in _FLOATS
         ]
@@ -119,9 +119,9 @@ def _weight_files(path: str) -> list[str]:
     names = sorted(os.listdir(path))
     if _INDEX in names:
         try:
-            listed = sorted({*_json(path, _INDEX, "")["weight_map"].values()})
+            listed = sorted({*read_json(path, _INDEX, "")["weight_map"].values()})
         except (KeyError, TypeError, AttributeError) as error:
-            raise _unreadable(os.path.join(path, _INDEX), "it has no weight_map") from error
+            raise unreadable(os.path.join(path, _INDEX), "it has no weight_map") from error
         if missing := [name for name in listed if name not in names]:
             text = f"the checkpoint lacks {', '.join(missing)}"
             help = "list all files of the published folder"
@@ -138,7 +138,17 @@ def _weight_files(path: str) -> list[str]:
     return [_WHOLE] if _WHOLE in files else files
 
 
-def _json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
+def read_json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
+    """Returns the object in a file of a folder.
+
+    Args:
+        folder: the directory.
+        name: the file's name.
+        meaning: what it describes, for the message if it is missing.
+
+    Raises:
+        DelegatecError: DC115, the file is missing; DC116, it is damaged.
+    """
     path = os.path.join(folder, name)
     try:
         with open(path, encoding="utf-8") as file:
@@ -153,14 +163,19 @@ def _json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
         )
         raise DelegatecError([problem]) from None
     except (ValueError, OSError) as error:
-        raise _unreadable(path, first_line(error)) from error
+        raise unreadable(path, first_line(error)) from error
     if not isinstance(content, dict):
-        raise _unreadable(path, f"it contains a {type(content).__name__}")
+        raise unreadable(path, f"it contains a {type(content).__name__}")
     return content
 
 
-def _unreadable(path: str, reason: str) -> DelegatecError:
-    """Returns DC116; a file of another kind, such as a pointer of Git LFS, is named as such."""
+def unreadable(path: str, reason: str) -> DelegatecError:
+    """Returns DC116; a file of another kind, such as a pointer of Git LFS, is named as such.
+
+    Args:
+        path: the file.
+        reason: why it cannot be read, if it is of the right kind.
+    """
     with contextlib.suppress(OSError), open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
         # in a .safetensors file, an object in JSON follows 8 bytes

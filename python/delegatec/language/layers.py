@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -28,9 +30,13 @@ class Operands:
             self._last = x, dynamically_quantized(x)
         return self._last[1]
 
-    def forget(self) -> None:
-        """Ends a call of the network: no value of it remains."""
-        self._last = None
+    @contextmanager
+    def of_one_call(self) -> Iterator[None]:
+        """Forgets the operand at the end of a call of the network."""
+        try:
+            yield
+        finally:
+            self._last = None
 
 
 def store_weight(module: nn.Module, form: Form, activation: str, operands: Operands) -> None:

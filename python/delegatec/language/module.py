@@ -38,7 +38,7 @@ class LanguageModel(nn.Module):
             float32 logits [1, 1, vocabulary].
         """
         positions = start_pos + torch.arange(tokens.shape[1])
-        with self.cache.at(positions):
+        with self.cache.at(positions), self.network.delegatec_operands.of_one_call():
             result = self.network(
                 input_ids=tokens,
                 position_ids=positions[None],
@@ -46,6 +46,5 @@ class LanguageModel(nn.Module):
                 use_cache=True,
                 logits_to_keep=1,
             )
-        self.network.delegatec_operands.forget()
         logits: Tensor = result.logits
         return logits

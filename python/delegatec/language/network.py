@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -116,22 +115,31 @@ def _compute_buffers(network: Any) -> None:
     owners = dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_non_persistent_buffers())
     for owner in owners:
         module = network.get_submodule(owner)
-        names = module._non_persistent_buffers_set
-        for name in names:
-            # a value that nothing computes would be NaN
-            buffer = module._buffers[name]
-            fill = math.nan if buffer.is_floating_point() else 0
-            module._buffers[name] = torch.full_like(buffer, fill, device="cpu")
-        try:
-            network._init_weights(module)
-        except Exception as error:
-            # each family has its own code
-            text = f"its buffers cannot be computed: {type(error).__name__}: {first_line(error)}"
-            raise NotUnderstoodError(text) from error
-        for name in names:
-            if module._buffers[name].isnan().any():
+        # elements that nothing computes keep what they had
+        before, after = (_computed(network, module, fill) for fill in (0, 1))
+        for name, buffer in after.items():
+            if not torch.equal(before[name], buffer):
                 raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{name}"')
         _keep_frequencies(module)
+
+
+def _computed(network: Any, module: Any, fill: int) -> dict[str, torch.Tensor]:
+    """Lets a network compute the buffers of a module, in place; returns them.
+
+    Args:
+        network: the network.
+        module: the module.
+        fill: the value of their elements before.
+    """
+    for name in module._non_persistent_buffers_set:
+        module._buffers[name] = torch.full_like(module._buffers[name], fill, device="cpu")
+    try:
+        network._init_weights(module)
+    except Exception as error:
+        # each family has its own code
+        text = f"its buffers cannot be computed: {type(error).__name__}: {first_line(error)}"
+        raise NotUnderstoodError(text) from error
+    return {name: module._buffers[name] for name in module._non_persistent_buffers_set}
 
 
 def _keep_frequencies(module: Any) -> None:

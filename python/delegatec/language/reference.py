@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.language.folder import read_folder
+from delegatec.diagnostics.exceptions import first_line
+from delegatec.language.folder import read_folder, read_json, unreadable
+
+_TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 
 
 class TextTokenizer:
@@ -23,7 +25,7 @@ class TextTokenizer:
         directory: a directory with `tokenizer.json`.
 
     Raises:
-        DelegatecError: DC115, there is none.
+        DelegatecError: DC115, there is none; DC116, it is damaged.
     """
 
     def __init__(self, directory: str) -> None:
@@ -34,16 +36,17 @@ class TextTokenizer:
             text = "the checkpoint has no tokenizer.json"
             help = "list it in checkpoint: the stock runner reads it, too"
             raise DelegatecError([Diagnostic("DC115", text, help=help)])
-        self._tokenizer = Tokenizer.from_file(self.path)
+        try:
+            self._tokenizer = Tokenizer.from_file(self.path)
+        except Exception as error:  # the library raises nothing more special
+            raise unreadable(self.path, first_line(error)) from error
         self.bos = self._bos(directory)
 
     def _bos(self, directory: str) -> list[int]:
         """Returns the token that begins each text, if tokenizer_config.json says so."""
-        try:
-            with open(os.path.join(directory, "tokenizer_config.json"), encoding="utf-8") as file:
-                config = json.load(file)
-        except (OSError, ValueError):
+        if not os.path.exists(os.path.join(directory, _TOKENIZER_CONFIG)):
             return []
+        config = read_json(directory, _TOKENIZER_CONFIG, "")
         name = config.get("bos_token")
         name = name.get("content") if isinstance(name, dict) else name
         found = self._tokenizer.token_to_id(name) if config.get("add_bos_token") and name else None

@@ -4,21 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, Protocol
+from typing import Final
 
 import torch
 from torch import Tensor
 
+from delegatec.verify.executors import Executor
+
 METADATA: Final = ("get_max_seq_len", "get_max_context_len")
 """Methods that the stock runner calls before the first token."""
-
-
-class Executor(Protocol):
-    """A loaded program, as in `delegatec.verify`."""
-
-    def run(self, method: str, inputs: Sequence[Any], /) -> Sequence[Any]:
-        """Runs a method once."""
-        ...
 
 
 class RunningModel:

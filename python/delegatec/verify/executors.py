@@ -113,7 +113,7 @@ class RuntimeExecutor:
         try:
             self._loaded = runtime.load(str(pte), None if ptd is None else str(ptd), shares)
         except Exception as error:  # the runtime's, of any type
-            raise _failed("DC501", f"{self.name} cannot load the program", error) from error
+            raise runtime_failure("DC501", f"{self.name} cannot load the program", error) from error
 
     def run(self, method: str, inputs: Sequence[Any]) -> list[Any]:
         """See `Executor.run`."""
@@ -124,7 +124,7 @@ class RuntimeExecutor:
         try:
             outputs = [*self._loaded.run(method, given)]
         except Exception as error:
-            raise _failed("DC505", f"{self.name} fails in method {method!r}", error) from error
+            raise runtime_failure("DC505", f"{self.name} fails in method {method!r}", error) from error
         if len(outputs) != len(specs.outputs):
             message = f"{self.name} returns {len(outputs)} outputs of method {method!r}"
             expected = f"{len(specs.outputs)}, as in the file"
@@ -148,6 +148,13 @@ def _ordered(value: Any, spec: object) -> Any:
     return permuted.contiguous().permute(inverse)
 
 
-def _failed(code: str, what: str, error: Exception) -> DelegatecError:
+def runtime_failure(code: str, what: str, error: Exception) -> DelegatecError:
+    """Returns the error for an exception of a runtime.
+
+    Args:
+        code: DC501 or DC505.
+        what: the failure, such as "executorch 1.4.1 cannot load the program".
+        error: the exception.
+    """
     help = "its log, on stderr, names the instruction" if code == "DC505" else ""
     return DelegatecError([Diagnostic(code, f"{what}: {exception_text(error)}", help=help)])

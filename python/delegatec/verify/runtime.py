@@ -83,6 +83,7 @@ class TextRunner(Protocol):
         ...
 
 
+@runtime_checkable
 class TextRuntime(Runtime, Protocol):
     """A runtime with a runner of language models, which `language_model_test` compares as well."""
 

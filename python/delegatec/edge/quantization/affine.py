@@ -124,26 +124,25 @@ def dequantize(
     return (values * scale.view(per_block)).view(x.shape).to(output_dtype)
 
 
-def _dequantize_rows(
-    x: Tensor,
-    block: Sequence[int],
-    scale: Tensor,
-    zero_point: Tensor | None,
-    dtype: torch.dtype,
-    low: float | None = None,
-    high: float | None = None,
-    output_dtype: torch.dtype = torch.float32,
+def _dequantize_on_cpu(
+    x: Tensor, block: Sequence[int], scale: Tensor, zero_point: Tensor | None, *rest: Any
 ) -> Tensor:
-    """Computes `dequantize` of the weight of a large layer in parts: temporary values stay in the cache."""
+    """Computes `dequantize` of the weight of a large layer in parts: temporary values stay in the cache.
+
+    Programs that are traced have no such parts: fake tensors and gradients take `dequantize`.
+    """
     is_large = x.dim() == 2 and x.numel() > _PART and block[0] == 1 and zero_point is None
     if not is_large or torch.is_grad_enabled():
-        return dequantize(x, block, scale, zero_point, dtype, low, high, output_dtype)
-    result = torch.empty(x.shape, dtype=output_dtype)
+        return dequantize(x, block, scale, zero_point, *rest)
     scales = scale.reshape(x.shape[0], -1)
     step = max(1, _PART // x.shape[1])
+    result: Tensor | None = None
     for start in range(0, x.shape[0], step):
         rows = slice(start, start + step)
-        result[rows] = dequantize(x[rows], block, scales[rows], None, dtype, low, high, output_dtype)
+        part = dequantize(x[rows], block, scales[rows], None, *rest)
+        result = part.new_empty(x.shape) if result is None else result
+        result[rows] = part
+    assert result is not None
     return result
 
 
@@ -151,6 +150,6 @@ _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: i
 for _schema, _function in zip(_SCHEMAS, (choose_qparams, quantize, dequantize), strict=True):
     _LIBRARY.define(_schema)
     _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")
-_LIBRARY.impl("dequantize_affine", _dequantize_rows, "CPU")
+_LIBRARY.impl("dequantize_affine", _dequantize_on_cpu, "CPU")
 
 AFFINE: Final = torch.ops.delegatec
