@@ -27,6 +27,8 @@ _TOKENS: Final = 8
 class _Executor:
     """A program in the stock runtime, with the order of arguments of executors."""
 
+    name = "executorch"
+
     def __init__(self, pte: bytes) -> None:
         self._program = mapped(pte)
 

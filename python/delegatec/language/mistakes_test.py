@@ -16,7 +16,7 @@ from transformers import AutoConfig
 
 import delegatec
 from delegatec.diagnostics import DelegatecError
-from delegatec.language.testing import write_checkpoint, write_family
+from delegatec.language.testing import SIZES, write_checkpoint, write_family
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -179,22 +179,13 @@ _REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     ),
     "gemma3n_text": ({"num_kv_shared_layers": 0, "layer_types": ["full_attention"] * 2}, "its buffers"),
 }
-_SIZES: Final = {
-    "vocab_size": 99,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-}
 
 
 @pytest.mark.parametrize("family", _REFUSED)
 def test_a_family_is_refused_by_name(family: str, tmp_path: Path) -> None:
     """Without weights: before anything else."""
     sizes, reason = _REFUSED[family]
-    AutoConfig.for_model(family, **{**_SIZES, **sizes}).save_pretrained(tmp_path)
+    AutoConfig.for_model(family, **{**SIZES, **sizes}).save_pretrained(tmp_path)
     save_file({}, tmp_path / _WEIGHTS)
     message = _refusal(tmp_path)
     assert f'DC138: the decoder "{family}" is not supported: ' in message

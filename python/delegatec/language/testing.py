@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Qwen3Config
 
 BYTES: Final = 256
-_SIZES: Final[dict[str, Any]] = {
+SIZES: Final[dict[str, Any]] = {
     "vocab_size": 99,
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -24,6 +24,7 @@ _SIZES: Final[dict[str, Any]] = {
     "eos_token_id": None,
     "pad_token_id": None,
 }
+"""Fields of a small configuration of most families."""
 _EXPERTS: Final = {
     "num_experts": 4,
     "num_local_experts": 4,
@@ -146,7 +147,7 @@ def write_family(name: str, folder: Path) -> Any:
     kind, sizes = FAMILIES[name]
     torch.manual_seed(0)
     make: Any = AutoModelForCausalLM
-    network = make.from_config(AutoConfig.for_model(kind, **copy.deepcopy(_SIZES | sizes)))
+    network = make.from_config(AutoConfig.for_model(kind, **copy.deepcopy(SIZES | sizes)))
     with torch.no_grad():
         for parameter in network.parameters():
             # norms of 1 and biases of 0 would hide an error
