@@ -11,6 +11,7 @@ load(
     _vulkan_program = "vulkan_program",
     _xnnpack_program = "xnnpack_program",
 )
+load("//rules/private:language_model.bzl", _language_model = "language_model")
 load("//rules/private:language_model_test.bzl", _language_model_test = "language_model_test")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
@@ -25,7 +26,7 @@ load("//rules/private:program_variant.bzl", _program_variant = "program_variant"
 load("//rules/private:program_variants.bzl", _program_variants_rule = "program_variants_rule")
 load(
     "//rules/private:programs.bzl",
-    "language_model_programs",
+    "checkpoint_programs",
     "lowered",
     "lowered_for_each",
     _delegate_program = "delegate_program",
@@ -156,4 +157,4 @@ def language_model(name, checkpoint, backends = [], **kwargs):
         **kwargs: `weights`, `group_size`, `embedding`, `activation`, `context`, `prefill`, `samples`, `license`,
             `license_files`, `weights_alignment`, and the attributes of every rule.
     """
-    language_model_programs(_PROGRAMS, name, checkpoint, backends, kwargs)
+    checkpoint_programs(_language_model, _PROGRAMS, name, checkpoint, backends, kwargs)

@@ -19,9 +19,10 @@ ExportedProgramInfo = provider(
 )
 
 LanguageModelInfo = provider(
-    doc = "A language model that was exported from the folder of its checkpoint.",
+    doc = "A language model, also one with other inputs than text, that was exported from the folder of its checkpoint.",
     fields = {
         "checkpoint": "depset of File: the folder as it was published.",
+        "kind": "string: name of the rule, such as \"language_model\".",
         "tokenizer": "depset of File: the files of the tokenizer, in one directory.",
         "weights": "File: the weights as the program stores them, with the configuration, as `.safetensors`.",
     },

@@ -55,7 +55,7 @@ def _problems(ctx):
 def _language_model_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     model = info.exported.language_model
-    if not model:
+    if not model or model.kind != "language_model":
         fail_with(
             ctx.label,
             "DC507",

@@ -2,10 +2,10 @@
 """Macros for BUILD files: each declares a program, and the targets that show its contents."""
 
 load(":backend_tools.bzl", "requested_tools")
+load(":checkpoint.bzl", "checkpoint_tokenizer")
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
 load(":delegation_options.bzl", "DELEGATION_ATTRS")
 load(":exported_program.bzl", _exported_program = "exported_program")
-load(":language_model.bzl", _language_model = "language_model", _language_model_tokenizer = "language_model_tokenizer")
 load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
@@ -60,10 +60,11 @@ def exported_program(name, srcs, entry, **kwargs):
     """
     inspected(_exported_program, name = name, srcs = srcs, entry = entry, **kwargs)
 
-def language_model_programs(programs, name, checkpoint, backends, options):
-    """Declares a language model, its tokenizer, and a program for each backend.
+def checkpoint_programs(rule, programs, name, checkpoint, backends, options):
+    """Declares a model from the folder of its checkpoint, its tokenizer, and a program for each backend.
 
     Args:
+        rule: a rule with `CHECKPOINT_ATTRS`.
         programs: dict of backend to the macro of its rule.
         name: the name of the model.
         checkpoint: the files of the published folder.
@@ -71,8 +72,8 @@ def language_model_programs(programs, name, checkpoint, backends, options):
         options: the attributes of the model; those of every rule go to all targets.
     """
     common = {key: options[key] for key in ["tags", "testonly", "visibility"] if key in options}
-    inspected(_language_model, name = name, checkpoint = checkpoint, **options)
-    _language_model_tokenizer(name = name + ".tokenizer", model = ":" + name, **common)
+    inspected(rule, name = name, checkpoint = checkpoint, **options)
+    checkpoint_tokenizer(name = name + ".tokenizer", model = ":" + name, **common)
     lowered_for_each(programs, name = name, program = ":" + name, backends = backends, **common)
 
 def quantized_program(name, program, **kwargs):

@@ -14,6 +14,7 @@ def _language_model_test_impl(ctx):
 
     storing = action_of(env, "DelegateCheckpoint")
     flags = flags_of(storing)
+    asserts.equals(env, ["language_model"], flags["kind"])
     asserts.equals(env, ["int4"], flags["weights"])
     asserts.equals(env, ["32"], flags["group-size"])
     asserts.equals(env, [""], flags["embedding"])

@@ -132,7 +132,7 @@ def refusal_tests(name):
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
         "idle_limits": ["error DC132", "neither prompts nor text is set", "error DC514", "maximum_perplexity_ratio has no text", "maximum_divergence has no prompts", "tokens cannot be 0", "maximum_divergence = \"0\" is not a limit"],
-        "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of a language model", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
+        "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of weights", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
         "negative_samples": ["error DC514", "samples cannot be -2", "expected: 0 or more"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
         "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],

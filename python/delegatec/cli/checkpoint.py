@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec checkpoint`: stores the weights of a language model in the forms of a program."""
+"""`delegatec checkpoint`: stores the weights of a checkpoint in the forms of a program."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
+from typing import Final
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.checkpoint_folder import add_checkpoint_argument, checkpoint_folder
@@ -14,11 +16,19 @@ from delegatec.cli.progress import stages
 
 INPUTS = ("checkpoint",)
 OUTPUTS = ("weights_file",)
+# Function of `delegatec` -> the module and function that build its network.
+_NETWORKS: Final = {"language_model": ("delegatec.language.network", "network_of")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
+    parser.add_argument(
+        "--kind",
+        choices=_NETWORKS,
+        default="language_model",
+        help="function of delegatec that reads the file (default: language_model)",
+    )
     add_checkpoint_argument(parser)
     parser.add_argument("--weights-file", required=True, metavar="OUT.safetensors")
     parser.add_argument("--weights", default="float32", help="float32 (default), float16, int8 or int4")
@@ -48,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     with checkpoint_folder(arguments) as folder, stages() as announce:
         announce("importing torch")
         pin_torch()
-        from delegatec.language.build import store_checkpoint
+        from delegatec.language.loading import store_checkpoint
         from delegatec.language.settings import WeightSettings
 
         settings = WeightSettings(
@@ -56,5 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         sys.path += [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
         announce("converting weights")
-        store_checkpoint(folder, arguments.weights_file, settings)
+        module, function = _NETWORKS[arguments.kind]
+        network_of = getattr(importlib.import_module(module), function)
+        store_checkpoint(folder, arguments.weights_file, network_of, settings)
     return 0

@@ -19,6 +19,9 @@ from delegatec.files import HEAD_BYTES, kind_of_file
 
 CONFIG: Final = "config.json"
 GENERATION_CONFIG: Final = "generation_config.json"
+PREPROCESSOR_CONFIG: Final = "preprocessor_config.json"
+# The later name: it contains those of several preprocessors by name.
+_PROCESSOR: Final = "processor_config.json"
 _INDEX: Final = "model.safetensors.index.json"
 _WHOLE: Final = "model.safetensors"
 # Dtypes of weights, as .safetensors files name them.
@@ -32,10 +35,13 @@ class Description:
     Attributes:
         config: the contents of `config.json`.
         generation: the contents of `generation_config.json`; empty without the file.
+        preprocessor: the contents of `preprocessor_config.json`, else of `processor_config.json`, which has
+            those of several preprocessors by name, such as "feature_extractor"; empty without either.
     """
 
     config: Mapping[str, Any]
     generation: Mapping[str, Any]
+    preprocessor: Mapping[str, Any]
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
@@ -92,8 +98,9 @@ def read_folder(path: str) -> Folder:
         DelegatecError: DC115, a file is missing; DC116, one cannot be read.
     """
     config = read_json(path, CONFIG, "the configuration of the model")
-    has_generation = os.path.exists(os.path.join(path, GENERATION_CONFIG))
-    generation = read_json(path, GENERATION_CONFIG, "") if has_generation else {}
+    generation, preprocessor = (
+        _first_json(path, *names) for names in ((GENERATION_CONFIG,), (PREPROCESSOR_CONFIG, _PROCESSOR))
+    )
     tensors: dict[str, str] = {}
     problems = []
     for name in _weight_files(path):
@@ -111,7 +118,13 @@ def read_folder(path: str) -> Folder:
         # one with a quantization_config is refused with the decoder
         expected, help = "float32, bfloat16 or float16", "take the checkpoint that it was quantized from"
         raise DelegatecError(Diagnostic("DC117", text, expected=expected, help=help) for text in problems)
-    return Folder(path, Description(config, generation), tensors)
+    return Folder(path, Description(config, generation, preprocessor), tensors)
+
+
+def _first_json(path: str, *names: str) -> Mapping[str, Any]:
+    """Returns the object in the first of several files that the folder has; empty without any."""
+    found = next((name for name in names if os.path.exists(os.path.join(path, name))), None)
+    return read_json(path, found, "") if found else {}
 
 
 def _weight_files(path: str) -> list[str]:

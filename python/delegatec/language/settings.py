@@ -56,7 +56,7 @@ class WeightSettings:
                 listed = " or ".join(f'"{choice}"' for choice in choices)
                 yield Diagnostic(
                     "DC130",
-                    f'{name} = "{value}" is not a setting of a language model',
+                    f'{name} = "{value}" is not a setting of weights',
                     expected=listed,
                     help=did_you_mean(str(value), choices),
                 )

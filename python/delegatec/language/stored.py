@@ -100,7 +100,7 @@ def read_stored(path: str) -> StoredModel:
         if text is None:
             raise _unreadable(path, "it has no description of a language model")
         values = json.loads(text)
-        description = Description(values["config"], values["generation"])
+        description = Description(values["config"], values["generation"], values["preprocessor"])
         return StoredModel(description, WeightSettings(**values["settings"]), load_file(path))
     except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
         raise _unreadable(path, first_line(error)) from error

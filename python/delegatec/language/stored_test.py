@@ -12,7 +12,8 @@ from safetensors import safe_open
 
 import delegatec
 from delegatec.diagnostics import DelegatecError
-from delegatec.language.build import store_checkpoint
+from delegatec.language.loading import store_checkpoint
+from delegatec.language.network import network_of
 from delegatec.language.settings import WeightSettings
 from delegatec.language.testing import small_config, write_checkpoint
 
@@ -37,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_model_is_the_same_as_from_the_folder(name: str, folder: Path, tmp_path: Path) -> None:
     settings = _SETTINGS[name]
     for file in ("a", "b"):
-        store_checkpoint(str(folder), str(tmp_path / file), WeightSettings(**settings))
+        store_checkpoint(str(folder), str(tmp_path / file), network_of, WeightSettings(**settings))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     models = [
         delegatec.language_model(tmp_path / "a", context=16, prefill=4),
@@ -56,7 +57,7 @@ def test_tied_weights_are_stored_once(
     settings: dict[str, Any], is_once: bool, folder: Path, tmp_path: Path
 ) -> None:
     """The embedding of tokens and the layer of logits, in the same form."""
-    store_checkpoint(str(folder), str(tmp_path / "w"), WeightSettings(**settings))
+    store_checkpoint(str(folder), str(tmp_path / "w"), network_of, WeightSettings(**settings))
     with safe_open(tmp_path / "w", "pt") as file:
         heads = [name for name in file.keys() if name.startswith("lm_head")]  # noqa: SIM118 - not a dict
     assert bool(heads) is not is_once
@@ -71,7 +72,7 @@ def test_untied_weights_stay_apart(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_stored_file_cannot_be_changed(folder: Path, tmp_path: Path) -> None:
-    store_checkpoint(str(folder), str(tmp_path / "w"), WeightSettings("int8"))
+    store_checkpoint(str(folder), str(tmp_path / "w"), network_of, WeightSettings("int8"))
     with pytest.raises(DelegatecError, match="has the settings of its weights"):
         delegatec.language_model(tmp_path / "w", weights="int4")
 
