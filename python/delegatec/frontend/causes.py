@@ -129,7 +129,7 @@ _CAUSES: Final = {
     r"maximum recursion depth exceeded": Cause(
         "is nested too deeply: its calls exceed Python's recursion limit",
         "recursion that ends",
-        "end the recursion, or write nested calls as a loop",
+        "end the recursion, or write nested calls as a loop; if a method calls forward, set strict = False",
     ),
 }
 _PATTERNS: Final = tuple((re.compile(pattern), cause) for pattern, cause in _CAUSES.items())

@@ -169,6 +169,36 @@ def test_method_alone() -> None:
     assert list(methods) == ["encode"]
 
 
+class CallsForward(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+    def twice(self, x: torch.Tensor) -> torch.Tensor:
+        return self.forward(self.forward(x))
+
+    def called(self, x: torch.Tensor) -> torch.Tensor:
+        return self(self.twice(x))
+
+
+@pytest.mark.parametrize("own_forward", [False, True])
+def test_methods_call_forward(own_forward: bool) -> None:
+    """With its hooks if they call the module; an instance's own `forward` stays what it is."""
+    module = CallsForward().eval()
+    module.register_forward_hook(lambda module, inputs, result: result * 2)
+    if own_forward:
+        module.forward = lambda x: module.linear(x) + 1  # type: ignore[method-assign]
+    before = dict(vars(module))
+    x = torch.randn(2, 4)
+    methods = export(Model(module, (x,), methods={name: Method(name, (x,)) for name in ("twice", "called")}))
+    assert vars(module) == before
+    for name in ("twice", "called"):
+        assert torch.allclose(methods[name].module()(x), getattr(module, name)(x))
+
+
 def test_a_tuple_is_a_method_that_calls_forward() -> None:
     module = Two()
     inputs = {size: (torch.ones(size, 4), 2.0) for size in (1, 8)}

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 import sys
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import torch
 from torch._functorch import predispatch
@@ -25,6 +26,10 @@ from delegatec.frontend.module_checks import is_computed_by_transform
 from delegatec.frontend.recurrent_functions import recurrent_functions_replaced
 from delegatec.frontend.vision_operators import vision_operators_replaced
 from delegatec.frontend.workspace import Workspace
+
+# Hooks of `forward`, which other methods do not run.
+_HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks")
+_MISSING: Final = object()
 
 
 def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Workspace) -> ExportedProgram:
@@ -42,7 +47,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
     with (
         torch.no_grad(),
         _without_new_attributes(module),
-        _as_forward(module, method.function),
+        _as_forward(module, method.function, strict),
         _user_frames(workspace),
         composite_functions_replaced(strict),
         expert_operators_replaced(),
@@ -100,24 +105,46 @@ def _without_new_attributes(module: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
+def _as_forward(module: torch.nn.Module, name: str, strict: bool) -> Iterator[None]:
     """Makes another method the `forward` that torch.export traces, with the same weight names.
 
-    The module's hooks are those of `forward` alone.
+    What this method calls is the module's own `forward`, with its hooks. `strict` exports trace the method's
+    bytecode, not a function around it, and are refused if it calls `forward`.
     """
     if name == "forward":
         yield
         return
-    hooks = {each: getattr(module, each) for each in ("_forward_pre_hooks", "_forward_hooks")}
-    module.forward = getattr(module, name)
-    for each in hooks:
-        setattr(module, each, OrderedDict())
+    function = getattr(module, name)
+
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        with _attributes(module, own):
+            return function(*args, **kwargs)
+
+    own = {each: vars(module).get(each, _MISSING) for each in ("forward", *_HOOKS)}
+    hooks = {each: OrderedDict[int, Any]() for each in _HOOKS}
+    replaced = hooks | {"forward": function if strict else traced}
+    with _attributes(module, replaced):
+        yield
+
+
+@contextlib.contextmanager
+def _attributes(module: torch.nn.Module, values: Mapping[str, Any]) -> Iterator[None]:
+    """Sets attributes of an instance, or deletes those that are `_MISSING`, for a while."""
+
+    def assign(values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if value is _MISSING:
+                vars(module).pop(name, None)
+            else:
+                vars(module)[name] = value
+
+    before = {name: vars(module).get(name, _MISSING) for name in values}
+    assign(values)
     try:
         yield
     finally:
-        del module.forward
-        for each, value in hooks.items():
-            setattr(module, each, value)
+        assign(before)
 
 
 @contextlib.contextmanager
