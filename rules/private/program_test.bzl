@@ -96,8 +96,9 @@ compiler of the device translates them.
 """,
     attrs = dict(
         atol = attr.string(
-            doc = "Absolute tolerance of floating-point outputs. By default that of the dtype: 1e-7 for float64, 1e-5 for " +
-                  "float32, 2e-3 for float16, 1.6e-2 for bfloat16. A string: older versions of Bazel do not support floats.",
+            doc = "Absolute tolerance of floating-point outputs. By default that of the dtype, times the square root of the " +
+                  "number of sums in a row: 1e-7 for float64, 1e-5 for float32, 2e-3 for float16, 1.6e-2 for bfloat16. A " +
+                  "string: older versions of Bazel do not support floats.",
         ),
         data = attr.label_list(
             allow_files = True,
@@ -127,7 +128,7 @@ compiler of the device translates them.
             providers = [DelegateProgramInfo],
         ),
         rtol = attr.string(
-            doc = "Relative tolerance of floating-point outputs. By default that of the dtype, the same as `atol`.",
+            doc = "Relative tolerance of floating-point outputs. By default the same as that of `atol`.",
         ),
         runtime = attr.label(
             doc = "A `program_runtime` that runs the program as well, such as ExecuTorch's own runtime: its outputs are " +

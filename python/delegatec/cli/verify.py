@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         tolerances.add_argument(
             flag,
             type=_checked(_number),
-            help=f"{kind} tolerance of floats (default: by dtype)",
+            help=f"{kind} tolerance of floats (default: by dtype and number of sums in a row)",
         )
     tolerances.add_argument(
         "--tolerance",

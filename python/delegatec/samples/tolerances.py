@@ -24,7 +24,7 @@ class Tolerance:
 
 EXACT: Final = Tolerance(0.0, 0.0)
 
-# Two to ten units in the last place (ULP) near 1; float32 has room for sums in another order.
+# Two to ten units in the last place (ULP) near 1; float32 has room for one sum in another order.
 DEFAULTS: Final[Mapping[torch.dtype, Tolerance]] = {
     torch.float64: Tolerance(1e-7, 1e-7),
     torch.float32: Tolerance(1e-5, 1e-5),
@@ -46,11 +46,14 @@ class Tolerances:
         atol: absolute tolerance of all floating-point dtypes; None for `DEFAULTS`.
         rtol: relative tolerance likewise.
         of_dtype: tolerances of single dtypes, which have precedence. Integers are exact without one.
+        depth: number of sums in a row (`delegatec.samples.depth`). Their rounding errors are independent, so
+            that they grow with its square root, and so do `DEFAULTS`.
     """
 
     atol: float | None = None
     rtol: float | None = None
     of_dtype: Mapping[torch.dtype, Tolerance] = field(default_factory=dict)
+    depth: int = 1
 
     def of(self, dtype: torch.dtype) -> Tolerance:
         """Returns the tolerance of a dtype."""
@@ -58,10 +61,10 @@ class Tolerances:
             return self.of_dtype[dtype]
         if not (dtype.is_floating_point or dtype.is_complex):
             return EXACT
-        default = DEFAULTS.get(dtype, DEFAULTS[torch.float32])
+        default, growth = DEFAULTS.get(dtype, DEFAULTS[torch.float32]), math.sqrt(max(1, self.depth))
         return Tolerance(
-            default.absolute if self.atol is None else self.atol,
-            default.relative if self.rtol is None else self.rtol,
+            default.absolute * growth if self.atol is None else self.atol,
+            default.relative * growth if self.rtol is None else self.rtol,
         )
 
 

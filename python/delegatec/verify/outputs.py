@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -132,12 +132,14 @@ class Outputs:
 
     Attributes:
         tolerances: by dtype.
+        depths: method -> number of its sums in a row, as in `Tolerances`.
         minimum_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
         results: comparisons of tensors and scalars.
         diagnostics: DC502 for other values, DC503 for another dtype or shape.
     """
 
     tolerances: Tolerances
+    depths: Mapping[str, int] = field(default_factory=dict)
     minimum_snr: float | None = None
     results: list[OutputResult] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -165,7 +167,8 @@ class Outputs:
             problem = self._report(call, "DC503", f"{where} is {kind}; {returns} {_kind(expected)}")
             self.results.append(OutputResult(call, index, path, kind, None, problem=problem))
             return
-        tolerance = EXACT if self.minimum_snr is not None else self.tolerances.of(expected.dtype)
+        tolerances = replace(self.tolerances, depth=self.depths.get(call.method, 1))
+        tolerance = EXACT if self.minimum_snr is not None else tolerances.of(expected.dtype)
         c = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
         result = OutputResult(call, index, path, kind, c, tolerance, minimum_snr=self.minimum_snr)
         if not (c.passed if self.minimum_snr is None else c.snr_db >= self.minimum_snr):

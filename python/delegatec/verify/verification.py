@@ -18,6 +18,7 @@ from delegatec.edge.constant_methods import flatten
 from delegatec.edge.runnable import runnable
 from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.program.reader.model import Program
+from delegatec.samples.depth import rounding_depth
 from delegatec.samples.inputs import Inputs, Sample, Trial
 from delegatec.samples.recorded import RecordedSamples
 from delegatec.samples.tolerances import Tolerance, Tolerances
@@ -81,7 +82,8 @@ def verify_program(
         pte: the program.
         exported: method -> its exported program, with example inputs.
         backends: the registry; its reference executors run the delegates.
-        atol: absolute tolerance of floating-point outputs, in their unit; by default that of their dtype.
+        atol: absolute tolerance of floating-point outputs, in their unit; by default that of their dtype
+            and of the number of sums in a row.
         rtol: relative tolerance likewise.
         of_dtype: tolerances of single dtypes; integers are exact without one.
         seeds: number of variations.
@@ -110,7 +112,8 @@ def verify_program(
     if missing:
         mismatch(f"the program lacks method {missing[0]!r} of the model")
     inputs = Inputs(seeds, samples or {}, only)
-    outputs = Outputs(Tolerances(atol, rtol, of_dtype or {}))
+    depths = {name: rounding_depth(model) for name, model in exported.items()}
+    outputs = Outputs(Tolerances(atol, rtol, of_dtype or {}), depths)
 
     def load() -> list[Executor]:
         loaded: list[Executor] = [ReferenceExecutor(program, (*exported, *constants), backends, data)]
@@ -167,7 +170,7 @@ def _verify_recorded(
     minimum_snr: float | None,
 ) -> None:
     """Compares with the module itself. Outputs that differ from the exported program are reported once."""
-    own = Outputs(outputs.tolerances, minimum_snr)
+    own = Outputs(outputs.tolerances, outputs.depths, minimum_snr)
     calls = Calls(executors, own, MODULE)
     counts = {method.name: len(method.inputs) for method in program.methods}
     for call in samples.calls:
