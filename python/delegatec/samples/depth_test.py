@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import scaled_dot_product_attention
 
 from delegatec.samples.depth import rounding_depth
 from delegatec.samples.tolerances import Tolerance, Tolerances
@@ -49,7 +49,7 @@ class _Called(nn.Module):
     [
         (_Called(lambda x: torch.relu(x) + 1), 0),
         (_Called(lambda x: x.sum(-1).mean()), 2),
-        (_Called(lambda x: F.scaled_dot_product_attention(x, x, x)), 2),
+        (_Called(lambda x: scaled_dot_product_attention(x, x, x)), 2),
         (_Residual(), 2),
         (nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.Softmax(-1)), 3),
         (_Scan(), 2),
