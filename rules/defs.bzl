@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public rules, and the table of the built-in backends."""
 
+load("//rules/private:app_kernels.bzl", _app_kernels = "app_kernels")
 load(
     "//rules/private:builtin_backends.bzl",
     _BACKENDS = "BACKENDS",
@@ -35,8 +36,9 @@ load(
     _quantized_program = "quantized_program",
 )
 load("//rules/private:selected_operators.bzl", _selected_operators = "selected_operators")
-load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
+load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
+AppKernelsInfo = _AppKernelsInfo
 BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
@@ -45,6 +47,7 @@ ProgramBundleInfo = _ProgramBundleInfo
 ProgramRuntimeInfo = _ProgramRuntimeInfo
 ProgramVariantsInfo = _ProgramVariantsInfo
 ProgramsInfo = _ProgramsInfo
+app_kernels = _app_kernels
 delegate_program = _delegate_program
 exported_program = _exported_program
 language_model_test = _language_model_test

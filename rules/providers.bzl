@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Providers of the rules."""
 
+AppKernelsInfo = provider(
+    doc = "Kernels of custom operators, which an app registers in the runtime.",
+    fields = {
+        "files": "depset of File: sources and runfiles of the modules.",
+        "imports": "depset of string: their import paths, for a runfiles tree.",
+        "kernels": "depset of string: names of kernels, such as \"dsp::window.out\".",
+        "modules": "depset of string: modules that register the operators.",
+    },
+)
+
 ExportedProgramInfo = provider(
     doc = "A model after `torch.export`.",
     fields = {
+        "kernels": "AppKernelsInfo: kernels of custom operators, which programs of the model may call.",
         "label": "Label: the target that exported the model.",
         "language_model": "LanguageModelInfo: the checkpoint of a language model and its tokenizer, or None.",
         "license": "string: the license of the model and its weights, as an SPDX expression; empty if it is not declared.",

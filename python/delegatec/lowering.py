@@ -31,6 +31,7 @@ from delegatec.delegation.plugins import call
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
+from delegatec.edge.app_kernels import app_kernels
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
@@ -88,6 +89,7 @@ def lower(
     external_weights: bool = False,
     program_options: ProgramOptions | None = None,
     constant_methods: Mapping[str, Any] | None = None,
+    kernels: Sequence[str] = (),
     is_part: bool = False,
 ) -> Lowered:
     """Compiles the methods of a model.
@@ -109,12 +111,14 @@ def lower(
         program_options: the layout of the program file.
         constant_methods: name -> result of a further method without inputs: ints, floats, bools, strings,
             tensors, and tuples or lists of these.
+        kernels: kernels of custom operators that the app registers in the runtime, such as "dsp::window.out":
+            the out variants of operators that are registered in this process (`torch.library`).
         is_part: whether `methods` are parts of a model: `rules` may have names of its other parts.
 
     Raises:
-        DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
-            the problems of all methods at once. DC424 if a backend without floating-point arithmetic does not
-            delegate any part of a model that is not quantized.
+        DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; DC211 for `kernels`;
+            then DC2xx to DC4xx, the problems of all methods at once. DC424 if a backend without
+            floating-point arithmetic does not delegate any part of a model that is not quantized.
     """
     _check_methods(methods, constant_methods)
     check_types(
@@ -130,8 +134,10 @@ def lower(
             "external_weights": (external_weights, bool, "True or False"),
             "program_options": (program_options, ProgramOptions | None, "ProgramOptions"),
             "constant_methods": (constant_methods, Mapping | None, "a dict of values by method"),
+            "kernels": (kernels, list | tuple, "a list of names of kernels"),
             "is_part": (is_part, bool, "True or False"),
             **{f"option {name!r}": (name, str, "the name of an option") for name in _keys(options)},
+            **{f"kernel {name!r}": (name, str, "the name of a kernel") for name in _items(kernels)},
             **{f"method {name!r}": (name, str, "the name of a method") for name in _keys(method_backends)},
         },
     )
@@ -179,38 +185,42 @@ def lower(
             decompose_for(program, partitioners[name][0], preserved[name][0], later=every[name])
         return program
 
-    programs = _each(methods, edge)
-    check = RuleCheck(rules, programs.values())
-    _raise_any([] if is_part else check.problems())
-    sources, texts = _sources(programs), _texts(programs) if keep_text else {}
-    records = _records(programs, methods) if keep_record else {}
-    locations = locations_of(programs) if require_full_delegation else {}
-    reports = _each(
-        partitioners, lambda name, several: _delegate(programs[name], several, every[name], choice.registry)
-    )
-    _raise_any(
-        [] if is_part else check.problems_after(each for r in reports.values() for each in r.operators)
-    )
-    ids = {each.backend.id: each.backend.name for several in choice.of_method.values() for each in several}
-    _raise_any(unquantized(reports.values(), ids))
-    for name in reports:
-        decompose_rejected(programs[name], every[name])
-    if require_full_delegation:
-        _raise_any(each for name in reports for each in rejected(reports[name], programs[name].origins))
-    emitted = emitting(programs)
-    if require_full_delegation:
-        _raise_any(kernels_left(emitted, locations))
-    return Lowered(
-        emitted=emitted,
-        programs=programs,
-        reports=reports,
-        sources=sources,
-        texts=texts,
-        records=records,
-        backend=choice.name,
-        backends=choice.names,
-        options=choice.options,
-    )
+    with app_kernels(kernels):
+        programs = _each(methods, edge)
+        check = RuleCheck(rules, programs.values())
+        _raise_any([] if is_part else check.problems())
+        sources, texts = _sources(programs), _texts(programs) if keep_text else {}
+        records = _records(programs, methods) if keep_record else {}
+        locations = locations_of(programs) if require_full_delegation else {}
+        reports = _each(
+            partitioners,
+            lambda name, several: _delegate(programs[name], several, every[name], choice.registry),
+        )
+        _raise_any(
+            [] if is_part else check.problems_after(each for r in reports.values() for each in r.operators)
+        )
+        ids = {
+            each.backend.id: each.backend.name for several in choice.of_method.values() for each in several
+        }
+        _raise_any(unquantized(reports.values(), ids))
+        for name in reports:
+            decompose_rejected(programs[name], every[name])
+        if require_full_delegation:
+            _raise_any(each for name in reports for each in rejected(reports[name], programs[name].origins))
+        emitted = emitting(programs)
+        if require_full_delegation:
+            _raise_any(kernels_left(emitted, locations))
+        return Lowered(
+            emitted=emitted,
+            programs=programs,
+            reports=reports,
+            sources=sources,
+            texts=texts,
+            records=records,
+            backend=choice.name,
+            backends=choice.names,
+            options=choice.options,
+        )
 
 
 def _raise_any(problems: Iterable[Diagnostic]) -> None:
@@ -251,6 +261,10 @@ def _check_methods(methods: object, constant_methods: object) -> None:
 
 def _keys(value: object) -> list[Any]:
     return list(value) if isinstance(value, Mapping) else []
+
+
+def _items(value: object) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
 
 
 def _delegate(

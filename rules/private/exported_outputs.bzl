@@ -2,10 +2,12 @@
 """Outputs and checks that the rules that write a `.pt2` have in common."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
+load(":app_kernels.bzl", "NO_KERNELS", "module_flags")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "alignment_problems")
 load(":options.bzl", "fail_with", "fail_with_all")
+load(":python_paths.bzl", "import_roots")
 
 def check_entry(ctx, attribute, entry):
     """Fails unless an entry is `module:function` and the module is one of `srcs`.
@@ -28,7 +30,7 @@ def check_entry(ctx, attribute, entry):
         help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
     )
 
-def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False, minimum_snr_db = 0, language_model = None):
+def exported_outputs(ctx, program, signature, sources, samples, license, license_files, quantized = False, minimum_snr_db = 0, language_model = None, kernels = NO_KERNELS):
     """Declares the action that writes the weights, on demand, and returns the rule's providers.
 
     Args:
@@ -42,6 +44,7 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
         quantized: bool, as there.
         minimum_snr_db: int, as there.
         language_model: LanguageModelInfo, as there.
+        kernels: AppKernelsInfo, as there.
 
     Returns:
         A list of providers.
@@ -53,10 +56,12 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
     args.add("--sources=")  # none: weights have no lines
     args.add(weights, format = "--ptd=%s")
     args.add(ctx.attr.weights_alignment, format = "--segment-alignment=%s")
+    args.add_all(module_flags(kernels))
+    args.add_all(import_roots(ctx, kernels.imports), format_each = "--import-path=%s", uniquify = True)
     delegatec_action(
         ctx,
         args = args,
-        inputs = depset([program]),
+        inputs = depset([program], transitive = [kernels.files]),
         mnemonic = "DelegateWeights",
         outputs = [weights],
         progress_message = "Writing the weights of %s" % label_text(ctx.label),
@@ -67,6 +72,7 @@ def exported_outputs(ctx, program, signature, sources, samples, license, license
             runfiles = ctx.runfiles([program]),
         ),
         ExportedProgramInfo(
+            kernels = kernels,
             label = ctx.label,
             language_model = language_model,
             license = license,

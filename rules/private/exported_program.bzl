@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`exported_program`: exports a model to a canonical `.pt2`."""
 
-load("//rules:providers.bzl", "ExportedProgramInfo")
+load("//rules:providers.bzl", "AppKernelsInfo", "ExportedProgramInfo")
+load(":app_kernels.bzl", "NO_KERNELS", "merged_kernels")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
@@ -11,7 +12,7 @@ load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _DEFAULT_SAMPLES = -1
 
-def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model = None):
+def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model = None, kernels = NO_KERNELS):
     """Declares the action that exports a model.
 
     Args:
@@ -23,6 +24,7 @@ def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model
         python: the libraries that the sources import, from `merged_python`.
         seed: of the random generators.
         language_model: LanguageModelInfo, of a language model.
+        kernels: AppKernelsInfo, of custom operators.
 
     Returns:
         A list of providers.
@@ -38,7 +40,7 @@ def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model
     args.add(entry, format = "--entry=%s")
     args.add_all(srcs, format_each = "--source=%s")
     args.add_all(
-        roots + import_roots(ctx, python.imports),
+        roots + import_roots(ctx, depset(transitive = [python.imports, kernels.imports])),
         format_each = "--import-path=%s",
         uniquify = True,
     )
@@ -54,7 +56,7 @@ def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model
     delegatec_action(
         ctx,
         args = args,
-        inputs = depset(srcs + data, transitive = [python.files]),
+        inputs = depset(srcs + data, transitive = [python.files, kernels.files]),
         mnemonic = "TorchExport",
         outputs = [program, signature, sources] + ([samples] if samples else []),
         progress_message = "Exporting %s" % label_text(ctx.label),
@@ -68,6 +70,7 @@ def export_model(ctx, entry, srcs, roots, data, python, seed = 0, language_model
         license = ctx.attr.license,
         license_files = depset(ctx.files.license_files),
         language_model = language_model,
+        kernels = kernels,
     )
 
 def _exported_program_impl(ctx):
@@ -80,6 +83,7 @@ def _exported_program_impl(ctx):
         data = ctx.files.data,
         python = merged_python(ctx, ctx.attr.deps),
         seed = ctx.attr.seed,
+        kernels = merged_kernels(ctx.attr.kernels),
     )
 
 # Attributes of every rule that exports a model.
@@ -126,6 +130,10 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
         "entry": attr.string(
             mandatory = True,
             doc = "`module:function`: a function in one of `srcs`, called without arguments, that returns a `delegatec.Model`.",
+        ),
+        "kernels": attr.label_list(
+            doc = "Targets of `app_kernels`: custom operators that the model calls, and that the app has kernels for.",
+            providers = [AppKernelsInfo],
         ),
         "seed": attr.int(
             default = 0,

@@ -18,7 +18,9 @@ def launched_test(ctx, info, verb, arguments, files, python):
     Returns:
         A list of providers.
     """
-    imports, plugin_files = [info.plugin_imports, python.imports], [info.plugin_files, python.files]
+    kernels = info.exported.kernels
+    imports = [info.plugin_imports, python.imports, kernels.imports]
+    plugin_files = [info.plugin_files, python.files, kernels.files]
     if info.weights:
         arguments = arguments + ["--ptd=" + runfiles_path(ctx, info.weights)]
         files = files + [info.weights]

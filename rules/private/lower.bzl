@@ -2,6 +2,7 @@
 """The common implementation of `delegate_program` and the rules of the built-in backends."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
+load(":app_kernels.bzl", "kernel_flags")
 load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "builtin_packages", "check_backends")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
@@ -67,7 +68,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
 
     host_program = ctx.actions.declare_file(ctx.label.name + ".host.pte") if host_options else None
 
-    flags = delegation_flags(ctx) + layout_flags(ctx)
+    flags = delegation_flags(ctx) + layout_flags(ctx) + kernel_flags(exported.kernels)
 
     # An ETRecord contains the weights, and lines: a separate action writes it, on demand only.
     for mnemonic, message, values, written in [
@@ -78,7 +79,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         args.add(exported.program, format = "--program=%s")
         args.add_all(backends, format_each = "--backend=%s")
         args.add_all(option_arguments(values), format_each = "--option=%s")
-        args.add_all(import_roots(ctx, lowering_python.imports), format_each = "--import-path=%s", uniquify = True)
+        imports = depset(transitive = [lowering_python.imports, exported.kernels.imports])
+        args.add_all(import_roots(ctx, imports), format_each = "--import-path=%s", uniquify = True)
         args.add_all(flags)
         for flag, output in written.items():
             args.add(output, format = "--" + flag + "=%s")
@@ -92,7 +94,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         delegatec_action(
             ctx,
             args = args,
-            inputs = depset(inputs, transitive = [lowering_python.files]),
+            inputs = depset(inputs, transitive = [lowering_python.files, exported.kernels.files]),
             mnemonic = mnemonic,
             outputs = written.values(),
             progress_message = message % (label_text(ctx.label), backend),

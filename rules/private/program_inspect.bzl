@@ -2,6 +2,7 @@
 """`program_inspect`: `bazel run` prints the contents of a program."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
+load(":app_kernels.bzl", "module_flags")
 load(":backends.bzl", "is_plugin")
 load(":launcher.bzl", "delegatec_launcher", "quoted", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -12,8 +13,10 @@ def _program_inspect_impl(ctx):
         exported = target[ExportedProgramInfo]
         return [delegatec_launcher(
             ctx,
-            arguments = [runfiles_path(ctx, exported.program)],
+            arguments = [runfiles_path(ctx, exported.program)] + module_flags(exported.kernels),
             files = [exported.program],
+            imports = exported.kernels.imports,
+            plugin_files = exported.kernels.files,
             verb = "inspect",
         )]
     info = target[DelegateProgramInfo]

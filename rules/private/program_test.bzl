@@ -2,6 +2,7 @@
 """`program_test`: compares a program with eager mode, on this host."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":app_kernels.bzl", "kernel_flags")
 load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
@@ -66,6 +67,7 @@ def _program_test_impl(ctx):
     else:
         arguments.append("--samples-file=")
     arguments += [quoted("--backend=" + backend) for backend in info.backends if is_plugin(backend)]
+    arguments += kernel_flags(info.exported.kernels)
     arguments += [quoted("--option=" + option) for option in option_arguments(info.host_options or {})]
     return launched_test(
         ctx,

@@ -56,7 +56,7 @@ def exported_program(name, srcs, entry, **kwargs):
         name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints its contents.
         srcs: the model's sources.
         entry: `module:function`, which returns the `delegatec.Model`.
-        **kwargs: `deps`, `data`, `samples`, `seed`, `weights_alignment`, `license`, `license_files`, and the attributes of every rule.
+        **kwargs: `deps`, `data`, `kernels`, `samples`, `seed`, `weights_alignment`, `license`, `license_files`, and the attributes of every rule.
     """
     inspected(_exported_program, name = name, srcs = srcs, entry = entry, **kwargs)
 

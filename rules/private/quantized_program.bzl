@@ -2,6 +2,7 @@
 """`quantized_program`: quantizes an exported program, by samples of its inputs or without any."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
+load(":app_kernels.bzl", "module_flags")
 load(":compiler_tables.bzl", "QUANTIZATION_CHOICES", "QUANTIZATION_STATIC")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
@@ -47,7 +48,8 @@ def _quantized_program_impl(ctx):
     args.add(program, format = "--pt2=%s")
     args.add(signature, format = "--signature=%s")
     args.add_all(ctx.files.calibration, format_each = "--calibration=%s")
-    roots = import_roots(ctx, python.imports)
+    args.add_all(module_flags(exported.kernels))
+    roots = import_roots(ctx, depset(transitive = [python.imports, exported.kernels.imports]))
     if ctx.attr.calibration_entry:
         args.add(ctx.attr.calibration_entry, format = "--entry=%s")
         args.add_all(ctx.files.srcs, format_each = "--source=%s")
@@ -73,7 +75,7 @@ def _quantized_program_impl(ctx):
         args = args,
         inputs = depset(
             [exported.program] + ([exported.samples] if exported.samples else []) + ctx.files.calibration + ctx.files.srcs + ctx.files.data,
-            transitive = [python.files],
+            transitive = [python.files, exported.kernels.files],
         ),
         mnemonic = "DelegateQuantize",
         outputs = [program, signature],
@@ -93,6 +95,7 @@ def _quantized_program_impl(ctx):
         license_files = exported.license_files,
         minimum_snr_db = ctx.attr.minimum_snr_db,
         quantized = True,
+        kernels = exported.kernels,
     )
 
 quantized_program = rule(

@@ -9,6 +9,7 @@ import mistakes_of_commands
 import mistakes_of_entries
 import mistakes_of_files
 import mistakes_of_inference
+import mistakes_of_kernels
 import mistakes_of_language_models
 import mistakes_of_manifests
 import mistakes_of_models
@@ -32,5 +33,6 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_manifests.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,
+    **mistakes_of_kernels.TABLE,
 }
 MISTAKES: Final = {f"{group}: {each.does}": each for group, several in GROUPS.items() for each in several}

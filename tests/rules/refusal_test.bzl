@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -55,6 +55,7 @@ def refusal_tests(name):
     portable_program(name = "llama_portable", program = ":language_model_tests_llama", tags = ["manual"])
     language_model_test(name = "idle_limits", maximum_divergence = "0", maximum_perplexity_ratio = "1.05", program = ":llama_portable", tags = ["manual"], tokens = 0)
     language_model_test(name = "not_a_language_model", program = "//tests/rules/models:mlp_mps", prompts = ["The sea"], tags = ["manual"])
+    app_kernels(name = "kernel_without_overload", kernels = ["dsp::window", "dsp::window.out", "dsp.window"], module = "dsp", tags = ["manual"], deps = ["//tests/rules/models:activation"])
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
@@ -118,6 +119,7 @@ def refusal_tests(name):
         "groups_with_samples": ["error DC136", "group_size = 32 needs activation = \"dynamic_int8\" or \"float\", not \"int8\"", "group_size = 32 needs weight = \"int8\" or \"int4\", not \"float16\"", "group_size = 32 needs weight_scales = \"channel\", not \"tensor\"", "weight = \"float16\" needs activation = \"float\", not \"int8\"", "weight_scales = \"tensor\" needs weight = \"int8\" or \"int4\", not \"float16\""],
         "infinite_rtol": ["error DC514", "rtol cannot be \"inf\""],
         "inputs_without_entry": ["error DC101", "srcs, deps and data are for inputs_entry", "list data files of tensors in `inputs`"],
+        "kernel_without_overload": ["error DC211", "\"dsp::window\" is not the name of a kernel", "\"dsp.window\" is not", "such as \"dsp::window.out\""],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],

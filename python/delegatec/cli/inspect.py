@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from delegatec.cli.colors import INSPECTION, add_color_argument, write_colored
 from delegatec.cli.documents import read_debug_map
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.kernel_arguments import add_module_argument, import_operators
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="debug map written by `lower --debug`, for --lines and for names in --blobs",
     )
     add_plugin_arguments(parser)
+    add_module_argument(parser)
     add_trusted_argument(parser)
     add_color_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
@@ -66,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif head[4:8] == _DATA_FILE:
         text = _data_file(arguments.file, arguments.format)
     elif head.startswith(_ZIP):
+        sys.path[:0] = arguments.import_path
+        import_operators(arguments)
         text = _exported(arguments.file, arguments.format, arguments.trusted)
     else:
         text = _blob(arguments.file, arguments.format, registry_of(arguments))

@@ -21,6 +21,7 @@ from delegatec.cli.delegation_arguments import (
 )
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.kernel_arguments import add_kernel_arguments, import_operators
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.cli.lowering_flags import recorded_flags
 from delegatec.cli.print_after import printing_after, verifying_passes
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sources_argument(parser)
     add_unused_argument(parser)
     add_delegation_arguments(parser)
+    add_kernel_arguments(parser)
     parser.add_argument(
         "--external-weights",
         action="store_true",
@@ -111,6 +113,7 @@ def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
 
     pin_torch()  # Folded constants must not depend on the machine.
     sys.path[:0] = arguments.import_path
+    import_operators(arguments)
     backends, method_backends = backends_of(arguments), method_backends_of(arguments)
     options, rules = options_of(arguments), rules_of(arguments)
     registry = None
@@ -143,6 +146,7 @@ def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
                 external_weights=arguments.external_weights,
                 program_options=layout_options(arguments),
                 constant_methods=model.constant_methods,
+                kernels=arguments.kernel,
             )
         announce("writing")
         _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests, quantized)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.integers import count
+from delegatec.cli.kernel_arguments import add_module_argument, import_operators
 from delegatec.cli.progress import Announce, stages
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=".safetensors with a tensor per input, or .npy for one input; a first dimension stacks samples",
     )
+    add_module_argument(parser)
     add_function_arguments(samples)
     error = parser.add_argument_group("error against the model in float")
     error.add_argument(
@@ -138,6 +140,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     settings = _settings(arguments)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
     sys.path += paths
+    import_operators(arguments)
     announce(f"reading {os.path.basename(arguments.program)}")
     model = archive.load(arguments.program, trusted=arguments.trusted, sources="")
     check_float(model.methods)

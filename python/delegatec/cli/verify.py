@@ -16,6 +16,7 @@ from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
 from delegatec.cli.integers import count
 from delegatec.cli.junit import Case, write_junit
+from delegatec.cli.kernel_arguments import add_kernel_arguments, import_operators
 from delegatec.cli.layout import layout_options
 from delegatec.cli.lowering_flags import parsed_flags
 from delegatec.cli.progress import Progress
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", action="append", default=[], metavar="MODULE:ATTRIBUTE", help="backend plug-in"
     )
+    add_kernel_arguments(parser)
     parser.add_argument(
         "--runtime",
         default="",
@@ -123,6 +125,15 @@ def run(arguments: argparse.Namespace) -> int:
     started = time.monotonic()
     check_function(arguments)
     check_environment()
+    from delegatec.edge.app_kernels import app_kernels
+
+    sys.path[:0] = arguments.import_path
+    import_operators(arguments)
+    with app_kernels(arguments.kernel):
+        return _verify(arguments, started)
+
+
+def _verify(arguments: argparse.Namespace, started: float) -> int:
     from delegatec.backends import builtin_backends
     from delegatec.diagnostics import DelegatecError, render
     from delegatec.frontend import archive
@@ -130,7 +141,6 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.verify.runtime_plugin import find_runtime
     from delegatec.verify.verification import verify_program
 
-    sys.path[:0] = arguments.import_path
     registry = builtin_backends()
     for backend in arguments.backend:
         registry.resolve(backend)

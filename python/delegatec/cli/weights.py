@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from delegatec.cli.environment import check_environment
+from delegatec.cli.kernel_arguments import add_module_argument, import_operators
 from delegatec.cli.sources import add_sources_argument, find_sources
 from delegatec.cli.trusted import add_trusted_argument
 
@@ -22,6 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", required=True, metavar="IN.pt2")
     add_trusted_argument(parser)
     add_sources_argument(parser)
+    add_module_argument(parser)
+    parser.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="import path of these modules"
+    )
     parser.add_argument("--ptd", required=True, metavar="OUT.ptd")
     parser.add_argument(
         "--segment-alignment",
@@ -38,6 +44,8 @@ complete = find_sources
 def run(arguments: argparse.Namespace) -> int:
     """Writes the weights from the mapped archive."""
     check_environment()
+    sys.path[:0] = arguments.import_path
+    import_operators(arguments)
     from delegatec.files import replacing
     from delegatec.frontend import archive
     from delegatec.program import weights_of, write_flat_tensors

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 from delegatec.delegation.faults import raised_at
@@ -32,15 +33,7 @@ def import_attribute(selector: str, refuse: Refuse, example: str) -> Any:
     module_name, _, attribute = selector.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise refuse("it is not of the form module:attribute", f"such as {example}", None)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise refuse(f"no module named {error.name!r}", DEPS, None) from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        reason = f"its import raises {exception_text(error)}"
-        raise refuse(reason, "correct it", raised_at(error)) from error
+    module = import_module(module_name, refuse)
     if attribute not in vars(module) and not hasattr(module, attribute):
         near = did_you_mean(attribute, vars(module)) or DEPS
         raise refuse(f"module {module_name!r} has no attribute {attribute!r}", near, None)
@@ -52,3 +45,24 @@ def import_attribute(selector: str, refuse: Refuse, example: str) -> Any:
         help = f"name an instance: {example.partition(':')[2]} = {attribute}()"
         raise refuse(f"{attribute!r} is a class, not an instance", help, None)
     return found
+
+
+def import_module(name: str, refuse: Refuse) -> ModuleType:
+    """Imports a module of a user's.
+
+    Args:
+        name: such as "dsp.operators".
+        refuse: makes the error.
+
+    Raises:
+        DelegatecError: from `refuse`: it is missing or raises.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise refuse(f"no module named {error.name!r}", DEPS, None) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        reason = f"its import raises {exception_text(error)}"
+        raise refuse(reason, "correct it", raised_at(error)) from error

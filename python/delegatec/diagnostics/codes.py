@@ -71,6 +71,7 @@ CODES: Final[dict[str, str]] = {
     "DC207": "A body of control flow does not match its call, or torch cannot capture it.",
     "DC208": "A body of control flow writes to a tensor defined outside it.",
     "DC210": "A scalar input is not constant.",
+    "DC211": "A name is not that of a kernel that an app can have.",
     "DC215": "A tensor has more dimensions than the runtime supports.",
     "DC216": "A tensor is larger than the runtime supports.",
     "DC301": "A .pte program cannot store a value of this type.",

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch._ops import OpOverload
 
+from delegatec.edge.app_kernels import named_kernels, writes_results_of
 from delegatec.edge.kernels import KERNELS
 
 aten = torch.ops.aten
@@ -33,20 +34,23 @@ VIEW_COPIES: Final[dict[OpOverload, OpOverload]] = {
 }
 
 
-@cache
 def out_variant(target: Any) -> OpOverload | None:
-    """Returns the out variant of an overload, if the runtime has its kernel.
+    """Returns the out variant of an overload, if the runtime or the app has its kernel.
 
     Args:
         target: a functional overload; None is returned for anything else.
     """
-    if not isinstance(target, OpOverload):
-        return None
+    return _out_variant(target, named_kernels()) if isinstance(target, OpOverload) else None
+
+
+@cache
+def _out_variant(target: OpOverload, named: frozenset[str]) -> OpOverload | None:
     functional = VIEW_COPIES.get(target, target)
     packet = getattr(getattr(torch.ops, functional.namespace), functional._opname)
-    for name in packet.overloads():
-        candidate: OpOverload = getattr(packet, name)
-        if kernel_name(candidate) in KERNELS and _writes_results_of(candidate, functional):
+    for overload in packet.overloads():
+        candidate: OpOverload = getattr(packet, overload)
+        name = kernel_name(candidate)
+        if (name in KERNELS or name in named) and writes_results_of(candidate, functional):
             return candidate
     return None
 
@@ -61,19 +65,3 @@ def kernel_name(operator: OpOverload) -> str:
 def out_arguments(operator: OpOverload) -> list[str]:
     """Returns the names of an out variant's output arguments, in the order of its results."""
     return [argument.name for argument in operator._schema.arguments if argument.is_out]
-
-
-# Arguments of functional factories and conversions that their out variants derive from the output tensor.
-_OF_THE_OUTPUT = frozenset({"dtype", "layout", "device", "pin_memory"})
-
-
-def _writes_results_of(candidate: OpOverload, functional: OpOverload) -> bool:
-    inputs = [a for a in candidate._schema.arguments if not a.is_out]
-    outs = [a for a in candidate._schema.arguments if a.is_out]
-    returns = functional._schema.returns
-    # a list of results would be one output here, but several nodes in the graph
-    if not outs or len(outs) != len(returns) or any(str(a.type) != "Tensor" for a in (*outs, *returns)):
-        return False
-    names = {argument.name for argument in inputs}
-    wanted = [a for a in functional._schema.arguments if a.name in names or a.name not in _OF_THE_OUTPUT]
-    return [(a.name, str(a.type)) for a in inputs] == [(a.name, str(a.type)) for a in wanted]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of the "aten" namespace: torch's overloads of the same names, called by their schemas.
+"""Kernels of the "aten" namespace, and those of apps: torch's overloads of the same names.
 
 Results are computed in new memory and then copied to the program's. This way shapes and dtypes are checked
 first, and outputs that overlap inputs are found by comparing addresses.
@@ -8,13 +8,15 @@ first, and outputs that overlap inputs are found by comparing addresses.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 import torch
 from torch._ops import OpOverload
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.app_kernels import functional_of, named_kernels
+from delegatec.edge.out_variants import out_arguments
 from delegatec.program.reader.types import SCALAR_KINDS
 from delegatec.verify import empty_kernels
 from delegatec.verify.norm_kernels import NORMS, compute_norm
@@ -55,6 +57,16 @@ def find_aten(name: str) -> OpOverload | None:
     return found if isinstance(found, OpOverload) else None
 
 
+def find_own(name: str) -> OpOverload | None:
+    """Returns the out variant that a kernel of the app is for; None unless it is in `app_kernels`."""
+    if name not in named_kernels():
+        return None
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    found: OpOverload = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+    return found
+
+
 def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> None:
     """Runs a kernel call.
 
@@ -91,7 +103,11 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
     norm = compute_norm(arguments) if operator in NORMS else None
     if norm is not None:
         named.update(zip((a.name for a in schema.arguments if a.is_out), norm, strict=True))
-    result = operator(*positional, **named) if norm is None else None
+    result = None
+    if operator.namespace != "aten":
+        named.update(_own_results(operator, positional, named))
+    elif norm is None:
+        result = operator(*positional, **named)
     if outputs:
         written = [tensor for a in schema.arguments if a.is_out for tensor in _tensors(named[a.name])]
         shape = empty_kernels.shape_of_none(operator, arguments)
@@ -103,6 +119,16 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
             check_overlap(inputs, slot.read())
     elif isinstance(result, (bool, int, float)):
         machine.set_scalar(args[len(schema.arguments)], result)
+
+
+def _own_results(
+    operator: OpOverload, positional: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """Returns the results of an app's operator by the names of its out variant's outputs."""
+    functional, outs = functional_of(operator), out_arguments(operator)
+    assert functional is not None, "app_kernels checks it"
+    result = functional(*positional, **{name: value for name, value in named.items() if name not in outs})
+    return dict(zip(outs, result if isinstance(result, (tuple, list)) else [result], strict=True))
 
 
 def _by_name(operator: OpOverload, positional: Sequence[Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from delegatec.program.reader.model import (
     Value,
 )
 from delegatec.verify.arena import Arena
-from delegatec.verify.aten_kernels import call_aten, check_overlap, find_aten
+from delegatec.verify.aten_kernels import call_aten, check_overlap, find_aten, find_own
 from delegatec.verify.delegate_inputs import possible_input_counts, run_delegate
 from delegatec.verify.prim_kernels import PRIM_KERNELS
 from delegatec.verify.slots import POISON, TensorSlot
@@ -249,7 +249,7 @@ def _kernel(name: str, problems: list[Diagnostic]) -> Callable[[Interpreter, Seq
     prim = PRIM_KERNELS.get(name)
     if prim is not None:
         return prim
-    overload = find_aten(name) if name.startswith("aten::") else None
+    overload = find_aten(name) if name.startswith("aten::") else find_own(name)
     if overload is None:
         problems.append(Diagnostic(code="DC501", message=f"kernel {name!r} is not available on this host"))
         return lambda _machine, _args: None

@@ -200,7 +200,8 @@ def _unregistered(graph: dict[str, Any]) -> list[Diagnostic]:
                 message=f"operator {missing} is not registered",
                 location=location_of(text(trace, "stack_trace")),
                 expected="torch operators, or custom operators registered in the lowering process",
-                help="rewrite it with torch operators, or lower with a backend whose module registers it",
+                help="list an app_kernels in `kernels` of the exported_program (--kernel-module), or lower "
+                "with a backend whose module registers it",
             )
     return list(found.values())
 

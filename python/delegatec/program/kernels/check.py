@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
+from delegatec.edge.app_kernels import is_custom
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.dim_orders import REORDERS
 from delegatec.edge.handles import Origin, describe_operator
@@ -38,7 +39,16 @@ def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
 
 def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
     is_operator = node.op == "call_function" and node.target not in _NO_OPERATORS
-    if is_operator and isinstance(node.target, HigherOrderOperator):
+    if is_operator and str(node.target).startswith(_AUTO_FUNCTIONALIZED):
+        yield Diagnostic(
+            "DC201",
+            f"{node.args[0]} writes to its arguments, and has no kernel in the runtime",
+            location=node.meta.get("source"),
+            node=node.name,
+            expected="custom operators that return new tensors (mutates_args=())",
+            help="return the result, and copy it to the state in forward: state.copy_(operator(state, x))",
+        )
+    elif is_operator and isinstance(node.target, HigherOrderOperator):
         yield Diagnostic(
             "DC206",
             f"{node.target} is control flow that programs do not support",
@@ -54,7 +64,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
             location=node.meta.get("source"),
             node=node.name,
             expected=_closest(node),
-            help="write it with supported operators, or delegate it to a backend that supports it",
+            help=_OF_THE_APP if is_custom(node.target) else _SUPPORTED,
         )
     target: Any = node.target
     limit = LIMITS.get(target)
@@ -98,6 +108,10 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
             )
 
 
+# How torch.export wraps operators that write to their arguments.
+_AUTO_FUNCTIONALIZED: Final = "auto_functionalized"
+_SUPPORTED: Final = "write it with supported operators, or delegate it to a backend that supports it"
+_OF_THE_APP: Final = "if the app registers a kernel for it, name it: see docs/custom_kernels.md"
 _NO_OPERATORS: Final = frozenset({operator.getitem, call_delegate, REORDERS, *FORMS})
 
 
@@ -106,6 +120,8 @@ def _closest(node: Node) -> str:
     if not isinstance(node.target, OpOverload):
         return "an operator of torch.ops.aten"
     name = node.target._opname
+    if is_custom(node.target):
+        return f"a kernel of the app, such as {node.target.namespace}::{name}.out"
     for replacements in (UNSUPPORTED, DELEGATES_ONLY):
         if name in replacements:
             return replacements[name]
