@@ -3,6 +3,7 @@
 
 load(
     "//rules:defs.bzl",
+    _AppKernelsInfo = "AppKernelsInfo",
     _DelegateProgramInfo = "DelegateProgramInfo",
     _ExportedProgramInfo = "ExportedProgramInfo",
     _LanguageModelInfo = "LanguageModelInfo",
@@ -10,6 +11,7 @@ load(
     _ProgramRuntimeInfo = "ProgramRuntimeInfo",
     _ProgramVariantsInfo = "ProgramVariantsInfo",
     _ProgramsInfo = "ProgramsInfo",
+    _app_kernels = "app_kernels",
     _delegate_programs = "delegate_programs",
     _language_model_test = "language_model_test",
     _program_budget_test = "program_budget_test",
@@ -46,6 +48,7 @@ load("//rules/private:program_index.bzl", _program_index = "program_index")
 load("//rules/private:quantized_program.bzl", _quantized_program = "quantized_program")
 
 exported_program = _exported_program
+app_kernels = _app_kernels
 quantized_program = _quantized_program
 language_model = _language_model
 delegate_program = _delegate_program
@@ -78,6 +81,7 @@ flatbuffer_py_library = _flatbuffer_py_library
 wheels = _wheels
 delegatec_toolchain = _delegatec_toolchain
 flatc_toolchain = _flatc_toolchain
+AppKernelsInfo = _AppKernelsInfo
 ExportedProgramInfo = _ExportedProgramInfo
 LanguageModelInfo = _LanguageModelInfo
 DelegateProgramInfo = _DelegateProgramInfo
