@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over a cache, as transformers calls it."""
+"""Attention over a cache, and attention of encoders, as transformers calls them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 NAME: Final = "delegatec"
+ENCODER: Final = "delegatec_encoder"
 
 
 def attention(
@@ -66,6 +67,20 @@ def _with_scores(
     return torch.unflatten(weights.flatten(2, 3) @ value, 2, (per_group, count)).flatten(1, 2)
 
 
+def encoder_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **keywords: Any
+) -> tuple[Tensor, None]:
+    """Computes attention of all elements to all elements; arguments and result are those of `attention`.
+
+    Since transformers knows no masks for it, encoders of inputs without padding receive none.
+    """
+    scale = keywords.get("scaling")
+    result = functional.scaled_dot_product_attention(query, key, value, attention_mask, scale=scale)
+    return result.transpose(1, 2), None
+
+
 def register_attention() -> None:
-    """Makes `attention` known to transformers."""
-    importlib.import_module("transformers").AttentionInterface.register(NAME, attention)
+    """Makes `attention` and `encoder_attention` known to transformers."""
+    interface: Any = importlib.import_module("transformers").AttentionInterface
+    interface.register(NAME, attention)
+    interface.register(ENCODER, encoder_attention)

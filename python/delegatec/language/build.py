@@ -13,6 +13,7 @@ from torch.export import Dim
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.model import Model
+from delegatec.language.folder import Description
 from delegatec.language.loading import load_network, located
 from delegatec.language.module import LanguageModel
 from delegatec.language.network import context_limit, network_of
@@ -57,30 +58,45 @@ def language_model(
     try:
         settings = WeightSettings(weights, group_size, embedding, activation)
         network, description = load_network(checkpoint, network_of, settings)
-        if problems := list(_problems(network, context, prefill)):
+        if problems := list(size_problems(network, context, prefill)):
             raise DelegatecError(problems)
     except DelegatecError as error:
         raise located(error) from error
-    vocabulary = network.config.vocab_size
-    methods: dict[str, Any] = {
-        "enable_dynamic_shape": True,
-        "get_max_context_len": context,
-        "get_max_seq_len": prefill,
-        "get_vocab_size": vocabulary,
-        "use_kv_cache": True,
-    }
-    if description.eos_ids:
-        methods["get_eos_ids"] = description.eos_ids
+    methods = runner_metadata(network, description, context, prefill)
     count = min(_EXAMPLE, prefill)
     return Model(
         LanguageModel(network, context),
-        (torch.arange(count)[None] % vocabulary, torch.tensor([min(_POSITION, context - prefill)])),
+        (
+            torch.arange(count)[None] % methods["get_vocab_size"],
+            torch.tensor([min(_POSITION, context - prefill)]),
+        ),
         dynamic_shapes=({1: Dim("tokens", min=1, max=prefill)}, None) if prefill > 1 else None,
         constant_methods=methods,
     )
 
 
-def _problems(network: nn.Module, context: int, prefill: int) -> Iterator[Diagnostic]:
+def runner_metadata(network: Any, description: Description, context: int, prefill: int) -> dict[str, Any]:
+    """Returns the methods that a stock runner calls for what it has to know of a model."""
+    methods: dict[str, Any] = {
+        "enable_dynamic_shape": True,
+        "get_max_context_len": context,
+        "get_max_seq_len": prefill,
+        "get_vocab_size": network.config.get_text_config().vocab_size,
+        "use_kv_cache": True,
+    }
+    if description.eos_ids:
+        methods["get_eos_ids"] = description.eos_ids
+    return methods
+
+
+def size_problems(network: nn.Module, context: int, prefill: int) -> Iterator[Diagnostic]:
+    """Yields what is wrong with the sizes of a program.
+
+    Args:
+        network: the network.
+        context: tokens that the cache holds.
+        prefill: the most tokens of one call.
+    """
     limit = context_limit(network) or context
     if not 1 <= prefill <= context:
         text = f"prefill = {prefill} is not between 1 and context = {context}"

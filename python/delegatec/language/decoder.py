@@ -89,10 +89,10 @@ def layers_of(network: Any) -> Mapping[int, Layer]:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     _check_interface(network)
-    calls = _Calls(min(getattr(network.config, "max_position_embeddings", None) or _POSITIONS, _POSITIONS))
+    config = network.config.get_text_config()
+    calls = _Calls(min(getattr(config, "max_position_embeddings", None) or _POSITIONS, _POSITIONS))
     AttentionInterface.register(_NAME, calls.attention)
     AttentionMaskInterface.register(_NAME, calls.mask)
-    config = network.config
     before = config._attn_implementation, config._experts_implementation
     # other implementations of experts have no shapes for float32 on the device meta
     config._attn_implementation, config._experts_implementation = _NAME, "batched_mm"

@@ -103,19 +103,30 @@ def compute_buffers(network: Any) -> None:
     owners = dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_non_persistent_buffers())
     for owner in owners:
         module = network.get_submodule(owner)
+        part = _initializer(network, owner)
         # elements that nothing computes keep what they had
-        before, after = (_computed(network, module, fill) for fill in (0, 1))
+        before, after = (_computed(part, module, fill) for fill in (0, 1))
         for name, buffer in after.items():
             if not torch.equal(before[name], buffer):
                 raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{name}"')
         _keep_frequencies(module)
 
 
+def _initializer(network: Any, name: str) -> Any:
+    """Returns the innermost network of transformers that a module is in: one of images has its own code."""
+    result = network
+    for index, letter in enumerate(name):
+        if letter == ".":
+            module = network.get_submodule(name[:index])
+            result = module if hasattr(module, "_init_weights") else result
+    return result
+
+
 def _computed(network: Any, module: Any, fill: int) -> dict[str, torch.Tensor]:
     """Lets a network compute the buffers of a module, in place; returns them.
 
     Args:
-        network: the network.
+        network: the network with the module.
         module: the module.
         fill: the value of their elements before.
     """

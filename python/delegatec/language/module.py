@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from delegatec.language.cache import Cache
 
 
-class LanguageModel(nn.Module):
-    """A decoder with a cache of keys and values, as ExecuTorch's stock runner calls it.
+class Decoder(nn.Module):
+    """A network with a cache of keys and values.
 
     Args:
-        network: a causal language model of transformers.
+        network: a network of transformers that generates text.
         context: tokens that the cache holds.
     """
 
@@ -27,6 +27,30 @@ class LanguageModel(nn.Module):
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "delegatec_cache", self.cache)
 
+    def logits(self, count: int, start_pos: Tensor, **inputs: Tensor) -> Tensor:
+        """Predicts the token after the last one, float32 [1, 1, vocabulary].
+
+        Args:
+            count: number of tokens.
+            start_pos: int64 [1], the number of tokens before them.
+            **inputs: the tokens, in a form that the network takes.
+        """
+        positions = start_pos + torch.arange(count)
+        with self.cache.at(positions), self.network.delegatec_operands.of_one_call():
+            result = self.network(
+                position_ids=positions[None],
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+                **inputs,
+            )
+        logits: Tensor = result.logits
+        return logits
+
+
+class LanguageModel(Decoder):
+    """A decoder, as ExecuTorch's stock runner of text calls it."""
+
     def forward(self, tokens: Tensor, start_pos: Tensor) -> Tensor:
         """Predicts the token after the last one.
 
@@ -37,14 +61,4 @@ class LanguageModel(nn.Module):
         Returns:
             float32 logits [1, 1, vocabulary].
         """
-        positions = start_pos + torch.arange(tokens.shape[1])
-        with self.cache.at(positions), self.network.delegatec_operands.of_one_call():
-            result = self.network(
-                input_ids=tokens,
-                position_ids=positions[None],
-                past_key_values=self.cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-        logits: Tensor = result.logits
-        return logits
+        return self.logits(tokens.shape[1], start_pos, input_ids=tokens)

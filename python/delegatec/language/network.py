@@ -45,19 +45,32 @@ def network_of(description: Description) -> Any:
             "a decoder of text only",
             "take a checkpoint for text only, or save its language_model in a separate folder",
         )
+    prepare_decoder(network)
+    return network
+
+
+def prepare_decoder(network: Any) -> None:
+    """Gives a network `delegatec_layers`, attention over a `Cache`, and buffers with values, in place.
+
+    Args:
+        network: a network that generates text, without weights.
+
+    Raises:
+        DelegatecError: DC138, its decoder is not supported.
+    """
+    config = network.config.get_text_config()
     register_attention()
     try:
         network.delegatec_layers = layers_of(network)
         compute_buffers(network)
     except NotUnderstoodError as error:
         raise unsupported(
-            f'the decoder "{family}" is not supported: {error}',
+            f'the decoder "{config.model_type}" is not supported: {error}',
             "attention by the interface of transformers, to all earlier positions or a window of them, with "
             "keys and values in its cache, as in llama, qwen3 or gemma3_text",
             "take a checkpoint of another family, or export a module of your own with a cache in buffers",
         ) from error
-    network.config._attn_implementation = NAME
-    return network
+    config._attn_implementation = NAME
 
 
 def context_limit(network: Any) -> int | None:
@@ -65,7 +78,7 @@ def context_limit(network: Any) -> int | None:
 
     Frequencies of rotary embeddings that depend on the length of the sequence are those of short sequences.
     """
-    config = network.config
+    config = network.config.get_text_config()
     limits = [getattr(config, "max_position_embeddings", None)]
     parameters = getattr(config, "rope_parameters", None) or {}
     for each in (parameters, *parameters.values()):
@@ -75,18 +88,27 @@ def context_limit(network: Any) -> int | None:
 
 
 def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
-    """Returns the form of each weight of a linear layer or an embedding, by name.
+    """Returns the form of each weight of a linear layer or an embedding of tokens, by name.
+
+    Args:
+        network: the network; its attribute `delegatec_vision`, if any, names modules that encode images.
+        settings: how weights are stored.
 
     Raises:
         DelegatecError: DC134, `group_size` does not divide the input features of a layer, all of them.
     """
     forms = {}
     problems = []
+    text, vision = Form(settings.weights, settings.group_size), Form(settings.vision_weights)
+    if vision.dtype == text.dtype:
+        vision = text
+    parts = tuple(f"{name}." for name in getattr(network, "delegatec_vision", ()))
     for name, module in network.named_modules():
-        if isinstance(module, nn.Embedding):
+        is_vision = name.startswith(parts)
+        if isinstance(module, nn.Embedding) and not is_vision:
             forms[f"{name}.weight"] = Form(settings.embedding)
         elif isinstance(module, nn.Linear):
-            form = Form(settings.weights, settings.group_size)
+            form = vision if is_vision else text
             forms[f"{name}.weight"] = form
             if form.group_size and module.in_features % form.group_size:
                 problems.append(

@@ -28,6 +28,8 @@ class WeightSettings:
             integer weights, and for the dtype of the weights otherwise.
         activation: "dynamic_int8", operands of layers are quantized at run time, one scale and zero point for
             each token; "float"; empty for "dynamic_int8" with integer weights.
+        vision_weights: dtype of the weights of linear layers that encode images, with groups if it is that of
+            the others; empty for int8 next to integer weights, and for the dtype of the weights otherwise.
 
     Raises:
         DelegatecError: DC130, an unknown value; DC136, a value that another one excludes.
@@ -37,12 +39,14 @@ class WeightSettings:
     group_size: int = 0
     embedding: str = ""
     activation: str = ""
+    vision_weights: str = ""
 
     def __post_init__(self) -> None:
         is_integer = self.weights in _INTEGERS
-        if not self.embedding:
-            is_float = self.weights in WEIGHTS and not is_integer
-            object.__setattr__(self, "embedding", self.weights if is_float else "int8")
+        is_float = self.weights in WEIGHTS and not is_integer
+        for name in ("embedding", "vision_weights"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, self.weights if is_float else "int8")
         if not self.activation:
             object.__setattr__(self, "activation", "dynamic_int8" if is_integer else "float")
         problems = [*self._unknown(), *self._contradictions()]
@@ -50,7 +54,8 @@ class WeightSettings:
             raise DelegatecError(problems)
 
     def _unknown(self) -> Iterator[Diagnostic]:
-        for name, choices in (("weights", WEIGHTS), ("embedding", WEIGHTS), ("activation", ACTIVATIONS)):
+        dtypes = {name: WEIGHTS for name in ("weights", "embedding", "vision_weights")}
+        for name, choices in (*dtypes.items(), ("activation", ACTIVATIONS)):
             value = getattr(self, name)
             if value not in choices:
                 listed = " or ".join(f'"{choice}"' for choice in choices)

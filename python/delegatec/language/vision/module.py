@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module that is exported: images and tokens to embeddings, and embeddings to logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from delegatec.language.module import Decoder
+from delegatec.language.vision.families import ENCODERS
+
+
+class VisionLanguageModel(Decoder):
+    """A language model of images and text, as ExecuTorch's `MultimodalRunner` calls it.
+
+    Args:
+        network: a network of `delegatec.language.vision.network`.
+        context: tokens that the cache holds.
+    """
+
+    def __init__(self, network: Any, context: int) -> None:
+        super().__init__(network, context)
+        image = network.delegatec_image
+        for name in ("scale", "offset"):
+            values = torch.tensor(getattr(image, name)).view(1, -1, 1, 1)
+            self.register_buffer(f"image_{name}", values, persistent=False)
+
+    def vision_encoder(self, image: Tensor) -> Tensor:
+        """Returns the embeddings of an image, float32 [1, tokens, hidden].
+
+        Args:
+            image: uint8 [3, height, width], as the preprocessor resizes it.
+        """
+        pixels: Tensor = image[None].to(torch.float32) * self.image_scale + self.image_offset
+        with self.network.delegatec_operands.of_one_call():
+            return ENCODERS[self.network.config.model_type](self.network, pixels)
+
+    def token_embedding(self, tokens: Tensor) -> Tensor:
+        """Returns the embeddings of tokens, float32 [1, n, hidden].
+
+        Args:
+            tokens: int64 [1, n].
+        """
+        result: Tensor = self.network.get_input_embeddings()(tokens)
+        return result
+
+    def text_decoder(self, embeddings: Tensor, start_pos: Tensor) -> Tensor:
+        """Predicts the token after the last one, float32 [1, 1, vocabulary].
+
+        Args:
+            embeddings: float32 [1, n, hidden], at `start_pos` and after it.
+            start_pos: int64 [1], the number of tokens and embeddings of images before them.
+        """
+        return self.logits(embeddings.shape[1], start_pos, inputs_embeds=embeddings)
