@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from delegatec.frontend.model import Method as Method
     from delegatec.frontend.model import Model as Model
     from delegatec.language.build import language_model as language_model
+    from delegatec.language.vision.build import vision_language as vision_language
     from delegatec.lowering import lower as lower
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "lower",
     "to_backend",
     "to_edge",
+    "vision_language",
 ]
 __version__ = VERSION
 
@@ -57,6 +59,7 @@ _MODULES = {
     "lower": "delegatec.lowering",
     "to_backend": "delegatec.delegating",
     "to_edge": "delegatec.edge.convert",
+    "vision_language": "delegatec.language.vision.build",
 }
 
 

@@ -11,6 +11,7 @@ import torch  # noqa: F401 - loads libraries that the bindings need
 from executorch.extension.pybindings import _portable_lib  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
+    from executorch_runtime.multimodal_runner import ExecutorchMultimodalRunner
     from executorch_runtime.text_runner import ExecutorchTextRunner
 
 
@@ -51,6 +52,16 @@ class ExecutorchRuntime:
         from executorch_runtime.text_runner import ExecutorchTextRunner
 
         return ExecutorchTextRunner(pte, ptd, tokenizer)
+
+    def load_multimodal_runner(self, pte: str, ptd: str | None, tokenizer: str) -> ExecutorchMultimodalRunner:
+        """Loads a language model of images and text, and its tokenizer.
+
+        Raises:
+            RuntimeError: the runner rejects them.
+        """
+        from executorch_runtime.multimodal_runner import ExecutorchMultimodalRunner
+
+        return ExecutorchMultimodalRunner(pte, ptd, tokenizer)
 
 
 class _Methods:

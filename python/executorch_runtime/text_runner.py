@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch  # noqa: F401 - loads libraries that the bindings need
 from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner  # type: ignore[import-untyped]
+
+from executorch_runtime.streams import quiet
 
 
 class ExecutorchTextRunner:
@@ -23,7 +21,7 @@ class ExecutorchTextRunner:
     """
 
     def __init__(self, pte: str, ptd: str | None, tokenizer: str) -> None:
-        with _quiet():
+        with quiet():
             self._runner = TextLLMRunner(pte, tokenizer, *([ptd] if ptd else []))
 
     def generate(
@@ -50,32 +48,10 @@ class ExecutorchTextRunner:
             pieces.append(piece)
             on_text(piece)
 
-        with _quiet():
+        with quiet():
             self._runner.generate(prompt, config, take)
         return "".join(pieces)
 
     def reset(self) -> None:
         """Forgets what it was given."""
         self._runner.reset()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keeps what native code prints, text and logs, and prints it if it fails."""
-    streams = (1, 2)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {stream: os.dup(stream) for stream in streams}
-    with tempfile.TemporaryFile() as log:
-        for stream in streams:
-            os.dup2(log.fileno(), stream)
-        try:
-            yield
-        except BaseException:
-            log.seek(0)
-            os.write(kept[2], log.read())
-            raise
-        finally:
-            for stream, copy in kept.items():
-                os.dup2(copy, stream)
-                os.close(copy)

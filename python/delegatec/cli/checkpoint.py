@@ -17,7 +17,10 @@ from delegatec.cli.progress import stages
 INPUTS = ("checkpoint",)
 OUTPUTS = ("weights_file",)
 # Function of `delegatec` -> the module and function that build its network.
-_NETWORKS: Final = {"language_model": ("delegatec.language.network", "network_of")}
+_NETWORKS: Final = {
+    "language_model": ("delegatec.language.network", "network_of"),
+    "vision_language": ("delegatec.language.vision.network", "network_of"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="dynamic_int8 (default for int8 and int4): layers quantize their operands at run time; or float",
     )
     parser.add_argument(
+        "--vision-weights",
+        default="",
+        help="as --weights, of layers that encode images (default: int8 next to int4)",
+    )
+    parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="where transformers is installed"
     )
 
@@ -62,7 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         from delegatec.language.settings import WeightSettings
 
         settings = WeightSettings(
-            arguments.weights, arguments.group_size, arguments.embedding, arguments.activation
+            arguments.weights,
+            arguments.group_size,
+            arguments.embedding,
+            arguments.activation,
+            arguments.vision_weights,
         )
         sys.path += [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
         announce("converting weights")

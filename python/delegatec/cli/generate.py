@@ -21,7 +21,7 @@ from delegatec.diagnostics import DelegatecError, render
 if TYPE_CHECKING:
     from delegatec.language.checks import LanguageModelChecks, Outcome
 
-INPUTS = ("checkpoint", "pte", "ptd", "text")
+INPUTS = ("checkpoint", "image", "pte", "ptd", "text")
 # Tokens of a text whose perplexity is computed.
 _TEXT_TOKENS: Final = 512
 
@@ -33,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ptd", default="", metavar="IN.ptd", help="its external weights")
     add_checkpoint_argument(parser)
     parser.add_argument("--prompt", action="append", default=[], help="a text to continue")
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="IN.ppm",
+        help="an image, in the place of the token for one in a prompt: that of the checkpoint, such as <image>",
+    )
     parser.add_argument("--tokens", type=count, default=16, metavar="N", help="to generate for each prompt")
     parser.add_argument("--text", default="", metavar="IN.txt", help="a text whose perplexity is compared")
     parser.add_argument(
@@ -86,6 +93,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise CommandLineError("neither --prompt nor --text is given")
     if bool(arguments.text) != (arguments.maximum_perplexity_ratio is not None):
         raise CommandLineError("--text and --maximum-perplexity-ratio need each other")
+    if arguments.image and not arguments.prompt:
+        raise CommandLineError("--image has no effect without --prompt")
     if arguments.maximum_divergence is not None and not arguments.prompt:
         raise CommandLineError("--maximum-divergence has no effect without --prompt")
     if not arguments.tokens:
@@ -110,29 +119,27 @@ def _outcomes(arguments: argparse.Namespace, folder: str) -> Iterator[Outcome]:
 def _checks(arguments: argparse.Namespace, folder: str) -> LanguageModelChecks:
     from delegatec.backends import builtin_backends
     from delegatec.language.checks import LanguageModelChecks, Limits
-    from delegatec.language.reference import Reference, TextTokenizer
-    from delegatec.language.running import METADATA, RunningModel
+    from delegatec.language.oracles import oracle_of
     from delegatec.program.reader import read_flat_tensors, read_program
     from delegatec.verify.executors import Executor, ReferenceExecutor, RuntimeExecutor
     from delegatec.verify.runtime_plugin import find_runtime
-    from delegatec.verify.text_runner import RuntimeTextRunner, text_runner_of
+    from delegatec.verify.text_runner import RuntimeTextRunner
 
-    tokenizer = TextTokenizer(folder)
     program = read_program(arguments.pte)
+    oracle = oracle_of([method.name for method in program.methods], folder, arguments.image)
     runner: RuntimeTextRunner | None = None
     executor: Executor
     if arguments.runtime:
         runtime = find_runtime(arguments.runtime)
         executor = RuntimeExecutor(runtime, program, arguments.pte, arguments.ptd or None)
-        runner = text_runner_of(runtime, arguments.pte, arguments.ptd or None, tokenizer.path)
+        runner = oracle.runner(runtime, arguments.pte, arguments.ptd or None)
         if runner is None:
             print(f"{runtime.name} has no runner of language models: its answers are not compared")
     else:
         data = read_flat_tensors(arguments.ptd).entries if arguments.ptd else {}
-        methods = ("forward", *METADATA)
-        executor = ReferenceExecutor(program, methods, builtin_backends(), data)
+        executor = ReferenceExecutor(program, oracle.methods, builtin_backends(), data)
     limits = Limits(arguments.maximum_divergence, arguments.maximum_perplexity_ratio)
-    return LanguageModelChecks(Reference(folder), tokenizer, RunningModel(executor), runner, limits)
+    return LanguageModelChecks(oracle.reference, oracle.tokenizer, oracle.running(executor), runner, limits)
 
 
 def _positive(text: str) -> float:

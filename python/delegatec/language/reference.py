@@ -66,6 +66,9 @@ class TextTokenizer:
 class Reference:
     """The float model.
 
+    Attributes:
+        eos_ids: ids of tokens that end a text.
+
     Args:
         directory: the folder of its checkpoint.
 
@@ -73,14 +76,18 @@ class Reference:
         DelegatecError: DC115, DC116, the folder is incomplete or damaged.
     """
 
+    _AUTO = "AutoModelForCausalLM"
+
     def __init__(self, directory: str) -> None:
         transformers: Any = importlib.import_module("transformers")
         transformers.utils.logging.disable_progress_bar()
         folder = read_folder(directory)
         self.eos_ids = frozenset(folder.description.eos_ids)
-        self._network: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            directory, dtype=torch.float32, local_files_only=True, use_safetensors=True
-        ).eval()
+        self._network: Any = (
+            getattr(transformers, self._AUTO)
+            .from_pretrained(directory, dtype=torch.float32, local_files_only=True, use_safetensors=True)
+            .eval()
+        )
 
     def continuation(self, tokens: Sequence[int], count: int) -> list[int]:
         """Returns the greedy continuation of a text, up to the first token that ends it.
@@ -96,10 +103,10 @@ class Reference:
             max_new_tokens=count,
             pad_token_id=0,
         )
-        prompt = torch.tensor([list(tokens)])
+        inputs = self._inputs(tokens)
         with torch.no_grad():
             found = self._network.generate(
-                prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
+                **inputs, attention_mask=torch.ones_like(inputs["input_ids"]), generation_config=settings
             )
         result: list[int] = found[0, len(tokens) :].tolist()
         return result
@@ -107,5 +114,9 @@ class Reference:
     def logits(self, tokens: Sequence[int]) -> Tensor:
         """Returns the logits after each token, float32 [tokens, vocabulary]."""
         with torch.no_grad():
-            result: Tensor = self._network(torch.tensor([list(tokens)])).logits[0].float()
+            result: Tensor = self._network(**self._inputs(tokens)).logits[0].float()
         return result
+
+    def _inputs(self, tokens: Sequence[int]) -> dict[str, Tensor]:
+        """Returns the arguments of the network for a text."""
+        return {"input_ids": torch.tensor([list(tokens)])}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -38,10 +38,13 @@ class RunningModel:
             start: the number of tokens before them.
         """
         for offset in range(0, len(tokens), self.prefill):
-            chunk = torch.tensor([list(tokens[offset : offset + self.prefill])])
-            outputs = self._executor.run("forward", [chunk, torch.tensor([start + offset])])
+            outputs = self._call(tokens[offset : offset + self.prefill], torch.tensor([start + offset]))
         logits: Tensor = outputs[0].reshape(-1, outputs[0].shape[-1])[-1].float()
         return logits
+
+    def _call(self, tokens: Sequence[int], start_pos: Tensor) -> list[Any]:
+        """Passes a chunk to the program; its output is logits."""
+        return self._executor.run("forward", [torch.tensor([list(tokens)]), start_pos])
 
     def continuation(self, tokens: Sequence[int], count: int, eos_ids: Collection[int]) -> list[int]:
         """Returns the greedy continuation of a text, up to the first token that ends it."""

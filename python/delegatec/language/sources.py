@@ -62,8 +62,9 @@ class _InMemory:
 def weights_of(network: Any, folder: Folder) -> Weights:
     """Returns the weights of a network.
 
-    Names of most checkpoints are those of the network: nothing is read yet. Families whose files are arranged
-    in another way, such as one tensor for each expert, are loaded by transformers, in the dtype of the files.
+    Names of most checkpoints are those of the network, or names that transformers translates: nothing is read
+    yet. Families whose files are arranged in another way, such as one tensor for each expert, are loaded by
+    transformers, in the dtype of the files.
 
     Args:
         network: the network, without weights.
@@ -72,33 +73,44 @@ def weights_of(network: Any, folder: Folder) -> Weights:
     Raises:
         DelegatecError: DC117, one diagnostic for each tensor that is missing, unknown or of another shape.
     """
-    names, problems = _match(network, folder)
+    names, problems = _match(network, folder, {name: name for name in folder.tensors})
     if not problems:
         return _Renamed(folder, names)
-    if _is_converted(network):
+    translated = _translated(network, folder)
+    if translated is None:
         return _InMemory(_load(network, folder))
-    raise _mismatch(problems)
+    if translated:
+        names, problems = _match(network, folder, translated)
+    if problems:
+        raise _mismatch(problems)
+    return _Renamed(folder, names)
 
 
-def _match(network: Any, folder: Folder) -> tuple[dict[str, str], list[str]]:
-    """Returns the tensor of each weight, and what does not match; tied weights have the same tensor."""
+def _match(network: Any, folder: Folder, files: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Returns the tensor of each weight, and what does not match; tied weights have the same tensor.
+
+    Args:
+        network: the network.
+        folder: its checkpoint.
+        files: name of a tensor as the network may call it -> its name in the checkpoint.
+    """
     expected: Mapping[str, Tensor] = network.state_dict()
     tied: Mapping[str, str] = network.all_tied_weights_keys
     prefix = f"{network.base_model_prefix}."
     # a checkpoint of the network without its head lacks the prefix
-    removed = "" if any(name.startswith(prefix) for name in folder.tensors) else prefix
+    removed = "" if any(name.startswith(prefix) for name in files) else prefix
     names: dict[str, str] = {}
     problems = []
     for name, tensor in expected.items():
         candidates = [each.removeprefix(removed) for each in (name, tied.get(name, name))]
-        found = next((each for each in candidates if each in folder.tensors), None)
+        found = next((files[each] for each in candidates if each in files), None)
         if found is None:
             problems.append(f'the checkpoint lacks "{name}" of shape {list(tensor.shape)}')
         elif folder.shape(found) != tuple(tensor.shape):
             shapes = f"{list(folder.shape(found))}, and the configuration says {list(tensor.shape)}"
             problems.append(f'"{found}" of the checkpoint has shape {shapes}')
         names[name] = found or ""
-    used = {*names.values(), *tied}
+    used = {*names.values(), *(files.get(name) for name in tied)}
     problems += [
         f'the checkpoint has an unknown tensor "{name}" of shape {list(folder.shape(name))}'
         for name in folder.tensors
@@ -107,16 +119,38 @@ def _match(network: Any, folder: Folder) -> tuple[dict[str, str], list[str]]:
     return names, problems
 
 
+def _translated(network: Any, folder: Folder) -> dict[str, str] | None:
+    """Returns names of tensors as transformers translates them -> those in a checkpoint; none without need.
+
+    None if tensors themselves have to be changed.
+    """
+    from transformers.conversion_mapping import (
+        extract_weight_conversions_for_model,
+        get_model_conversion_mapping,
+    )
+    from transformers.core_model_loading import WeightRenaming, rename_source_key
+
+    if not extract_weight_conversions_for_model(network):
+        return {}
+    conversions = get_model_conversion_mapping(network)
+    renamings = [each for each in conversions if isinstance(each, WeightRenaming)]
+    converters = [each for each in conversions if not isinstance(each, WeightRenaming)]
+    expected = network.state_dict()
+    result = {}
+    for name in folder.tensors:
+        found, pattern = rename_source_key(name, renamings, converters, network.base_model_prefix, expected)
+        if pattern is not None:
+            return None
+        result[name if found not in expected and name in expected else found] = name
+    return result
+
+
 def _is_ignored(network: Any, name: str) -> bool:
     """Whether transformers ignores a tensor, such as frequencies that older versions stored."""
-    patterns = [*(network._keys_to_ignore_on_load_unexpected or ()), r"rotary_emb\.inv_freq"]
+    patterns = [r"rotary_emb\.inv_freq", r"embeddings\.position_ids"]
+    for module in network.modules():
+        patterns += getattr(module, "_keys_to_ignore_on_load_unexpected", None) or ()
     return any(re.search(pattern, name) for pattern in patterns)
-
-
-def _is_converted(network: Any) -> bool:
-    from transformers.conversion_mapping import extract_weight_conversions_for_model
-
-    return bool(extract_weight_conversions_for_model(network))
 
 
 def _load(network: Any, folder: Folder) -> Mapping[str, Tensor]:

@@ -28,6 +28,7 @@ from delegatec.language.sources import Weights
 from delegatec.language.weights import convert, stored_tensors
 
 _DTYPES: Final = {torch.float32: "F32", torch.float16: "F16", torch.int8: "I8"}
+_ALIGNMENT: Final = 64
 _KEY: Final = "delegatec_language_model"
 
 
@@ -78,7 +79,8 @@ def write_stored(
         }
         begins[name], row_sizes[name] = begin, math.prod(tensor.shape[1:]) * tensor.element_size()
     head = json.dumps(header, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)
+    # with the 8 bytes before it: matrices are at the addresses that allocated ones have, and products the same
+    head += b" " * (-(8 + len(head)) % _ALIGNMENT)
     with replacing(path) as file:
         file.write(len(head).to_bytes(8, "little") + head)
         data = file.tell()

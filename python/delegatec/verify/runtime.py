@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import torch
+
 
 class LoadedProgram(Protocol):
     """A program that a runtime has loaded."""
@@ -88,6 +90,37 @@ class TextRuntime(Runtime, Protocol):
     """A runtime with a runner of language models, which `language_model_test` compares as well."""
 
     def load_text_runner(self, pte: str, ptd: str | None, tokenizer: str, /) -> TextRunner:
+        """Loads a program and the file of its tokenizer.
+
+        Raises:
+            Exception: the runner rejects one of them.
+        """
+        ...
+
+
+class MultimodalRunner(Protocol):
+    """A runner of language models of images and text that has loaded a program and a tokenizer."""
+
+    def generate(self, parts: Sequence[str | torch.Tensor], tokens: int, bos: int, /) -> str:
+        """Returns the greedy continuation of what it was given so far, and of texts and images.
+
+        Args:
+            parts: texts, and images, uint8 [3, height, width], in their order.
+            tokens: the most tokens to generate.
+            bos: number of tokens that begin the text.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Forgets what it was given."""
+        ...
+
+
+@runtime_checkable
+class MultimodalRuntime(Runtime, Protocol):
+    """A runtime with a runner of images and text, which `language_model_test` compares as well."""
+
+    def load_multimodal_runner(self, pte: str, ptd: str | None, tokenizer: str, /) -> MultimodalRunner:
         """Loads a program and the file of its tokenizer.
 
         Raises:

@@ -1,38 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A runtime's runner of language models, whose failures are diagnostics."""
+"""A runtime's runners of language models, whose failures are diagnostics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from delegatec.verify.executors import runtime_failure
-from delegatec.verify.runtime import Runtime, TextRuntime
+from delegatec.verify.runtime import MultimodalRuntime, Runtime, TextRuntime
 
 
 class RuntimeTextRunner:
     """A language model in a runtime's runner.
 
     Args:
-        runtime: the runtime.
-        pte: the program's file.
-        ptd: its external weights, if it has any.
-        tokenizer: the file of its tokenizer.
+        name: name of the runtime.
+        load: loads the program and the file of its tokenizer; its result is the runtime's runner.
+        prompt: turns a prompt into what the runner takes.
 
     Raises:
         DelegatecError: DC501, the runner rejects one of them.
     """
 
-    def __init__(
-        self, runtime: TextRuntime, pte: Path | str, ptd: Path | str | None, tokenizer: Path | str
-    ) -> None:
-        self._name = runtime.name
+    def __init__(self, name: str, load: Callable[[], Any], prompt: Callable[[str], Any] = str) -> None:
+        self._name, self._prompt = name, prompt
         try:
-            self._runner = runtime.load_text_runner(
-                str(pte), None if ptd is None else str(ptd), str(tokenizer)
-            )
+            self._runner = load()
         except Exception as error:  # the runtime's, of any type
-            what = f"the runner of {self._name} cannot load the program"
-            raise runtime_failure("DC501", what, error) from error
+            raise runtime_failure("DC501", f"the runner of {name} cannot load the program", error) from error
 
     def generate(self, prompt: str, tokens: int, bos: int) -> str:
         """See `TextRunner.generate`.
@@ -40,10 +38,12 @@ class RuntimeTextRunner:
         Raises:
             DelegatecError: DC505, the runner fails.
         """
+        given = self._prompt(prompt)
         try:
-            return self._runner.generate(prompt, tokens, bos)
+            result: str = self._runner.generate(given, tokens, bos)
         except Exception as error:
             raise runtime_failure("DC505", f"the runner of {self._name} fails", error) from error
+        return result
 
     def reset(self) -> None:
         """See `TextRunner.reset`."""
@@ -57,11 +57,43 @@ def text_runner_of(
 
     Args:
         runtime: the runtime.
-        pte: as in `RuntimeTextRunner`.
-        ptd: as there.
-        tokenizer: as there.
+        pte: the program's file.
+        ptd: its external weights, if it has any.
+        tokenizer: the file of its tokenizer.
 
     Raises:
         DelegatecError: as `RuntimeTextRunner`.
     """
-    return RuntimeTextRunner(runtime, pte, ptd, tokenizer) if isinstance(runtime, TextRuntime) else None
+    if not isinstance(runtime, TextRuntime):
+        return None
+    files = _files(pte, ptd, tokenizer)
+    return RuntimeTextRunner(runtime.name, lambda: runtime.load_text_runner(*files))
+
+
+def multimodal_runner_of(
+    runtime: Runtime,
+    pte: Path | str,
+    ptd: Path | str | None,
+    tokenizer: Path | str,
+    parts: Callable[[str], Sequence[str | torch.Tensor]],
+) -> RuntimeTextRunner | None:
+    """Returns a language model of images and text in the runner of a runtime; None if it has no runner.
+
+    Args:
+        runtime: the runtime.
+        pte: as in `text_runner_of`.
+        ptd: as there.
+        tokenizer: as there.
+        parts: returns the texts and the images of a prompt.
+
+    Raises:
+        DelegatecError: as `RuntimeTextRunner`.
+    """
+    if not isinstance(runtime, MultimodalRuntime):
+        return None
+    files = _files(pte, ptd, tokenizer)
+    return RuntimeTextRunner(runtime.name, lambda: runtime.load_multimodal_runner(*files), parts)
+
+
+def _files(pte: Path | str, ptd: Path | str | None, tokenizer: Path | str) -> tuple[str, str | None, str]:
+    return str(pte), None if ptd is None else str(ptd), str(tokenizer)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -24,16 +25,29 @@ def _connected(network: Any, pixels: Tensor) -> Tensor:
     return result
 
 
-ENCODERS: Final[dict[str, Callable[[Any, Tensor], Tensor]]] = {
-    "aya_vision": _features,
-    "cohere2_vision": _features,
-    "idefics3": _connected,
-    "internvl": _features,
-    "llava": _features,
-    "smolvlm": _connected,
-    "vipllava": _features,
+@dataclass(frozen=True)
+class Family:
+    """How networks of a family take images.
+
+    Attributes:
+        encode: function of a network and pixels, float32 [1, 3, H, W], to embeddings, [1, tokens, hidden].
+        is_tiled: whether their argument `pixel_values` has a dimension for texts before that for images.
+    """
+
+    encode: Callable[[Any, Tensor], Tensor]
+    is_tiled: bool = False
+
+
+FAMILIES: Final = {
+    "aya_vision": Family(_features),
+    "cohere2_vision": Family(_features),
+    "idefics3": Family(_connected, is_tiled=True),
+    "internvl": Family(_features),
+    "llava": Family(_features),
+    "smolvlm": Family(_connected, is_tiled=True),
+    "vipllava": Family(_features),
 }
-"""`model_type` -> a function of a network and pixels, float32 [1, 3, H, W], to embeddings, [1, tokens, hidden].
+"""`model_type` -> the family.
 
 All of these attend to earlier positions only, one position for each embedding: a test compares each with
 transformers. Another family may look alike, and have positions in two dimensions, or a mask for images.

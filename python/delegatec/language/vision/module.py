@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from delegatec.language.module import Decoder
-from delegatec.language.vision.families import ENCODERS
+from delegatec.language.vision.families import FAMILIES
 
 
 class VisionLanguageModel(Decoder):
@@ -35,7 +35,7 @@ class VisionLanguageModel(Decoder):
         """
         pixels: Tensor = image[None].to(torch.float32) * self.image_scale + self.image_offset
         with self.network.delegatec_operands.of_one_call():
-            return ENCODERS[self.network.config.model_type](self.network, pixels)
+            return FAMILIES[self.network.config.model_type].encode(self.network, pixels)
 
     def token_embedding(self, tokens: Tensor) -> Tensor:
         """Returns the embeddings of tokens, float32 [1, n, hidden].

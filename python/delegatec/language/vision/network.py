@@ -14,10 +14,10 @@ from delegatec.language.attention import ENCODER, register_attention
 from delegatec.language.folder import CONFIG, Description
 from delegatec.language.library import Kind, family_of, network_without_weights, unsupported
 from delegatec.language.network import prepare_decoder
-from delegatec.language.vision.families import ENCODERS, MASKED, TOWERS
+from delegatec.language.vision.families import FAMILIES, MASKED, TOWERS
 from delegatec.language.vision.images import image_format
 
-_EXPECTED: Final = f"one of {', '.join(ENCODERS)}"
+_EXPECTED: Final = f"one of {', '.join(FAMILIES)}"
 _KIND: Final = Kind(
     name="a language model of images and text",
     auto="AutoModelForImageTextToText",
@@ -41,8 +41,8 @@ def network_of(description: Description) -> Any:
     """
     network = network_without_weights(description, _KIND)
     family = family_of(description)
-    if family not in ENCODERS:
-        raise _unsupported(family, _reason(family), did_you_mean(family, ENCODERS))
+    if family not in FAMILIES:
+        raise _unsupported(family, _reason(family), did_you_mean(family, FAMILIES))
     tower = network.config.vision_config
     if tower.model_type not in TOWERS:
         raise _unsupported(family, f'its images are those of "{tower.model_type}"')
@@ -74,7 +74,7 @@ def _image_tokens(network: Any, family: str) -> int:
     image = network.delegatec_image
     try:
         with torch.no_grad(), torch.device("meta"):
-            result = ENCODERS[family](network, torch.empty(1, 3, image.height, image.width))
+            result = FAMILIES[family].encode(network, torch.empty(1, 3, image.height, image.width))
     except Exception as error:
         # the code of each family raises its own
         reason = f"an image of {image.height} x {image.width} pixels: {type(error).__name__}"

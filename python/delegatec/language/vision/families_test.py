@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Families of images and text: the module agrees with transformers, in the calls of the stock runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import delegatec
+from delegatec.language.vision.testing import FAMILIES, IMAGE_TOKEN, random_image, write_family
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+_CONTEXT: Final = 64
+_PREFILL: Final = 20
+# Texts between images, and images by seed.
+_TURNS: Final[tuple[tuple[list[int] | int, ...], ...]] = (
+    ([5, 17, 33],),
+    (1, [3, 4, 5]),
+    ([7, 8], 2, [9, 1, 30], 3, [2]),
+)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    """After each call: texts, images, a text again; a second sequence starts at position 0."""
+    model = write_family(name, tmp_path)
+    program = delegatec.vision_language(tmp_path, context=_CONTEXT, prefill=_PREFILL)
+    module = program.module
+    for turn in _TURNS:
+        tokens: list[int] = []
+        images: list[Tensor] = []
+        rows: list[tuple[int, Tensor]] = []
+        with torch.no_grad():
+            for part in turn:
+                if isinstance(part, int):
+                    images.append(random_image(part))
+                    embeddings = module.vision_encoder(images[-1])
+                    added = [IMAGE_TOKEN] * embeddings.shape[1]
+                else:
+                    embeddings, added = module.token_embedding(torch.tensor([part])), part
+                logits = module.text_decoder(embeddings, torch.tensor([len(tokens)]))
+                tokens += added
+                rows.append((len(tokens) - 1, logits[0, 0]))
+            wanted = model.network(**model.inputs(tokens, images)).logits[0]
+        for index, found in rows:
+            torch.testing.assert_close(found, wanted[index], rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
+def test_names_of_older_checkpoints(tmp_path: Path) -> None:
+    """Tensors of the files that were published first, which transformers renames, and positions in them."""
+    write_family("LLaVA with CLIP", tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    assert "language_model.model.embed_tokens.weight" in tensors
+    before = delegatec.vision_language(tmp_path, context=_CONTEXT, prefill=_PREFILL).module
+    tensors = {name.replace("vision_tower.", "vision_tower.vision_model."): x for name, x in tensors.items()}
+    tensors["vision_tower.vision_model.embeddings.position_ids"] = torch.arange(17.0)[None]
+    save_file(tensors, path)
+    after = delegatec.vision_language(tmp_path, context=_CONTEXT, prefill=_PREFILL).module
+    image = random_image(1)
+    assert torch.equal(before.vision_encoder(image), after.vision_encoder(image))
