@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from executorch_runtime import RUNTIME
 from torch import Tensor
 
 import delegatec
@@ -30,6 +29,7 @@ from delegatec.program import write_program
 from delegatec.program.reader import read_program
 from delegatec.verify.executors import Executor, ReferenceExecutor, RuntimeExecutor
 from delegatec.verify.text_runner import RuntimeTextRunner, multimodal_runner_of
+from executorch_runtime import RUNTIME
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 

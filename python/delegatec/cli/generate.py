@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="IN.ppm",
-        help="an image, in the place of the token for one in a prompt: that of the checkpoint, such as <image>",
+        help="an image: a prompt has the checkpoint's token for one, such as <image>",
     )
     parser.add_argument("--tokens", type=count, default=16, metavar="N", help="to generate for each prompt")
     parser.add_argument("--text", default="", metavar="IN.txt", help="a text whose perplexity is compared")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -76,7 +76,7 @@ class Reference:
         DelegatecError: DC115, DC116, the folder is incomplete or damaged.
     """
 
-    _AUTO = "AutoModelForCausalLM"
+    _AUTO: ClassVar = "AutoModelForCausalLM"
 
     def __init__(self, directory: str) -> None:
         transformers: Any = importlib.import_module("transformers")

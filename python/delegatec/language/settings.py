@@ -54,7 +54,7 @@ class WeightSettings:
             raise DelegatecError(problems)
 
     def _unknown(self) -> Iterator[Diagnostic]:
-        dtypes = {name: WEIGHTS for name in ("weights", "embedding", "vision_weights")}
+        dtypes = dict.fromkeys(("weights", "embedding", "vision_weights"), WEIGHTS)
         for name, choices in (*dtypes.items(), ("activation", ACTIVATIONS)):
             value = getattr(self, name)
             if value not in choices:

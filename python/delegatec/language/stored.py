@@ -79,7 +79,7 @@ def write_stored(
         }
         begins[name], row_sizes[name] = begin, math.prod(tensor.shape[1:]) * tensor.element_size()
     head = json.dumps(header, separators=(",", ":")).encode()
-    # with the 8 bytes before it: matrices are at the addresses that allocated ones have, and products the same
+    # with the 8 bytes before it: matrices are aligned as allocated ones are, and their products the same
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)
     with replacing(path) as file:
         file.write(len(head).to_bytes(8, "little") + head)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How families of networks turn an image into embeddings, which the decoder takes in the place of tokens."""
+"""How families of networks turn an image into embeddings, which the decoder takes instead of tokens."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def image_format(description: Description, size: int | Sequence[int]) -> ImageFo
         size: the size of images that its network takes: of both dimensions, or height and width.
 
     Raises:
-        DelegatecError: DC115, nothing describes its preprocessor; DC117, a setting is missing or is not one of
-            the network.
+        DelegatecError: DC115, nothing describes its preprocessor; DC117, a setting is missing, or is
+            that of another network.
     """
     values: Mapping[str, Any] = description.preprocessor
     values = values.get("image_processor", values)

@@ -33,7 +33,8 @@ class VisionLanguageModel(Decoder):
         Args:
             image: uint8 [3, height, width], as the preprocessor resizes it.
         """
-        pixels: Tensor = image[None].to(torch.float32) * self.image_scale + self.image_offset
+        scale, offset = self.get_buffer("image_scale"), self.get_buffer("image_offset")
+        pixels = image[None].to(torch.float32) * scale + offset
         with self.network.delegatec_operands.of_one_call():
             return FAMILIES[self.network.config.model_type].encode(self.network, pixels)
 

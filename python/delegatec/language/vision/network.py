@@ -36,8 +36,8 @@ def network_of(description: Description) -> Any:
         description: the model.
 
     Raises:
-        DelegatecError: DC103, transformers is missing; DC115, the checkpoint has no preprocessor; DC117, it is
-            that of another network; DC138, the family or its decoder is not supported.
+        DelegatecError: DC103, transformers is missing; DC115, the checkpoint has no preprocessor; DC117,
+            it is that of another network; DC138, the family or its decoder is not supported.
     """
     network = network_without_weights(description, _KIND)
     family = family_of(description)

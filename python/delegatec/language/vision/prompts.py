@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prompts of images and text: the token of the checkpoint for an image stands for one.
 
-In lists of tokens, an embedding of an image has a negative number, so that whatever handles tokens handles images.
+In lists of tokens, an embedding of an image is a negative number: what handles tokens handles images, too.
 """
 
 from __future__ import annotations
@@ -87,5 +87,5 @@ def images_of(tokens: Sequence[int], size: int) -> list[int]:
         tokens: tokens of `ImageTokenizer.encode`.
         size: embeddings of an image.
     """
-    numbers = [embedding_number(token) for token in tokens if token < 0]
-    return [number // size for number in numbers[::size]]
+    rows = [embedding_number(token) for token in tokens if token < 0]
+    return [row // size for row in rows[::size]]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ class ImageTextReference(Reference):
         DelegatecError: as `Reference`.
     """
 
-    _AUTO: Final = "AutoModelForImageTextToText"
+    _AUTO: ClassVar = "AutoModelForImageTextToText"
 
     def __init__(self, directory: str, network: Any, images: Sequence[Tensor]) -> None:
         super().__init__(directory)

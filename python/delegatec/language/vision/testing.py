@@ -125,7 +125,8 @@ class FloatModel:
 def normalized(image: Tensor) -> Tensor:
     """Returns the pixels of an image as preprocessors compute them, float32 [3, height, width]."""
     mean, deviation = (torch.tensor(PREPROCESSOR[f"image_{name}"])[:, None, None] for name in ("mean", "std"))
-    return (image * PREPROCESSOR["rescale_factor"] - mean) / deviation
+    result: Tensor = (image * PREPROCESSOR["rescale_factor"] - mean) / deviation
+    return result
 
 
 def random_image(seed: int) -> Tensor:
