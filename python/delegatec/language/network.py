@@ -43,7 +43,7 @@ def network_of(description: Description) -> Any:
         raise unsupported(
             f'the decoder "{family}" is not supported: {CONFIG} has text_config: it takes more than text',
             "a decoder of text only",
-            "take a checkpoint for text only, or save its language_model in a separate folder",
+            "use vision_language for images and text, or take a checkpoint for text only",
         )
     prepare_decoder(network)
     return network

@@ -39,10 +39,9 @@ def network_of(description: Description) -> Any:
         DelegatecError: DC103, transformers is missing; DC115, the checkpoint has no preprocessor; DC117,
             it is that of another network; DC138, the family or its decoder is not supported.
     """
-    network = network_without_weights(description, _KIND)
     family = family_of(description)
-    if family not in FAMILIES:
-        raise _unsupported(family, _reason(family), did_you_mean(family, FAMILIES))
+    _check_family(description, family)
+    network = network_without_weights(description, _KIND)
     tower = network.config.vision_config
     if tower.model_type not in TOWERS:
         raise _unsupported(family, f'its images are those of "{tower.model_type}"')
@@ -55,10 +54,16 @@ def network_of(description: Description) -> Any:
     return network
 
 
-def _reason(family: str) -> str:
+def _check_family(description: Description, family: str) -> None:
+    if family in FAMILIES:
+        return
+    if "vision_config" not in description.config:
+        help = "use language_model for a checkpoint of text only"
+        raise _unsupported(family, "it has no vision_config: it takes no images", help)
+    reason = "it is not known to take an image as embeddings at consecutive positions"
     if family in MASKED:
-        return "embeddings of an image attend to each other in both directions"
-    return "it is not known to take an image as embeddings at consecutive positions"
+        reason = "embeddings of an image attend to each other in both directions"
+    raise _unsupported(family, reason, did_you_mean(family, FAMILIES))
 
 
 def _vision_modules(network: Any) -> tuple[str, ...]:
