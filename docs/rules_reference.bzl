@@ -46,11 +46,13 @@ load("//rules/private:portable_program.bzl", _portable_program = "portable_progr
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "program_golden_test")
 load("//rules/private:program_index.bzl", _program_index = "program_index")
 load("//rules/private:quantized_program.bzl", _quantized_program = "quantized_program")
+load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
 
 exported_program = _exported_program
 app_kernels = _app_kernels
 quantized_program = _quantized_program
 language_model = _language_model
+vision_language = _vision_language
 delegate_program = _delegate_program
 delegate_programs = _delegate_programs
 ethos_u_program = _ethos_u_program

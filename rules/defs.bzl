@@ -36,6 +36,7 @@ load(
     _quantized_program = "quantized_program",
 )
 load("//rules/private:selected_operators.bzl", _selected_operators = "selected_operators")
+load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
 load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
 AppKernelsInfo = _AppKernelsInfo
@@ -161,3 +162,16 @@ def language_model(name, checkpoint, backends = [], **kwargs):
             `license_files`, `weights_alignment`, and the attributes of every rule.
     """
     checkpoint_programs(_language_model, _PROGRAMS, name, checkpoint, backends, kwargs)
+
+def vision_language(name, checkpoint, backends = [], **kwargs):
+    """Exports a language model of images and text from its checkpoint, and lowers it for backends, as `NAME_BACKEND`.
+
+    `NAME.tokenizer` are the files of its tokenizer, in one directory, for the app.
+
+    Args:
+        name: the target's name: an exported program, like that of `exported_program`.
+        checkpoint: the files of the published folder.
+        backends: names of built-in backends; a program rule with `program = ":NAME"` sets options of a backend.
+        **kwargs: `vision_weights`, and those of `language_model`.
+    """
+    checkpoint_programs(_vision_language, _PROGRAMS, name, checkpoint, backends, kwargs)

@@ -32,6 +32,11 @@ def build() -> delegatec.Model:
     return delegatec.{kind}("{weights}"{arguments})
 """
 
+def _settings(ctx):
+    """Returns the names of the attributes that are dtypes."""
+    names = ["weights", "embedding", "activation"]
+    return names + (["vision_weights"] if hasattr(ctx.attr, "vision_weights") else [])
+
 def checkpoint_problems(ctx):
     """Returns the problems of `CHECKPOINT_ATTRS` that are known before anything is built.
 
@@ -42,12 +47,9 @@ def checkpoint_problems(ctx):
         A list of problems.
     """
     problems = []
-    for name, choices in [
-        ("weights", LANGUAGE_MODEL_WEIGHTS),
-        ("embedding", LANGUAGE_MODEL_WEIGHTS),
-        ("activation", LANGUAGE_MODEL_ACTIVATIONS),
-    ]:
+    for name in _settings(ctx):
         value = getattr(ctx.attr, name)
+        choices = LANGUAGE_MODEL_ACTIVATIONS if name == "activation" else LANGUAGE_MODEL_WEIGHTS
         if value and value not in choices:
             problems.append(problem(
                 "DC130",
@@ -65,6 +67,24 @@ def checkpoint_problems(ctx):
         ))
     return problems
 
+def size_problems(ctx):
+    """Returns the problems of `context` and `prefill`.
+
+    Args:
+        ctx: the context of a rule with these attributes.
+
+    Returns:
+        A list of problems.
+    """
+    if 1 <= ctx.attr.prefill and ctx.attr.prefill <= ctx.attr.context:
+        return []
+    return [problem(
+        "DC138",
+        "prefill = %d is not between 1 and context = %d" % (ctx.attr.prefill, ctx.attr.context),
+        expected = "1 to context tokens",
+        help = "set prefill or context",
+    )]
+
 def _weights(ctx, kind, python):
     """Declares the action that stores the weights; editing the context does not run it again."""
     weights = ctx.actions.declare_file(ctx.label.name + ".weights.safetensors")
@@ -77,8 +97,8 @@ def _weights(ctx, kind, python):
     args.add(kind, format = "--kind=%s")
     args.add_all(files, format_each = "--checkpoint=%s")
     args.add(weights, format = "--weights-file=%s")
-    for name in ["weights", "embedding", "activation"]:
-        args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name)
+    for name in _settings(ctx):
+        args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
     args.add(ctx.attr.group_size, format = "--group-size=%s")
     args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
     delegatec_action(

@@ -2,23 +2,12 @@
 """`language_model`: a checkpoint's folder to an exported program, which ExecuTorch's stock runner calls."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo", "LanguageModelInfo")
-load(":checkpoint.bzl", "CHECKPOINT_ATTRS", "checkpoint_problems", "export_checkpoint")
-load(":options.bzl", "fail_with_all", "problem")
+load(":checkpoint.bzl", "CHECKPOINT_ATTRS", "checkpoint_problems", "export_checkpoint", "size_problems")
+load(":options.bzl", "fail_with_all")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
-def _problems(ctx):
-    """Returns the problems of the attributes that are known before anything is built."""
-    if 1 <= ctx.attr.prefill and ctx.attr.prefill <= ctx.attr.context:
-        return []
-    return [problem(
-        "DC138",
-        "prefill = %d is not between 1 and context = %d" % (ctx.attr.prefill, ctx.attr.context),
-        expected = "1 to context tokens",
-        help = "set prefill or context",
-    )]
-
 def _language_model_impl(ctx):
-    fail_with_all(ctx.label, checkpoint_problems(ctx) + _problems(ctx))
+    fail_with_all(ctx.label, checkpoint_problems(ctx) + size_problems(ctx))
     return export_checkpoint(
         ctx,
         kind = "language_model",

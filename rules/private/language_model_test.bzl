@@ -11,6 +11,7 @@ load(":python_paths.bzl", "merged_python")
 load(":tolerances.bzl", "is_number")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
+_KINDS = ["language_model", "vision_language"]
 _LIMITS = ["maximum_divergence", "maximum_perplexity_ratio"]
 
 def _is_positive(text):
@@ -52,18 +53,34 @@ def _problems(ctx):
             ))
     return problems
 
+def _image_problems(ctx, kind):
+    problems = []
+    if ctx.files.images and kind != "vision_language":
+        problems.append(problem(
+            "DC514",
+            "images have no effect on a %s" % kind,
+            expected = "a program of a `vision_language`, or no images",
+        ))
+    if ctx.files.images and not ctx.attr.prompts:
+        problems.append(problem(
+            "DC514",
+            "images have no prompts",
+            expected = "prompts with the checkpoint's token for an image, such as \"<image>What is this?\"",
+        ))
+    return problems
+
 def _language_model_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     model = info.exported.language_model
-    if not model or model.kind != "language_model":
+    if not model or model.kind not in _KINDS:
         fail_with(
             ctx.label,
             "DC507",
             "program %s is not lowered from a language_model" % label_text(ctx.attr.program.label),
-            expected = "a program of a `language_model`, such as \":smollm_xnnpack\"",
+            expected = "a program of a `language_model` or a `vision_language`, such as \":smollm_xnnpack\"",
             help = "write a program_test for other programs",
         )
-    fail_with_all(ctx.label, _problems(ctx))
+    fail_with_all(ctx.label, _problems(ctx) + _image_problems(ctx, model.kind))
     checkpoint = model.checkpoint.to_list()
     program = info.host_program or info.program
     files = [program] + checkpoint
@@ -79,6 +96,9 @@ def _language_model_test_impl(ctx):
         for name in _LIMITS
         if getattr(ctx.attr, name)
     ]
+    for image in ctx.files.images:
+        arguments.append(quoted("--image=" + runfiles_path(ctx, image)))
+        files.append(image)
     if ctx.file.text:
         arguments.append("--text=" + runfiles_path(ctx, ctx.file.text))
         files.append(ctx.file.text)
@@ -94,14 +114,19 @@ def _language_model_test_impl(ctx):
 language_model_test = rule(
     implementation = _language_model_test_impl,
     doc = """\
-Continues prompts with the program of a `language_model`, on this host, and compares it with the model in float, as
-`transformers` runs it from the same checkpoint.
+Continues prompts with the program of a `language_model` or a `vision_language`, on this host, and compares it with the model
+in float, as `transformers` runs it from the same checkpoint.
 
 Without `maximum_divergence`, the greedy tokens must be the same. With a `runtime`, the program runs there, and not in the
 compiler's interpreter; the runtime's own runner of language models must answer as the program does, in two turns; and the
 context is filled to its last token, beyond which a token is an error.
 """,
     attrs = dict(
+        images = attr.label_list(
+            allow_files = [".ppm"],
+            doc = "Images for the prompts of a `vision_language` model: binary portable pixmaps of the size that it takes. In a " +
+                  "prompt, the checkpoint's token for an image, such as `<image>`, stands for one: the first one for the first.",
+        ),
         maximum_divergence = attr.string(
             doc = "Largest mean Kullback-Leibler divergence of the predictions from those of the model in float, in nats, for " +
                   "programs with quantized or float16 weights, such as `0.05`.",

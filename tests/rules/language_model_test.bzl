@@ -2,7 +2,7 @@
 """The actions of `language_model`: weights are stored apart from the export, and the context does not matter to them."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "ExportedProgramInfo", "LanguageModelInfo", "language_model")
+load("//rules:defs.bzl", "ExportedProgramInfo", "LanguageModelInfo", "language_model", "vision_language")
 load(":actions.bzl", "action_of", "external_path", "flags_of")
 
 def _language_model_test_impl(ctx):
@@ -37,6 +37,30 @@ def _language_model_test_impl(ctx):
 
 _language_model_test = analysistest.make(_language_model_test_impl)
 
+def _vision_language_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[LanguageModelInfo]
+    asserts.equals(env, "vision_language", info.kind)
+
+    storing = action_of(env, "DelegateCheckpoint")
+    flags = flags_of(storing)
+    asserts.equals(env, ["vision_language"], flags["kind"])
+    asserts.equals(env, ["float16"], flags["vision-weights"])
+    inputs = [file.short_path for file in storing.inputs.to_list()]
+    asserts.equals(
+        env,
+        ["config.json", "model.safetensors", "preprocessor_config.json"],
+        sorted([path.split("/")[-1] for path in inputs if "/llava/" in path]),
+    )
+
+    exporting = action_of(env, "TorchExport")
+    flags = flags_of(exporting)
+    asserts.equals(env, ["vision_language_entry:build"], flags["entry"])
+    asserts.equals(env, [info.weights.path], flags["data"])
+    return analysistest.end(env)
+
+_vision_language_test = analysistest.make(_vision_language_test_impl)
+
 def language_model_tests(name):
     """Declares the tests.
 
@@ -64,7 +88,26 @@ def language_model_tests(name):
         size = "small",
         target_under_test = ":" + name + "_llama",
     )
+    images = ["llava/" + file for file in ["config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json"]]
+    native.genrule(
+        name = name + "_images_checkpoint",
+        outs = images,
+        cmd = "touch $(OUTS)",
+        tags = ["manual"],
+    )
+    vision_language(
+        name = name + "_llava",
+        checkpoint = images,
+        tags = ["manual"],
+        vision_weights = "float16",
+        weights = "int8",
+    )
+    _vision_language_test(
+        name = name + "_images_actions",
+        size = "small",
+        target_under_test = ":" + name + "_llava",
+    )
     native.test_suite(
         name = name,
-        tests = [":" + name + "_actions"],
+        tests = [":" + name + "_actions", ":" + name + "_images_actions"],
     )

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -54,6 +54,9 @@ def refusal_tests(name):
     language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
     portable_program(name = "llama_portable", program = ":language_model_tests_llama", tags = ["manual"])
     language_model_test(name = "idle_limits", maximum_divergence = "0", maximum_perplexity_ratio = "1.05", program = ":llama_portable", tags = ["manual"], tokens = 0)
+    vision_language(name = "misspelt_vision_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], vision_weights = "int_8")
+    native.genrule(name = "pixels", outs = ["pixels.ppm"], cmd = "touch $@", tags = ["manual"])
+    language_model_test(name = "idle_images", images = ["pixels.ppm"], program = ":llama_portable", tags = ["manual"])
     language_model_test(name = "not_a_language_model", program = "//tests/rules/models:mlp_mps", prompts = ["The sea"], tags = ["manual"])
     app_kernels(name = "kernel_without_overload", kernels = ["dsp::window", "dsp::window.out", "dsp.window"], module = "dsp", tags = ["manual"], deps = ["//tests/rules/models:activation"])
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
@@ -134,6 +137,8 @@ def refusal_tests(name):
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
         "idle_limits": ["error DC132", "neither prompts nor text is set", "error DC514", "maximum_perplexity_ratio has no text", "maximum_divergence has no prompts", "tokens cannot be 0", "maximum_divergence = \"0\" is not a limit"],
+        "idle_images": ["error DC514", "images have no effect on a language_model", "images have no prompts"],
+        "misspelt_vision_weights": ["error DC130", "vision_weights = \"int_8\" is not a setting of weights", "did you mean \"int8\"?", "prefill = 17 is not between"],
         "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of weights", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
         "negative_samples": ["error DC514", "samples cannot be -2", "expected: 0 or more"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
