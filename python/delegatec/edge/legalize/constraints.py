@@ -46,7 +46,10 @@ def static_shapes(why: str) -> Constraint[object]:
 
 
 def bounded_shapes(
-    why: str, computable: Callable[[Any], bool], with_scalars: Collection[OpOverload]
+    why: str,
+    computable: Callable[[Any], bool],
+    with_scalars: Collection[OpOverload],
+    without_rows: tuple[Collection[OpOverload], str] = ((), ""),
 ) -> Constraint[object]:
     """Requires upper bounds of symbolic sizes, no empty tensors, and arguments that a target can compute.
 
@@ -54,13 +57,17 @@ def bounded_shapes(
         why: the reason for the bounds.
         computable: whether the target can compute a size from others.
         with_scalars: operators that may have other scalars as operands.
+        without_rows: operators whose operands and results may have a first size of zero that depends on data,
+            and how the constraint says so.
     """
 
     def broken(node: Node, _: object) -> str | None:
         for value in values_of(node):
             if any(largest(size) is None for size in value.shape):
                 return f"a size of {[str(size) for size in value.shape]} has no upper bound"
-            if any(smallest_nonempty(size) < 1 for size in value.shape if not isinstance(size, int)):
+            # sizes of inputs, which are never empty, are no exception
+            first = 1 if node.target in without_rows[0] and value.dim() > 1 else 0
+            if any(smallest_nonempty(size) < 1 for size in value.shape[first:] if not isinstance(size, int)):
                 sizes = [str(size) for size in value.shape]
                 return f"a tensor of shape {sizes} may be empty"
         scalars = (
@@ -72,7 +79,10 @@ def bounded_shapes(
 
     help = 'set both bounds in dynamic_shapes: torch.export.Dim("name", min=1, max=...)'
     return Constraint(
-        "dynamic-shape", f"Dynamic sizes have upper bounds, and no tensor is empty: {why}", broken, help
+        "dynamic-shape",
+        f"Dynamic sizes have upper bounds, and no tensor is empty{without_rows[1]}: {why}",
+        broken,
+        help,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
@@ -42,7 +43,7 @@ def normalize_dequantization(program: EdgeProgram) -> bool:
         scale, zeros = found.scale, found.zero_point
         assert not isinstance(scale, float)
         # one scale serves all channels
-        is_single = math.prod(scale.meta["val"].shape) == 1
+        is_single = statically_known_true(math.prod(scale.meta["val"].shape) == 1)
         block = list(found.x.meta["val"].shape) if is_single and _is_static(found.x) else list(found.block)
         if isinstance(zeros, Node) and zeros.name in constants and not bool(constants[zeros.name].any()):
             zeros = None

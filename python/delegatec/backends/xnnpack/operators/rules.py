@@ -29,8 +29,38 @@ aten = torch.ops.aten
 MOST_RANK: Final = 6
 TRUTHS: Final = FLOATS | {torch.bool}
 """The dtypes of values; bools are zeros and ones."""
+# Operators that compute nothing for no rows: tests/oracle/xnnpack_no_rows_test.py.
+_WITHOUT_ROWS: Final = frozenset(
+    {
+        aten.add.Scalar,
+        aten.add.Tensor,
+        aten.clamp.default,
+        aten.div.Tensor,
+        aten.exp.default,
+        aten.gelu.default,
+        aten.linear.default,
+        aten.maximum.default,
+        aten.minimum.default,
+        aten.mul.Scalar,
+        aten.mul.Tensor,
+        aten.neg.default,
+        aten.pow.Tensor_Scalar,
+        aten.relu.default,
+        aten.sigmoid.default,
+        aten.silu.default,
+        aten.slice.Tensor,
+        aten.sub.Scalar,
+        aten.sub.Tensor,
+        aten.tanh.default,
+    }
+)
 SHAPES: Final[tuple[Constraint[object], ...]] = (
-    bounded_shapes("the program plans memory for the largest.", lambda _: True, ()),
+    bounded_shapes(
+        "the program plans memory for the largest.",
+        lambda _: True,
+        (),
+        without_rows=(_WITHOUT_ROWS, ", but linear layers and functions of elements may have no rows"),
+    ),
     no_empty_tensors("XNNPACK does not support them."),
     rank_at_most(MOST_RANK, "the limit of XNNPACK."),
 )
