@@ -181,7 +181,7 @@ CHECKPOINT_ATTRS = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
     ),
     "weights": attr.string(
         default = LANGUAGE_MODEL_WEIGHTS[0],
-        doc = "Dtype of the weights of linear layers: `float32`, `float16`, `int8`, or `int4`.",
+        doc = "Dtype of the weights of linear layers and experts: `float32`, `float16`, `int8`, or `int4`.",
     ),
     "_transformers": attr.label(
         cfg = "exec",

@@ -39,7 +39,6 @@ _OPTIONS = {"ethos_u.accelerator": "ethos-u55-128", "ethos_u.stage": "tosa"}
 # Nothing else is left to a delegate: the rest of these models has sizes that it cannot compute.
 _UNDELEGATED = {("number_of_both", name) for name in _OTHERS}
 _UNDELEGATED |= {("number_of_rows", name) for name in ("mps", "tosa")}
-_UNDELEGATED |= {("repeated", "xnnpack")}
 _UNDELEGATED |= {("found_of_dynamic", name) for name in ("mps", "tosa")}
 
 

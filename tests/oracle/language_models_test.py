@@ -13,6 +13,7 @@ import torch
 
 from delegatec import language_model
 from delegatec.frontend.export import export
+from delegatec.language.comparison import divergence
 from delegatec.language.running import RunningModel
 from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
@@ -52,3 +53,22 @@ def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> N
             logits = network(torch.tensor([[*prompt[0].tolist(), *wanted]])).logits[0, -1]
         found = program.after(wanted[-1:], count + _TOKENS - 1)
         torch.testing.assert_close(found, logits, rtol=0, atol=1e-5 * float(logits.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["Qwen3-MoE", "Mixtral", "gpt-oss", "GPT-2"])
+@pytest.mark.parametrize("settings", [{"weights": "int8"}, {"weights": "int4", "group_size": 32}])
+def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    """In delegates, where operands of layers are rounded in another order than in eager mode."""
+    write_family(name, tmp_path)
+    model = language_model(str(tmp_path), context=24, prefill=8, **settings)
+    lowered = lower(export(model), "xnnpack", constant_methods=model.constant_methods)
+    assert not any(each.operator == "aten.linear.default" for each in lowered.reports["forward"].rejections)
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    program, start = RunningModel(_Executor(file.getvalue())), 0
+    for count in (5, 8, 1, 1):
+        tokens = torch.randint(0, 99, (1, count))
+        with torch.no_grad():
+            wanted = model.module(tokens, torch.tensor([start]))[0]
+        assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > 25
+        start += count

@@ -65,7 +65,7 @@ def language_model(
     methods = runner_metadata(network, description, context, prefill)
     count = min(_EXAMPLE, prefill)
     return Model(
-        LanguageModel(network, context),
+        LanguageModel(network, context, prefill),
         (
             torch.arange(count)[None] % methods["get_vocab_size"],
             torch.tensor([min(_POSITION, context - prefill)]),

@@ -69,6 +69,19 @@ class ConvolutionLayer:
     width: int
 
 
+@dataclass(frozen=True)
+class Experts:
+    """The experts of a mixture.
+
+    Attributes:
+        chosen: number of experts that a token chooses.
+        features: elements of a token.
+    """
+
+    chosen: int
+    features: int
+
+
 Layer = AttentionLayer | ConvolutionLayer
 
 
@@ -79,6 +92,8 @@ class NotUnderstoodError(Exception):
 def layers_of(network: Any) -> Mapping[int, Layer]:
     """Returns the layers of a network with state, by index.
 
+    Modules with experts get an attribute `delegatec_experts`, which is `Experts`.
+
     Args:
         network: a causal language model of transformers in eval mode, on the device meta.
 
@@ -87,15 +102,16 @@ def layers_of(network: Any) -> Mapping[int, Layer]:
             of its cache, or not with a mask of all earlier positions or of a window, or it has another state.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.moe import ExpertsInterface
 
     _check_interface(network)
     config = network.config.get_text_config()
     calls = _Calls(min(getattr(config, "max_position_embeddings", None) or _POSITIONS, _POSITIONS))
     AttentionInterface.register(_NAME, calls.attention)
     AttentionMaskInterface.register(_NAME, calls.mask)
+    ExpertsInterface.register(_NAME, calls.experts)
     before = config._attn_implementation, config._experts_implementation
-    # other implementations of experts have no shapes for float32 on the device meta
-    config._attn_implementation, config._experts_implementation = _NAME, "batched_mm"
+    config._attn_implementation, config._experts_implementation = _NAME, _NAME
     tokens = torch.zeros(1, _TOKENS, dtype=torch.int64, device="meta")
     try:
         with torch.no_grad(), torch.device("meta"):
@@ -195,6 +211,16 @@ class _Calls:
         self.layers[index] = AttentionLayer(layer.heads, layer.key_size, layer.value_size, window)
         batch, heads, tokens = query.shape[:3]
         return query.new_empty(batch, tokens, heads, layer.value_size), None
+
+    def experts(
+        self, module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor
+    ) -> Tensor:
+        """Counterpart of `experts.experts`."""
+        is_of_tokens = hidden_states.dim() == top_k_index.dim() == 2
+        if not is_of_tokens or top_k_index.shape != top_k_weights.shape:
+            raise NotUnderstoodError("its experts are not chosen for each token")
+        module.delegatec_experts = Experts(top_k_index.shape[1], hidden_states.shape[1])
+        return torch.empty_like(hidden_states)
 
     def mask(self, mask_function: Callable[..., Any], q_length: int, **keywords: Any) -> Tensor:
         """Counterpart of masks: returns a tensor that stands for one."""

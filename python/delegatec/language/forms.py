@@ -27,10 +27,14 @@ class Form:
     Attributes:
         dtype: "float32", "float16", "int8", or "int4", whose values are stored in int8.
         group_size: elements of a row that share a scale; 0 for all of a row. Integers only.
+        is_transposed: whether the library has columns first; rows are stored first.
+        per_expert: whether the weight is one of a mixture, with a matrix for each expert.
     """
 
     dtype: str
     group_size: int = 0
+    is_transposed: bool = False
+    per_expert: bool = False
 
     @property
     def is_integer(self) -> bool:
@@ -49,6 +53,33 @@ class Form:
     def names(self, name: str) -> tuple[str, ...]:
         """Returns the names of the stored tensors of a weight."""
         return (f"{name}_quantized", f"{name}_scale") if self.is_integer else (name,)
+
+    def matrices(self, name: str, weight: Tensor) -> dict[str, Tensor]:
+        """Returns the parts of a weight by name, whose rows are stored: itself, or a matrix for each expert.
+
+        Args:
+            name: the weight's name.
+            weight: as the library has it, on any device.
+        """
+        each = (
+            {f"{name}_{index}": part for index, part in enumerate(weight)}
+            if self.per_expert
+            else {name: weight}
+        )
+        return {part: matrix.mT if self.is_transposed else matrix for part, matrix in each.items()}
+
+    def reader(self, rows: Callable[[slice], Tensor], index: int) -> Callable[[slice], Tensor]:
+        """Returns a function that reads rows of a part of a weight.
+
+        Args:
+            rows: reads rows of the weight, as the library has it.
+            index: the part.
+        """
+        if not self.per_expert and not self.is_transposed:
+            return rows
+        whole = rows(slice(index, index + 1))[0] if self.per_expert else rows(slice(None))
+        matrix = whole.mT.contiguous() if self.is_transposed else whole
+        return lambda part: matrix[part]
 
     def empty(self, name: str, value: Tensor) -> dict[str, Tensor]:
         """Returns the stored tensors of a weight by name, uninitialized, on the device of the weight.

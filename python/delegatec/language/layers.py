@@ -39,24 +39,26 @@ class Operands:
             self._last = None
 
 
-def store_weight(module: nn.Module, form: Form, activation: str, operands: Operands) -> None:
-    """Replaces the weight of a layer, in place, by tensors of another form; their values are not set.
+def store_weight(module: nn.Module, name: str, form: Form, activation: str, operands: Operands) -> None:
+    """Replaces a weight of a layer, in place, by tensors of another form; their values are not set.
 
     Args:
-        module: a linear layer or an embedding.
-        form: the form; that of a float weight changes its dtype only.
+        module: a linear layer, an embedding, or the experts of a mixture, which have several weights.
+        name: the weight.
+        form: the form, that of all weights of the module; that of a float weight changes its dtype only.
         activation: "dynamic_int8" or "float", for a linear layer with integer weights.
         operands: that of the network.
     """
-    weight = module.weight
-    assert isinstance(weight, Tensor)
-    del module.weight
-    for name, tensor in form.empty("weight", weight).items():
-        module.register_buffer(name, tensor)
+    weight = getattr(module, name)
+    delattr(module, name)
+    for part, matrix in form.matrices(name, weight).items():
+        for stored, tensor in form.empty(part, matrix).items():
+            module.register_buffer(stored, tensor)
     module.delegatec_form = form  # type: ignore[assignment]
     module.delegatec_activation = activation  # type: ignore[assignment]
     module.delegatec_operands = operands  # type: ignore[assignment]
-    module.__class__ = _with_stored_weight(type(module))  # type: ignore[arg-type]
+    if not form.per_expert:
+        module.__class__ = _with_stored_weight(type(module))  # type: ignore[arg-type]
 
 
 @functools.cache
@@ -76,15 +78,7 @@ class _Stored(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The weight, float32 [rows, columns]."""
-        form = self.delegatec_form
-        if not form.is_integer:
-            stored: Tensor = self._buffers["weight"]  # type: ignore[assignment]
-            return stored.to(torch.float32)
-        values, scale = (self._buffers[name] for name in form.names("weight"))
-        assert values is not None
-        block = form.block(values.shape[1])
-        weight: Tensor = AFFINE.dequantize_affine(values, block, scale, None, torch.int8, *form.limits)
-        return weight
+        return _matrix(self, "weight")
 
 
 class _Embedding(_Stored):
@@ -96,10 +90,34 @@ class _Linear(_Stored):
 
     def forward(self, x: Tensor) -> Tensor:
         """Applies the layer to float32 [..., columns]."""
-        dynamic = self.delegatec_activation == "dynamic_int8" and self.delegatec_form.is_integer
         bias: Tensor | None = self.bias  # type: ignore[assignment]
-        operand = self.delegatec_operands.quantized(x) if dynamic else x
-        return functional.linear(operand, self.weight, bias)
+        return product(self, "weight", x, bias)
+
+
+def product(module: Any, name: str, x: Tensor, bias: Tensor | None) -> Tensor:
+    """Applies a linear layer, whose operand may be quantized at run time.
+
+    Args:
+        module: has the weight, after `store_weight`.
+        name: the weight, or that of one expert.
+        x: float32 [..., columns].
+        bias: float32 [rows].
+    """
+    is_dynamic = module.delegatec_activation == "dynamic_int8" and module.delegatec_form.is_integer
+    operand = module.delegatec_operands.quantized(x) if is_dynamic else x
+    return functional.linear(operand, _matrix(module, name), bias)
+
+
+def _matrix(module: Any, name: str) -> Tensor:
+    """Returns a weight, float32 [rows, columns], out of its stored tensors."""
+    form: Form = module.delegatec_form
+    stored = [module._buffers[each] for each in form.names(name)]
+    if not form.is_integer:
+        return stored[0].to(torch.float32)  # type: ignore[no-any-return]
+    values, scale = stored
+    block = form.block(values.shape[1])
+    weight: Tensor = AFFINE.dequantize_affine(values, block, scale, None, torch.int8, *form.limits)
+    return weight
 
 
 def dynamically_quantized(x: Tensor) -> Tensor:

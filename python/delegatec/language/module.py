@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from delegatec.language.cache import Cache
+from delegatec.language.experts import ExpertRows
 
 
 class Decoder(nn.Module):
@@ -17,15 +18,21 @@ class Decoder(nn.Module):
     Args:
         network: a network of transformers that generates text.
         context: tokens that the cache holds.
+        prefill: the most tokens of a call.
     """
 
-    def __init__(self, network: Any, context: int) -> None:
+    def __init__(self, network: Any, context: int, prefill: int) -> None:
         super().__init__()
         self.network = network
         self.cache = Cache(network.delegatec_layers, context)
         for module in network.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "delegatec_cache", self.cache)
+        mixtures = [module for module in network.modules() if hasattr(module, "delegatec_experts")]
+        if mixtures:
+            self.rows = ExpertRows.shared([module.delegatec_experts for module in mixtures], prefill)
+        for module in mixtures:
+            object.__setattr__(module, "delegatec_rows", self.rows)
 
     def logits(self, count: int, start_pos: Tensor, **inputs: Tensor) -> Tensor:
         """Predicts the token after the last one, float32 [1, 1, vocabulary].

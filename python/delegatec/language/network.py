@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from torch import nn
@@ -11,6 +12,8 @@ from torch import nn
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.language.attention import NAME, register_attention
 from delegatec.language.decoder import NotUnderstoodError, layers_of
+from delegatec.language.experts import NAME as EXPERTS
+from delegatec.language.experts import names_of, register_experts
 from delegatec.language.folder import CONFIG, Description
 from delegatec.language.forms import Form
 from delegatec.language.layers import Operands, store_weight
@@ -60,6 +63,7 @@ def prepare_decoder(network: Any) -> None:
     """
     config = network.config.get_text_config()
     register_attention()
+    register_experts()
     try:
         network.delegatec_layers = layers_of(network)
         compute_buffers(network)
@@ -70,7 +74,7 @@ def prepare_decoder(network: Any) -> None:
             "keys and values in its cache, as in llama, qwen3 or gemma3_text",
             "take a checkpoint of another family, or export a module of your own with a cache in buffers",
         ) from error
-    config._attn_implementation = NAME
+    config._attn_implementation, config._experts_implementation = NAME, EXPERTS
 
 
 def context_limit(network: Any) -> int | None:
@@ -88,7 +92,7 @@ def context_limit(network: Any) -> int | None:
 
 
 def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
-    """Returns the form of each weight of a linear layer or an embedding of tokens, by name.
+    """Returns the form of each weight of a linear layer, an expert or an embedding of tokens, by name.
 
     Args:
         network: the network; its attribute `delegatec_vision`, if any, names modules that encode images.
@@ -107,14 +111,14 @@ def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
         is_vision = name.startswith(parts)
         if isinstance(module, nn.Embedding) and not is_vision:
             forms[f"{name}.weight"] = Form(settings.embedding)
-        elif isinstance(module, nn.Linear):
-            form = vision if is_vision else text
-            forms[f"{name}.weight"] = form
-            if form.group_size and module.in_features % form.group_size:
+        for weight, form in _matrices(module, vision if is_vision else text):
+            forms[f"{name}.{weight}"] = form
+            (features,) = {each.shape[1] for each in form.matrices(weight, getattr(module, weight)).values()}
+            if form.group_size and features % form.group_size:
                 problems.append(
                     Diagnostic(
                         "DC134",
-                        f"group_size = {form.group_size} does not divide the {module.in_features} "
+                        f"group_size = {form.group_size} does not divide the {features} "
                         f'input features of "{name}"',
                         expected="a divisor of the input features of each linear layer",
                         help="change group_size",
@@ -125,13 +129,27 @@ def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
     return forms
 
 
+def _matrices(module: Any, form: Form) -> Iterator[tuple[str, Form]]:
+    """Yields the weights of layers that a module has, by name, and the forms of their matrices."""
+    from transformers.pytorch_utils import Conv1D
+
+    if isinstance(module, nn.Linear):
+        yield "weight", form
+    elif isinstance(module, Conv1D):
+        yield "weight", replace(form, is_transposed=True)
+    elif hasattr(module, "delegatec_experts"):
+        for name in names_of(module):
+            yield name, replace(form, is_transposed=module.is_transposed, per_expert=True)
+
+
 def store_weights(network: Any, forms: Mapping[str, Form], activation: str) -> None:
     """Gives layers of a network the forms of their stored weights, in place."""
     network.delegatec_operands = Operands()
     for name, form in forms.items():
-        module = network.get_submodule(name.rpartition(".")[0])
-        if form.dtype != "float32":
-            store_weight(module, form, activation, network.delegatec_operands)
+        owner, _, weight = name.rpartition(".")
+        if form != Form("float32"):
+            module = network.get_submodule(owner)
+            store_weight(module, weight, form, activation, network.delegatec_operands)
 
 
 def tied_weights(network: Any, forms: Mapping[str, Form]) -> dict[str, str]:

@@ -19,10 +19,10 @@ _INTEGERS: Final = ("int8", "int4")
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """How weights of linear layers and embeddings are stored. Others, such as those of experts, are float32.
+    """How weights of linear layers, experts and embeddings are stored. Others, such as those of norms, are float32.
 
     Attributes:
-        weights: dtype of the weights of linear layers, also of the one that computes logits.
+        weights: dtype of the weights of linear layers, also of experts and of the one that computes logits.
         group_size: input features of a linear layer that share a scale; 0 for all.
         embedding: dtype of embeddings, with a scale for each row if they are integers; empty for int8 next to
             integer weights, and for the dtype of the weights otherwise.

@@ -22,7 +22,9 @@ def stored_tensors(network: Any, forms: Mapping[str, Form]) -> dict[str, Tensor]
     result: dict[str, Tensor] = {}
     for name, tensor in network.state_dict().items():
         if name not in tied:
-            result |= forms.get(name, _FLOAT32).empty(name, tensor)
+            form = forms.get(name, _FLOAT32)
+            for part, matrix in form.matrices(name, tensor).items():
+                result |= form.empty(part, matrix)
     return result
 
 
@@ -38,9 +40,11 @@ def convert(network: Any, forms: Mapping[str, Form], weights: Weights) -> Iterat
     for name, tensor in network.state_dict().items():
         if name in tied:
             continue
+        form = forms.get(name, _FLOAT32)
         with weights.rows(name) as rows:
-            count, row = (tensor.shape[0], tensor[0].numel()) if tensor.dim() else (1, 1)
-            yield from forms.get(name, _FLOAT32).chunks(name, rows, count, row)
+            for index, (part, matrix) in enumerate(form.matrices(name, tensor).items()):
+                count, row = (matrix.shape[0], matrix[0].numel()) if matrix.dim() else (1, 1)
+                yield from form.chunks(part, form.reader(rows, index), count, row)
 
 
 def in_memory(network: Any, forms: Mapping[str, Form], weights: Weights) -> dict[str, Tensor]:

@@ -68,7 +68,7 @@ def vision_language(
     except DelegatecError as error:
         raise located(error) from error
     return Model(
-        VisionLanguageModel(network, context),
+        VisionLanguageModel(network, context, prefill),
         methods=_methods(network, context, prefill),
         constant_methods=runner_metadata(network, description, context, prefill),
     )

@@ -18,10 +18,11 @@ class VisionLanguageModel(Decoder):
     Args:
         network: a network of `delegatec.language.vision.network`.
         context: tokens that the cache holds.
+        prefill: the most tokens of a call.
     """
 
-    def __init__(self, network: Any, context: int) -> None:
-        super().__init__(network, context)
+    def __init__(self, network: Any, context: int, prefill: int) -> None:
+        super().__init__(network, context, prefill)
         image = network.delegatec_image
         for name in ("scale", "offset"):
             values = torch.tensor(getattr(image, name)).view(1, -1, 1, 1)
