@@ -63,9 +63,8 @@ def experts(module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weigh
     everywhere = torch.arange(tokens * chosen).clamp(min=0)
     rows.index_copy_(0, everywhere, hidden_states.repeat_interleave(chosen, 0))
     for expert, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
-        torch._check(start >= 0)
-        torch._check(count >= 0)
-        torch._check(count <= memory.tokens)
+        for is_true in (start >= 0, count >= 0, count <= memory.tokens):
+            torch._check(is_true)  # type: ignore[no-untyped-call]
         own = order[torch.arange(start, start + count)]
         # Each expert reads the rows after the one before it has written: they are computed one after the
         # other, in the same memory.

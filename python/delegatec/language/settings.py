@@ -19,7 +19,7 @@ _INTEGERS: Final = ("int8", "int4")
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """How weights of linear layers, experts and embeddings are stored. Others, such as those of norms, are float32.
+    """How weights of layers, experts and embeddings are stored. Others, such as those of norms, are float32.
 
     Attributes:
         weights: dtype of the weights of linear layers, also of experts and of the one that computes logits.
