@@ -65,7 +65,7 @@ def bounded_shapes(
         for value in values_of(node):
             if any(largest(size) is None for size in value.shape):
                 return f"a size of {[str(size) for size in value.shape]} has no upper bound"
-            # sizes of inputs, which are never empty, are no exception
+            # only a size that depends on data can be zero
             first = 1 if node.target in without_rows[0] and value.dim() > 1 else 0
             if any(smallest_nonempty(size) < 1 for size in value.shape[first:] if not isinstance(size, int)):
                 sizes = [str(size) for size in value.shape]
