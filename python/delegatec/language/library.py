@@ -68,6 +68,8 @@ def network_without_weights(description: Description, kind: Kind) -> Any:
             f"transformers rejects {CONFIG}: {type(error).__name__}: {first_line(error)}",
             "a configuration as it was published",
         ) from error
+    for module in network.modules():
+        _keep_frequencies(module)
     return network.eval().requires_grad_(False)
 
 
@@ -109,7 +111,6 @@ def compute_buffers(network: Any) -> None:
         for name, buffer in after.items():
             if not torch.equal(before[name], buffer):
                 raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{name}"')
-        _keep_frequencies(module)
 
 
 def _initializer(network: Any, name: str) -> Any:

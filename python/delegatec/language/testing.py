@@ -57,6 +57,10 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
     "Qwen2": ("qwen2", {}),
+    "Qwen2, dynamic frequencies": (
+        "qwen2",
+        {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
+    ),
     "Qwen3": ("qwen3", {"head_dim": 16, "tie_word_embeddings": True}),
     "Qwen3-MoE": ("qwen3_moe", {"head_dim": 8, **_EXPERTS}),
     "Mixtral": ("mixtral", {"sliding_window": 4, **_EXPERTS}),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -65,3 +66,13 @@ def test_names_of_older_checkpoints(tmp_path: Path) -> None:
     after = delegatec.vision_language(tmp_path, context=_CONTEXT, prefill=_PREFILL).module
     image = random_image(1)
     assert torch.equal(before.vision_encoder(image), after.vision_encoder(image))
+
+
+def test_a_tower_with_the_name_of_its_family(tmp_path: Path) -> None:
+    """As in the configuration of SmolVLM-256M."""
+    write_family("Idefics3", tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["vision_config"]["model_type"] = "idefics3"
+    path.write_text(json.dumps(config))
+    delegatec.vision_language(tmp_path, context=_CONTEXT, prefill=_PREFILL)

@@ -43,8 +43,10 @@ def network_of(description: Description) -> Any:
     _check_family(description, family)
     network = network_without_weights(description, _KIND)
     tower = network.config.vision_config
-    if tower.model_type not in TOWERS:
-        raise _unsupported(family, f'its images are those of "{tower.model_type}"')
+    # its files may have the name of the family
+    kind = type(tower).model_type
+    if kind not in TOWERS:
+        raise _unsupported(family, f'its images are those of "{kind}"')
     register_attention()
     tower._attn_implementation = ENCODER
     network.delegatec_image = image_format(description, tower.image_size)
