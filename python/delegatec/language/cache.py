@@ -36,14 +36,20 @@ class Cache(nn.Module):
         self.register_buffer(name, torch.zeros(1, *sizes), persistent=False)
 
     @contextmanager
-    def at(self, positions: Tensor) -> Iterator[None]:
-        """Sets the positions of the tokens of a call, int64 [n], in the scope."""
+    def at(self, positions: Tensor, last_rows: Tensor | None = None) -> Iterator[None]:
+        """Sets the tokens of a call in the scope.
+
+        Args:
+            positions: those of the tokens, int64 [n].
+            last_rows: the last row that each token attends to, int64 [n]; None for its own.
+        """
         self._positions = positions
+        self._last_rows = positions if last_rows is None else last_rows
         self._masks: dict[int, Tensor] = {}
         try:
             yield
         finally:
-            del self._positions, self._masks
+            del self._positions, self._last_rows, self._masks
 
     def mask(self, layer_idx: int) -> Tensor:
         """Returns whether tokens attend to rows of a layer, bool [1, 1, n, context]."""
@@ -51,7 +57,7 @@ class Cache(nn.Module):
         assert isinstance(layer, AttentionLayer)
         if layer.window not in self._masks:
             rows, own = torch.arange(self.context)[None], self._positions[:, None]
-            mask = rows <= own
+            mask = rows <= self._last_rows[:, None]
             if 0 < layer.window < self.context:
                 mask = mask & (rows > own - layer.window)
             self._masks[layer.window] = mask[None, None]

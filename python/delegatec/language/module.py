@@ -34,16 +34,21 @@ class Decoder(nn.Module):
         for module in mixtures:
             object.__setattr__(module, "delegatec_rows", self.rows)
 
-    def logits(self, count: int, start_pos: Tensor, **inputs: Tensor) -> Tensor:
+    def logits(
+        self, count: int, start_pos: Tensor, attends_to_all: Tensor | None = None, **inputs: Tensor
+    ) -> Tensor:
         """Predicts the token after the last one, float32 [1, 1, vocabulary].
 
         Args:
             count: number of tokens.
             start_pos: int64 [1], the number of tokens before them.
+            attends_to_all: whether each token attends to those after it in the call, too, bool [n]; None for
+                none of them.
             **inputs: the tokens, in a form that the network takes.
         """
         positions = start_pos + torch.arange(count)
-        with self.cache.at(positions), self.network.delegatec_operands.of_one_call():
+        last_rows = None if attends_to_all is None else torch.where(attends_to_all, positions[-1], positions)
+        with self.cache.at(positions, last_rows), self.network.delegatec_operands.of_one_call():
             result = self.network(
                 position_ids=positions[None],
                 past_key_values=self.cache,

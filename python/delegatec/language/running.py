@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -37,10 +37,18 @@ class RunningModel:
             tokens: at least one, of any number.
             start: the number of tokens before them.
         """
-        for offset in range(0, len(tokens), self.prefill):
-            outputs = self._call(tokens[offset : offset + self.prefill], torch.tensor([start + offset]))
+        offset = 0
+        for part in self._parts(tokens):
+            for begin in range(0, len(part), self.prefill):
+                chunk = part[begin : begin + self.prefill]
+                outputs = self._call(chunk, torch.tensor([start + offset]))
+                offset += len(chunk)
         logits: Tensor = outputs[0].reshape(-1, outputs[0].shape[-1])[-1].float()
         return logits
+
+    def _parts(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yields tokens that are passed apart from others."""
+        yield tokens
 
     def _call(self, tokens: Sequence[int], start_pos: Tensor) -> list[Any]:
         """Passes a chunk to the program; its output is logits."""

@@ -15,6 +15,7 @@ from delegatec.frontend.model import Method, Model
 from delegatec.language.build import runner_metadata, size_problems
 from delegatec.language.loading import load_network, located
 from delegatec.language.settings import WeightSettings
+from delegatec.language.vision.families import FAMILIES
 from delegatec.language.vision.module import VisionLanguageModel
 from delegatec.language.vision.network import network_of
 
@@ -91,7 +92,8 @@ def _methods(network: Any, context: int, prefill: int) -> dict[str, Method]:
     count = min(_EXAMPLE, prefill)
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (3, image.height, image.width), dtype=torch.uint8, generator=random)
-    embeddings = torch.randn(1, count, config.hidden_size, generator=random)
+    size = config.hidden_size + FAMILIES[network.config.model_type].is_bidirectional
+    embeddings = torch.randn(1, count, size, generator=random)
     position = torch.tensor([min(_POSITION, context - prefill)])
     # each method has its own size
     tokens, rows = ({1: Dim(name, min=1, max=prefill)} for name in ("tokens", "embeddings"))

@@ -32,15 +32,18 @@ class Family:
     Attributes:
         encode: function of a network and pixels, float32 [1, 3, H, W], to embeddings, [1, tokens, hidden].
         is_tiled: whether their argument `pixel_values` has a dimension for texts before that for images.
+        is_bidirectional: whether embeddings of an image attend to each other in both directions.
     """
 
     encode: Callable[[Any, Tensor], Tensor]
     is_tiled: bool = False
+    is_bidirectional: bool = False
 
 
 FAMILIES: Final = {
     "aya_vision": Family(_features),
     "cohere2_vision": Family(_features),
+    "gemma3": Family(_features, is_bidirectional=True),
     "idefics3": Family(_connected, is_tiled=True),
     "internvl": Family(_features),
     "llava": Family(_features),
@@ -49,8 +52,9 @@ FAMILIES: Final = {
 }
 """`model_type` -> the family.
 
-All of these attend to earlier positions only, one position for each embedding: a test compares each with
-transformers. Another family may look alike, and have positions in two dimensions, or a mask for images.
+All of these attend to earlier positions, and to the same image if they are bidirectional, with one position for
+each embedding: a test compares each with transformers. Another family may look alike, and have positions in two
+dimensions, or another mask.
 """
 TOWERS: Final = (
     "clip_vision_model",
@@ -60,5 +64,5 @@ TOWERS: Final = (
     "smolvlm_vision",
 )
 """`model_type` of networks of images that have one size, and whose embeddings follow each other."""
-MASKED: Final = ("gemma3", "paligemma")
-"""Families whose embeddings of an image attend to each other in both directions."""
+REFUSED: Final = {"paligemma": "an image attends to the text after it"}
+"""`model_type` -> what no program of the stock runner can do, which passes images and texts one after the other."""

@@ -137,8 +137,7 @@ def test_a_folder_of_text_only_is_refused(tmp_path: Path) -> None:
 
 # family -> its configuration besides that of text, and the reason
 _REFUSED: Final[dict[str, str]] = {
-    "gemma3": "attend to each other in both directions",
-    "paligemma": "attend to each other in both directions",
+    "paligemma": "an image attends to the text after it",
     "qwen2_vl": "consecutive positions",
     "llava_next": "consecutive positions",
     "mistral3": "consecutive positions",

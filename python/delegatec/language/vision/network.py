@@ -14,7 +14,7 @@ from delegatec.language.attention import ENCODER, register_attention
 from delegatec.language.folder import CONFIG, Description
 from delegatec.language.library import Kind, family_of, network_without_weights, unsupported
 from delegatec.language.network import prepare_decoder
-from delegatec.language.vision.families import FAMILIES, MASKED, TOWERS
+from delegatec.language.vision.families import FAMILIES, REFUSED, TOWERS
 from delegatec.language.vision.images import image_format
 
 _EXPECTED: Final = f"one of {', '.join(FAMILIES)}"
@@ -62,10 +62,8 @@ def _check_family(description: Description, family: str) -> None:
     if "vision_config" not in description.config:
         help = "use language_model for a checkpoint of text only"
         raise _unsupported(family, "it has no vision_config: it takes no images", help)
-    reason = "it is not known to take an image as embeddings at consecutive positions"
-    if family in MASKED:
-        reason = "embeddings of an image attend to each other in both directions"
-    raise _unsupported(family, reason, did_you_mean(family, FAMILIES))
+    unknown = "it is not known to take an image as embeddings at consecutive positions"
+    raise _unsupported(family, REFUSED.get(family, unknown), did_you_mean(family, FAMILIES))
 
 
 def _vision_modules(network: Any) -> tuple[str, ...]:

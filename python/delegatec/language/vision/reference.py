@@ -38,9 +38,12 @@ class ImageTextReference(Reference):
         config = self._network.config
         ids = [config.image_token_id if token < 0 else token for token in tokens]
         result = {"input_ids": torch.tensor([ids])}
+        family = FAMILIES[config.model_type]
+        if family.is_bidirectional:
+            result["token_type_ids"] = torch.tensor([[int(token < 0) for token in tokens]])
         if found := images_of(tokens, self._size):
             pixels = torch.stack([self._pixels[index] for index in found])
-            result["pixel_values"] = pixels[None] if FAMILIES[config.model_type].is_tiled else pixels
+            result["pixel_values"] = pixels[None] if family.is_tiled else pixels
         return result
 
 

@@ -32,14 +32,17 @@ class RunningImageTextModel(RunningModel):
         # embeddings of all images, in their order
         encoded = [executor.run("vision_encoder", [image])[0].clone() for image in images]
         self._rows = torch.cat(encoded, 1) if encoded else torch.empty(1, 0, 0)
+        self._size = max(1, self._rows.shape[1] // max(1, len(images)))
+
+    def _parts(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
+        for _, part in itertools.groupby(
+            tokens, lambda token: token < 0 and 1 + embedding_number(token) // self._size
+        ):
+            yield [*part]
 
     def _call(self, tokens: Sequence[int], start_pos: Tensor) -> list[Any]:
-        embeddings = torch.cat([*self._embeddings(tokens)], 1)
+        if tokens[0] < 0:
+            embeddings = self._rows[:, [embedding_number(token) for token in tokens]]
+        else:
+            embeddings = self._executor.run("token_embedding", [torch.tensor([[*tokens]])])[0].clone()
         return self._executor.run("text_decoder", [embeddings, start_pos])
-
-    def _embeddings(self, tokens: Sequence[int]) -> Iterator[Tensor]:
-        for is_image, group in itertools.groupby(tokens, lambda token: token < 0):
-            if is_image:
-                yield self._rows[:, [embedding_number(token) for token in group]]
-            else:
-                yield self._executor.run("token_embedding", [torch.tensor([[*group]])])[0].clone()

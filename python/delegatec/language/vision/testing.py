@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
 
 from delegatec.language.testing import SIZES
+from delegatec.language.vision.families import FAMILIES as FAMILIES_OF_NETWORKS
 
 IMAGE_TOKEN: Final = 89
 """The token in whose place transformers puts an embedding of an image."""
@@ -71,6 +72,20 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "image_seq_length": 4,
         },
     ),
+    "Gemma 3": (
+        "gemma3",
+        {
+            "text_config": {
+                "model_type": "gemma3_text",
+                "head_dim": 8,
+                "sliding_window": 3,
+                "layer_types": _LAYER_TYPES,
+                **_TEXT,
+            },
+            "vision_config": _SIGLIP,
+            "mm_tokens_per_image": 4,
+        },
+    ),
     "Aya Vision": (
         "aya_vision",
         {"text_config": _COHERE2, "vision_config": _SIGLIP, "vision_feature_select_strategy": "full"},
@@ -85,7 +100,6 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
 }
-_TILED: Final = ("idefics3", "smolvlm")
 
 
 @dataclass(frozen=True)
@@ -107,10 +121,12 @@ class FloatModel:
         """
         ids = torch.tensor([tokens])
         result = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        family = FAMILIES_OF_NETWORKS[self.network.config.model_type]
+        if family.is_bidirectional:
+            result["token_type_ids"] = (ids == IMAGE_TOKEN).long()
         if images:
             pixels = torch.stack([normalized(image) for image in images])
-            is_tiled = self.network.config.model_type in _TILED
-            result["pixel_values"] = pixels[None] if is_tiled else pixels
+            result["pixel_values"] = pixels[None] if family.is_tiled else pixels
         return result
 
     def continuation(self, tokens: list[int], images: list[Tensor], count: int) -> list[int]:
