@@ -52,9 +52,9 @@ FAMILIES: Final = {
 }
 """`model_type` -> the family.
 
-All of these attend to earlier positions, and to the same image if they are bidirectional, with one position for
-each embedding: a test compares each with transformers. Another family may look alike, and have positions in two
-dimensions, or another mask.
+All of these attend to earlier positions, and to the same image if they are bidirectional, with one position
+for each embedding: a test compares each with transformers. Another family may look alike, and have positions
+in two dimensions, or another mask.
 """
 TOWERS: Final = (
     "clip_vision_model",
@@ -65,4 +65,4 @@ TOWERS: Final = (
 )
 """`model_type` of networks of images that have one size, and whose embeddings follow each other."""
 REFUSED: Final = {"paligemma": "an image attends to the text after it"}
-"""`model_type` -> what no program of the stock runner can do, which passes images and texts one after the other."""
+"""`model_type` -> why no program can have the stock runner's calls, which are one for each image and text."""

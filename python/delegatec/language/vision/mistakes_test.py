@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in checkpoints of images and text, in settings and in images of tests: one message each, with a code."""
+"""Mistakes in checkpoints of images and text, in settings and in images: one message each, with a code."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_prompt_has_more_images_than_there_are(folder: Path, tmp_path: Path) -
 
 def test_a_tokenizer_of_another_model_has_no_image_token(folder: Path) -> None:
     _change("config.json", image_token_id=500, image_token_index=None)(folder)
-    with pytest.raises(DelegatecError, match="DC117: tokenizer.json has no token 500"):
+    with pytest.raises(DelegatecError, match=r"DC117: tokenizer\.json has no token 500"):
         oracle_of(_METHODS, str(folder), [])
 
 
