@@ -18,6 +18,8 @@ _CONFIGURATIONS = [
     "processor_config.json",
 ]
 
+_WEIGHTS = ["gguf", "safetensors"]
+
 # Files that the tokenizer of the stock runner reads.
 _TOKENIZERS = ["tekken.json", "tokenizer.bin", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"]
 
@@ -58,7 +60,15 @@ def checkpoint_problems(ctx):
                 help = did_you_mean(value, choices),
             ))
     names = [file.basename for file in ctx.files.checkpoint]
-    if "config.json" not in names:
+    if [name for name in names if name.endswith(".gguf")]:
+        if "tokenizer.json" not in names:
+            problems.append(problem(
+                "DC115",
+                "checkpoint has no tokenizer.json: %s" % ", ".join(names[:8]),
+                expected = "the GGUF file, and tokenizer.json of the model that it was converted from",
+                help = "the stock runner does not read the tokenizer of a GGUF file",
+            ))
+    elif "config.json" not in names:
         problems.append(problem(
             "DC115",
             "checkpoint has no config.json: %s" % ", ".join(names[:8]),
@@ -91,7 +101,7 @@ def _weights(ctx, kind, python):
     files = [
         file
         for file in ctx.files.checkpoint
-        if file.basename in _CONFIGURATIONS or file.extension == "safetensors"
+        if file.basename in _CONFIGURATIONS or file.extension in _WEIGHTS
     ]
     args = delegatec_arguments(ctx, "checkpoint")
     args.add(kind, format = "--kind=%s")
@@ -170,7 +180,8 @@ CHECKPOINT_ATTRS = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
         mandatory = True,
         allow_empty = False,
         allow_files = True,
-        doc = "The files of the published folder: its configurations (`*.json`), `*.safetensors`, and the tokenizer.",
+        doc = "The files of the published folder: its configurations (`*.json`), `*.safetensors`, and the tokenizer. Or a GGUF " +
+              "file, which has its configuration, and `tokenizer.json`.",
     ),
     "embedding": attr.string(
         doc = "Dtype of embeddings: as `weights`, with a scale for each row if they are integers. By default `int8` next to " +

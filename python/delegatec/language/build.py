@@ -41,8 +41,9 @@ def language_model(
     [1], and returns the logits of the token after the last one, float32 [1, 1, vocabulary].
 
     Args:
-        checkpoint: the folder of a checkpoint as Hugging Face publishes it, or a file that `delegatec
-            checkpoint` wrote, which has the settings of weights. It is a declared data file (`data_path`).
+        checkpoint: the folder of a checkpoint as Hugging Face publishes it, a GGUF file, or a file that
+            `delegatec checkpoint` wrote, which has the settings of weights. It is a declared data file
+            (`data_path`).
         context: tokens that the cache holds.
         prefill: the most tokens of one call; longer prompts are several calls.
         weights: as in `WeightSettings`.

@@ -144,7 +144,7 @@ def _weight_files(path: str) -> list[str]:
         return listed
     files = [name for name in names if name.endswith(".safetensors")]
     if not files:
-        others = [name for name in names if name.endswith((".bin", ".pth", ".gguf", ".pt"))]
+        others = [name for name in names if name.endswith((".bin", ".pth", ".pt"))]
         text = "the checkpoint has no weights" + (f", but {', '.join(others)}" if others else "")
         help = "convert them: transformers' save_pretrained writes .safetensors"
         raise DelegatecError(

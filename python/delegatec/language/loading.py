@@ -11,10 +11,11 @@ from typing import Any
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend import session
 from delegatec.frontend.data import data_path
-from delegatec.language.folder import Description, read_folder
+from delegatec.language.folder import Description
+from delegatec.language.gguf_file import SUFFIX
 from delegatec.language.network import forms_of, store_weights
 from delegatec.language.settings import WeightSettings
-from delegatec.language.sources import weights_of
+from delegatec.language.sources import read_checkpoint, weights_of
 from delegatec.language.stored import read_stored, write_stored
 from delegatec.language.weights import attach, in_memory
 
@@ -28,7 +29,8 @@ def load_network(
     """Returns a network with its weights, and the description of its folder.
 
     Args:
-        checkpoint: the folder of a checkpoint, or a file of `store_checkpoint`; a declared data file.
+        checkpoint: the folder of a checkpoint, a GGUF file, or a file of `store_checkpoint`; a declared data
+            file.
         network_of: builds the network.
         settings: how weights are stored; a file has its own.
 
@@ -37,7 +39,8 @@ def load_network(
             configuration; DC134, DC136, settings that do not fit; what `network_of` raises.
     """
     path = _checkpoint_path(os.fspath(checkpoint))
-    return (_converted if os.path.isdir(path) else _stored)(path, network_of, settings)
+    is_stored = not os.path.isdir(path) and not path.endswith(SUFFIX)
+    return (_stored if is_stored else _converted)(path, network_of, settings)
 
 
 def store_checkpoint(directory: str, path: str, network_of: NetworkOf, settings: WeightSettings) -> None:
@@ -52,7 +55,7 @@ def store_checkpoint(directory: str, path: str, network_of: NetworkOf, settings:
     Raises:
         DelegatecError: as `load_network`.
     """
-    folder = read_folder(directory)
+    folder = read_checkpoint(directory)
     network = network_of(folder.description)
     forms = forms_of(network, settings)
     write_stored(path, network, forms, weights_of(network, folder), folder.description, settings)
@@ -76,7 +79,7 @@ def _checkpoint_path(name: str) -> str:
 
 
 def _converted(directory: str, network_of: NetworkOf, settings: WeightSettings) -> tuple[Any, Description]:
-    folder = read_folder(directory)
+    folder = read_checkpoint(directory)
     network = network_of(folder.description)
     forms = forms_of(network, settings)
     tensors = in_memory(network, forms, weights_of(network, folder))

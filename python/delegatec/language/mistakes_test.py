@@ -78,7 +78,7 @@ _FOLDERS: Final[dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]]] = {
     "no configuration": (lambda folder: (folder / "config.json").unlink(), ("DC115", "config.json")),
     "no weights": (lambda folder: (folder / _WEIGHTS).unlink(), ("DC115", "no weights", ".safetensors")),
     "weights in pickle": (_moved("pytorch_model.bin"), ("DC115", "but pytorch_model.bin")),
-    "weights in GGUF": (_moved("small-Q4_0.gguf"), ("DC115", "but small-Q4_0.gguf")),
+    "another file with the name of GGUF": (_moved("small-Q4_0.gguf"), ("DC116", "small-Q4_0.gguf")),
     "a missing file": (
         _written("model.safetensors.index.json", _INDEX),
         ("DC115", "lacks model-00002-of-00002.safetensors"),

@@ -13,7 +13,10 @@ from torch import Tensor
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import first_line
-from delegatec.language.folder import read_folder, read_json, unreadable
+from delegatec.language.folder import read_json, unreadable
+from delegatec.language.gguf_file import GgufFile
+from delegatec.language.library import family_of
+from delegatec.language.sources import read_checkpoint
 
 _TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 
@@ -81,13 +84,17 @@ class Reference:
     def __init__(self, directory: str) -> None:
         transformers: Any = importlib.import_module("transformers")
         transformers.utils.logging.disable_progress_bar()
-        folder = read_folder(directory)
+        folder = read_checkpoint(directory)
         self.eos_ids = frozenset(folder.description.eos_ids)
-        self._network: Any = (
-            getattr(transformers, self._AUTO)
-            .from_pretrained(directory, dtype=torch.float32, local_files_only=True, use_safetensors=True)
-            .eval()
+        auto: Any = getattr(transformers, self._AUTO)
+        network = (
+            _of_gguf(folder, auto)
+            if isinstance(folder, GgufFile)
+            else auto.from_pretrained(
+                directory, dtype=torch.float32, local_files_only=True, use_safetensors=True
+            )
         )
+        self._network: Any = network.eval()
 
     def continuation(self, tokens: Sequence[int], count: int) -> list[int]:
         """Returns the greedy continuation of a text, up to the first token that ends it.
@@ -120,3 +127,15 @@ class Reference:
     def _inputs(self, tokens: Sequence[int]) -> dict[str, Tensor]:
         """Returns the arguments of the network for a text."""
         return {"input_ids": torch.tensor([list(tokens)])}
+
+
+def _of_gguf(file: GgufFile, auto: Any) -> Any:
+    """Returns a network with the weights of a GGUF file, as transformers dequantizes them."""
+    transformers: Any = importlib.import_module("transformers")
+    config = transformers.CONFIG_MAPPING[family_of(file.description)].from_dict(dict(file.description.config))
+    network = auto.from_config(config, dtype=torch.float32)
+    library: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    parsed = library.load_gguf_checkpoint(file.path, return_tensors=True, model_to_load=network)
+    network.load_state_dict(parsed["tensors"], strict=False)
+    network.tie_weights()
+    return network

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.language.folder import CONFIG, Folder
+from delegatec.language.folder import CONFIG, Folder, read_folder
+from delegatec.language.gguf_file import SUFFIX, GgufFile, gguf_in, read_gguf
 
 
 class Weights(Protocol):
@@ -59,7 +60,17 @@ class _InMemory:
         yield (lambda rows: tensor[rows]) if tensor.dim() else (lambda _: tensor)
 
 
-def weights_of(network: Any, folder: Folder) -> Weights:
+def read_checkpoint(path: str) -> Folder | GgufFile:
+    """Reads what a folder, or a GGUF file, says of its model, but no weights.
+
+    Raises:
+        DelegatecError: as `read_folder` and `read_gguf`.
+    """
+    file = path if path.endswith(SUFFIX) else gguf_in(path)
+    return read_folder(path) if file is None else read_gguf(file)
+
+
+def weights_of(network: Any, folder: Folder | GgufFile) -> Weights:
     """Returns the weights of a network.
 
     Names of most checkpoints are those of the network, or names that transformers translates: nothing is read
@@ -73,6 +84,8 @@ def weights_of(network: Any, folder: Folder) -> Weights:
     Raises:
         DelegatecError: DC117, one diagnostic for each tensor that is missing, unknown or of another shape.
     """
+    if isinstance(folder, GgufFile):
+        return folder.weights(network)
     names, problems = _match(network, folder, {name: name for name in folder.tensors})
     if not problems:
         return _Renamed(folder, names)
