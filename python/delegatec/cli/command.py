@@ -31,6 +31,7 @@ VERBS: Final = {
     "budget": "compare the sizes and estimates of a program with limits",
     "golden": "compare a program with what was recorded of it, or record it",
     "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
+    "profile": "print where a program spends its time, from an ETDump that its runtime recorded",
     "generate": "generate text with the program of a language model, and compare it with the model in float",
     "extract": "write the blobs of a .pte's delegates, with their texts, to a .zip",
     "diff": "print how two .pte programs differ",

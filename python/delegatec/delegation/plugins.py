@@ -186,6 +186,10 @@ _RESULTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         lambda found: isinstance(found, (set, frozenset)) and _all(found, OpOverload),
         _OVERLOADS,
     ),
+    "profiled_operations": (
+        lambda found: _is_list_of(found, str | int | None),
+        "a list of identifiers of the debug map",
+    ),
     "reference": (_is(ReferenceExecutor), "a delegatec.delegation.ReferenceExecutor"),
     "the reference executor": (lambda found: _is_list_of(found, torch.Tensor), "a list of tensors"),
 }

@@ -84,6 +84,7 @@ CODES: Final[dict[str, str]] = {
     "DC354": "A .pte or .ptd file has an unsupported format version.",
     "DC360": "A .ptd file lacks data of a program, or has it with another dtype or shape.",
     "DC361": "Different named data in a program has the same key.",
+    "DC362": "An ETDump cannot be read, or records another program.",
     "DC401": "Unknown backend.",
     "DC402": "Unknown option of a backend, or invalid value of an option.",
     "DC403": "A backend plug-in cannot be imported, or does not define a valid backend.",

@@ -13,6 +13,7 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.compile_spec import CODEC, Settings
+from delegatec.backends.xnnpack.events import operations_of
 from delegatec.backends.xnnpack.graph import blob_graph
 from delegatec.backends.xnnpack.layout import layout_passes
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
@@ -66,6 +67,13 @@ class XnnpackBackend(TableBackend[Settings]):
     def graph(self, blob: memoryview) -> BlobGraph:
         """See `Backend.graph`. Raises DC407 for a damaged blob."""
         return blob_graph(read_blob(blob))
+
+    def profiled_operations(
+        self, blob: memoryview, events: Sequence[str | int]
+    ) -> Sequence[str | int | None]:
+        """See `Backend.profiled_operations`. Raises DC407 for a damaged blob."""
+        names = [node.operation for node in self.graph(blob).nodes]
+        return operations_of(names, [str(event) for event in events])
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`."""

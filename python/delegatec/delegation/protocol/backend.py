@@ -208,6 +208,24 @@ class Backend(ABC):
         """
         return None
 
+    def profiled_operations(
+        self, blob: memoryview, events: Sequence[str | int]
+    ) -> Sequence[str | int | None]:
+        """Returns the operation that each event of one run of a delegate is of.
+
+        Args:
+            blob: the delegate's blob.
+            events: what the runtime calls each operation that it timed, in order: names or numbers. By
+                default, these are identifiers of the debug map.
+
+        Returns:
+            Identifiers of the debug map; None for what the debug map lacks.
+
+        Raises:
+            DelegatecError: DC407, the blob is damaged, or another backend's.
+        """
+        return events
+
     def describe(self, blob: memoryview) -> str:
         """Returns the text that `delegatec inspect` prints of a blob without a graph; none by default.
 
