@@ -18,6 +18,7 @@ load(
     _program_bundle = "program_bundle",
     _program_diff = "program_diff",
     _program_inspect = "program_inspect",
+    _program_profile = "program_profile",
     _program_report = "program_report",
     _program_runtime = "program_runtime",
     _program_test = "program_test",
@@ -68,6 +69,7 @@ program_runtime = _program_runtime
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test
 program_inspect = _program_inspect
+program_profile = _program_profile
 program_report = _program_report
 program_diff = _program_diff
 program_index = _program_index

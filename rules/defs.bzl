@@ -20,6 +20,7 @@ load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
 load("//rules/private:program_inspect.bzl", _program_inspect = "program_inspect")
+load("//rules/private:program_profile.bzl", _program_profile = "program_profile")
 load("//rules/private:program_report.bzl", _program_report = "program_report")
 load("//rules/private:program_runtime.bzl", _ProgramRuntimeInfo = "ProgramRuntimeInfo", _program_runtime = "program_runtime")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
@@ -59,6 +60,7 @@ program_diff = _program_diff
 program_golden_test = _program_golden_test
 program_index = _program_index
 program_inspect = _program_inspect
+program_profile = _program_profile
 program_report = _program_report
 program_runtime = _program_runtime
 program_test = _program_test

@@ -9,6 +9,7 @@ load(":exported_program.bzl", _exported_program = "exported_program")
 load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
+load(":program_profile.bzl", "program_profile")
 load(":program_report.bzl", "program_report")
 load(":quantized_program.bzl", _quantized_program = "quantized_program")
 
@@ -33,7 +34,7 @@ def inspected(rule, name, **kwargs):
     )
 
 def lowered(rule, name, **kwargs):
-    """Declares a program, and `NAME.inspect` and `NAME.report`, which wildcards do not build.
+    """Declares a program, and `NAME.inspect`, `NAME.profile` and `NAME.report`, which wildcards do not build.
 
     Args:
         rule: a rule that lowers an exported program.
@@ -41,13 +42,14 @@ def lowered(rule, name, **kwargs):
         **kwargs: the target's attributes.
     """
     inspected(rule, name, **kwargs)
-    program_report(
-        name = name + ".report",
-        program = ":" + name,
-        tags = ["manual"],
-        testonly = kwargs.get("testonly"),
-        visibility = kwargs.get("visibility"),
-    )
+    for described, suffix in [(program_profile, ".profile"), (program_report, ".report")]:
+        described(
+            name = name + suffix,
+            program = ":" + name,
+            tags = ["manual"],
+            testonly = kwargs.get("testonly"),
+            visibility = kwargs.get("visibility"),
+        )
 
 def exported_program(name, srcs, entry, **kwargs):
     """Exports a PyTorch model, once for all programs lowered from it.

@@ -19,8 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program that ran")
     parser.add_argument("--debug", required=True, metavar="IN.json", help="debug map of `lower --debug`")
     parser.add_argument(
-        "--etdump",
-        required=True,
+        "etdump",
         metavar="IN.etdump",
         help="what the runtime recorded: the bytes of ETDumpGen::get_etdump_data()",
     )

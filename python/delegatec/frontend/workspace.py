@@ -20,9 +20,11 @@ _PACKAGES: Final = ("site-packages/", "dist-packages/")
 _MACHINERY: Final = ("site-packages/torch/", "dist-packages/torch/")
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# A delegate inside the user's model: frames of the compiler below the user's.
+# Frames of the compiler below those of the user or of a library: delegates inside a model, layers with stored
+# weights inside a network of transformers.
 _TRANSPARENT: Final = (
     os.path.join(_COMPILER, "delegation", "delegates", ""),
+    os.path.join(_COMPILER, "language", ""),
     *(
         os.path.join(_COMPILER, "edge", "legalize", "rules", f"{name}.py")
         for name in ("grouped", "recurrent")

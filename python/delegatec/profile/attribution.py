@@ -37,7 +37,8 @@ class Cost:
         calls: the kernel, or the delegate.
         count: how often it ran in one run of the method.
         nanoseconds: in one run of the method: the median of all runs.
-        origins: the nodes of the exported program that it is for: each with node, operator, module and source.
+        origins: the nodes of the exported program that it is for, as in the debug map: each with node,
+            operator, module and source.
     """
 
     instruction: int

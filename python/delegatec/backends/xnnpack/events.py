@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations of a blob that the runtime's events are of: events have names of XNNPACK's kernels, and no ids.
 
-Source: `operator-type-defs.h` of XNNPACK 1adaa7c7. The runtime runs operations in the order of the blob, and names the
-n-th one of a kind "Kind (layout, dtypes) variant #n".
+Source: `operator-type-defs.h` of XNNPACK 1adaa7c7. The runtime runs operations in the order of the blob and
+names the n-th one of a kind "Kind (layout, dtypes) variant #n". It leaves some out, such as a conversion that
+a layer does itself, and replaces others, such as a product of a value and itself by a square.
 """
 
 from __future__ import annotations
@@ -10,59 +11,91 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-# Kind of an event -> operations of a blob that it can be of.
-_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Abs": ("Absolute",),
-    "ArgMax Pooling": ("ArgMaxPooling",),
-    "Average Pooling": ("AveragePooling", "GlobalAveragePooling"),
-    "Batch Matrix Multiply": ("BatchMatrixMultiply",),
-    "Constant Pad": ("ConstantPad",),
-    "Convolution": ("Convolution", "DepthwiseConvolution"),
-    "Copy": ("Copy", "Concatenate2", "Concatenate3", "Concatenate4", "Concatenate5"),
-    "Cosine": ("Cos",),
-    "Deconvolution": ("TransposedConvolution",),
-    "Dynamic Fully Connected": ("FullyConnected",),
-    "ELU": ("Elu",),
-    "Fully Connected": ("FullyConnected",),
-    "GELU": ("Gelu",),
-    "LeakyReLU": ("LeakyRelu",),
-    "Max Pooling": ("MaxPooling",),
-    "Mean": ("GlobalAveragePooling",),
-    "PReLU": ("Prelu",),
-    "Reciprocal Square Root": ("ReciprocalSquareRoot",),
-    "Resize Bilinear": ("ResizeBilinear",),
-    "Sine": ("Sin",),
-    "Square Root": ("SquareRoot",),
-    "Static Reshape": ("Reshape",),
-    "TanH": ("Tanh",),
+# Kind of an event -> operations of a blob that it can be of, if that is not an operation of this name.
+_OPERATIONS: Final[Mapping[str, frozenset[str]]] = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        "Abs": "Absolute",
+        "ArgMax Pooling": "ArgMaxPooling",
+        "Average Pooling": "AveragePooling GlobalAveragePooling",
+        "Batch Matrix Multiply": "BatchMatrixMultiply",
+        # A minimum or maximum with a constant is a bound.
+        "Clamp": "Clamp Minimum Maximum",
+        "Constant Pad": "ConstantPad",
+        "Convolution": "Convolution DepthwiseConvolution",
+        "Copy": "Copy Concatenate2 Concatenate3 Concatenate4 Concatenate5",
+        "Cosine": "Cos",
+        "Deconvolution": "TransposedConvolution",
+        "Dynamic Fully Connected": "FullyConnected",
+        "ELU": "Elu",
+        # A convolution of 1 x 1 is a layer, too.
+        "Fully Connected": "FullyConnected Convolution",
+        "GELU": "Gelu",
+        "LeakyReLU": "LeakyRelu",
+        "Max Pooling": "MaxPooling",
+        "Mean": "GlobalAveragePooling",
+        "PReLU": "Prelu",
+        "Reciprocal Square Root": "ReciprocalSquareRoot",
+        "Resize Bilinear": "ResizeBilinear",
+        "Sine": "Sin",
+        "Square": "Square Multiply",
+        "Square Root": "SquareRoot",
+        "Static Reshape": "Reshape",
+        "TanH": "Tanh",
+    }.items()
 }
+# Costs of an alignment.
+_REPLACED: Final = 3
+_WITHOUT_EVENT: Final = 2
+_WITHOUT_OPERATION: Final = 4
+# How far an event can be from its operation's place, in events.
+_FARTHEST: Final = 64
 
 
 def operations_of(operations: Sequence[str], events: Sequence[str]) -> list[int | None]:
     """Returns the index of the operation that each event of one run of a delegate is of, or None.
 
-    Operations without an event, such as a conversion that a layer does itself, are skipped.
+    Of all ways to pair the two sequences in order, it is one with the least cost.
 
     Args:
         operations: names of the blob's operations, in order.
         events: names of the events, in order.
     """
-    found: list[int | None] = []
-    position, copies = 0, 0
-    for event in events:
-        kind = event.partition(" (")[0]
-        allowed = _OPERATIONS.get(kind, (kind,))
-        # A concatenation copies each of its operands.
-        if copies:
-            if kind == "Copy":
-                copies -= 1
-                found.append(position - 1)
-                continue
-            copies = 0
-        index = next((i for i in range(position, len(operations)) if operations[i] in allowed), None)
-        found.append(index)
-        if index is not None:
-            position = index + 1
-            name = operations[index]
-            copies = int(name.removeprefix("Concatenate")) - 1 if name.startswith("Concatenate") else 0
+    # A concatenation copies each of its operands.
+    expected = [
+        (index, name)
+        for index, name in enumerate(operations)
+        for _ in range(int(name[-1]) if name.startswith("Concatenate") else 1)
+    ]
+    allowed = [_allowed(event) for event in events]
+    farthest = abs(len(expected) - len(events)) + _FARTHEST
+    # (events, operations) before which a row ends -> cost, and the step that leads there
+    costs: dict[tuple[int, int], tuple[int, str]] = {(0, 0): (0, "")}
+    for e in range(len(events) + 1):
+        for o in range(max(0, e - farthest), min(len(expected), e + farthest) + 1):
+            steps = []
+            if (e - 1, o - 1) in costs:
+                wrong = expected[o - 1][1] not in allowed[e - 1]
+                steps.append((costs[e - 1, o - 1][0] + _REPLACED * wrong, "pair"))
+            if (e, o - 1) in costs:
+                steps.append((costs[e, o - 1][0] + _WITHOUT_EVENT, "operation"))
+            if (e - 1, o) in costs:
+                steps.append((costs[e - 1, o][0] + _WITHOUT_OPERATION, "event"))
+            if steps:
+                costs[e, o] = min(steps)
+    found: list[int | None] = [None] * len(events)
+    e, o = len(events), len(expected)
+    while e or o:
+        step = costs[e, o][1]
+        if step == "pair":
+            found[e - 1] = expected[o - 1][0]
+        e, o = e - (step != "operation"), o - (step != "event")
+    for e, event in enumerate(events):
+        if found[e] is None and e and event.startswith("Clamp"):
+            found[e] = found[e - 1]  # bounds of its result, that its kernel does not apply
     return found
+
+
+def _allowed(event: str) -> frozenset[str]:
+    kind = event.partition(" (")[0]
+    return _OPERATIONS.get(kind, frozenset([kind]))
