@@ -73,7 +73,7 @@ def _root(content: bytes) -> Table:
     # The runtime writes the size first.
     sized = len(content) >= 12 and content[8:12] == _IDENTIFIER
     buffer = memoryview(content)[4:] if sized else memoryview(content)
-    if buffer[4:8] != _IDENTIFIER:
+    if bytes(buffer[4:8]) != _IDENTIFIER:
         fail(_CODE, f"not an ETDump: {kind_of_file(content[:HEAD_BYTES])}", _HELP)
     if sized and struct.unpack_from("<I", content)[0] > len(buffer):
         fail(_CODE, f"the file ends at byte {len(content)}, before its FlatBuffer does")

@@ -36,7 +36,7 @@ from delegatec.backends.xnnpack.events import operations_of
         ),
         # Bounds of a product.
         ("Multiply Softmax", ["Multiply (ND) #1", "Clamp (NC) #1", "Softmax (NC, F32) #1"], [0, 0, 1]),
-        # An unknown kernel in the place of an operation.
+        # An unknown kernel replaces an operation.
         ("Add Gelu Add", ["Add (ND) #1", "Approximate (NC) #1", "Add (ND) #2"], [0, 1, 2]),
         ("", ["Add (ND) #1"], [None]),
         ("Add", [], []),
