@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from delegatec.frontend.model import Method as Method
     from delegatec.frontend.model import Model as Model
     from delegatec.language.build import language_model as language_model
+    from delegatec.language.speech.build import speech_to_text as speech_to_text
     from delegatec.language.vision.build import vision_language as vision_language
     from delegatec.lowering import lower as lower
 
@@ -39,6 +40,7 @@ __all__ = [
     "language_model",
     "load_checkpoint",
     "lower",
+    "speech_to_text",
     "to_backend",
     "to_edge",
     "vision_language",
@@ -57,6 +59,7 @@ _MODULES = {
     "load_checkpoint": "delegatec.frontend.checkpoint",
     "language_model": "delegatec.language.build",
     "lower": "delegatec.lowering",
+    "speech_to_text": "delegatec.language.speech.build",
     "to_backend": "delegatec.delegating",
     "to_edge": "delegatec.edge.convert",
     "vision_language": "delegatec.language.vision.build",

@@ -16,6 +16,8 @@ _RANGES: Final = {"int8": (-128, 127), "int4": (-8, 7)}
 _FLOATS: Final = {"float32": torch.float32, "float16": torch.float16}
 # Elements that are converted at once: temporary values stay in the CPU's cache.
 _CHUNK: Final = 2**17
+# The least scale with which XNNPACK computes: weights of rows below it, such as that of an unused token, are 0.
+_LEAST_SCALE: Final = 2.0**-59
 # Of the scale at which no value is cut off.
 _FACTORS: Final = (1.0, 0.95, 0.9, 0.85, 0.8)
 
@@ -131,6 +133,7 @@ def quantized_rows(value: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     block = form.block(value.shape[1])
     scale, _ = choose_qparams(value, "SYMMETRIC", block, torch.int8, *form.limits)
     scale = scale.reshape(value.shape[0], -1)
+    scale = torch.where(scale < _LEAST_SCALE, 1.0, scale)
     if form.dtype == "int4":
         scale = scale * _best_factor(value.view(len(value), -1, block[1]), scale, form.limits)
     return quantize(value, block, scale, None, torch.int8, *form.limits), scale

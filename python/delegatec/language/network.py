@@ -91,8 +91,10 @@ def context_limit(network: Any) -> int | None:
     return min((limit for limit in limits if limit), default=None)
 
 
-def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
+def forms_of(network: Any, settings: WeightSettings) -> dict[str, Form]:
     """Returns the form of each weight of a linear layer, an expert or an embedding of tokens, by name.
+
+    Embeddings of positions stay in float32: they are small.
 
     Args:
         network: the network; its attribute `delegatec_vision`, if any, names modules that encode images.
@@ -106,10 +108,11 @@ def forms_of(network: nn.Module, settings: WeightSettings) -> dict[str, Form]:
     text, vision = Form(settings.weights, settings.group_size), Form(settings.vision_weights)
     if vision.dtype == text.dtype:
         vision = text
+    tokens = network.get_input_embeddings()
     parts = tuple(f"{name}." for name in getattr(network, "delegatec_vision", ()))
     for name, module in network.named_modules():
         is_vision = name.startswith(parts)
-        if isinstance(module, nn.Embedding) and not is_vision:
+        if module is tokens:
             forms[f"{name}.weight"] = Form(settings.embedding)
         for weight, form in _matrices(module, vision if is_vision else text):
             forms[f"{name}.{weight}"] = form

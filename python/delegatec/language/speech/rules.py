@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens that a model of speech may predict at each position, by its generation_config.json.
+
+Whisper's text begins with its language, its task, and whether it has timestamps; other tokens are suppressed
+there, and some everywhere. transformers applies these rules between the model and the choice of a token. Here,
+they are part of the logits, so that a runner that takes the most probable token needs none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from delegatec.language.folder import Description
+
+_LANGUAGES: Final = "lang_to_id"
+_TASKS: Final = "task_to_id"
+_TASK: Final = "transcribe"
+
+
+def generation_of(description: Description) -> Mapping[str, Any]:
+    """Returns the settings of generation: generation_config.json, else those in config.json."""
+    return description.generation or description.config
+
+
+def addends(description: Description, vocabulary: int) -> Tensor | None:
+    """Returns addends of the logits after each position, float32 [positions, vocabulary]; None for none.
+
+    The last row is that of all later positions. A token that may not follow has minus infinity.
+
+    Args:
+        description: the model.
+        vocabulary: number of tokens.
+    """
+    settings = generation_of(description)
+    suppressed = settings.get("suppress_tokens") or ()
+    first = settings.get("begin_suppress_tokens") or ()
+    prompt = _prompt(settings)
+    rows = [_row(vocabulary, [*range(vocabulary)], allowed) for allowed in prompt]
+    if first:
+        rows.append(_row(vocabulary, (*suppressed, *first)))
+    if rows or suppressed:
+        rows.append(_row(vocabulary, suppressed))
+    return torch.stack(rows) if rows else None
+
+
+def _row(vocabulary: int, suppressed: Collection[int], allowed: Collection[int] = ()) -> Tensor:
+    row = torch.zeros(vocabulary)
+    row[[*suppressed]] = -torch.inf
+    row[[*allowed]] = 0.0
+    return row
+
+
+def _prompt(settings: Mapping[str, Any]) -> list[list[int]]:
+    """Returns the tokens that may follow the start token, and those after them, by position."""
+    languages, tasks = (settings.get(name) or {} for name in (_LANGUAGES, _TASKS))
+    language, task = settings.get("language"), settings.get("task")
+    # pairs of a position and a token, which older checkpoints have; None for the language that is detected
+    forced = settings.get("forced_decoder_ids") or () if language is None and task is None else ()
+    tokens = [token for _, token in forced]
+    prompt: list[list[int]] = []
+    if language is not None and languages:
+        prompt.append([languages[language] if language in languages else languages[f"<|{language}|>"]])
+        task = task or _TASK
+    elif languages and not any(tokens[:1]):
+        prompt.append([*languages.values()])
+    elif tokens[:1] and tokens[0] is not None:
+        prompt.append([tokens[0]])
+    prompt += [[token] for token in tokens[1:]]
+    if task is not None and task in tasks:
+        prompt.append([tasks[task]])
+    silent = settings.get("no_timestamps_token_id")
+    if silent is not None and prompt[-1:] != [[silent]]:
+        prompt.append([silent])
+    return prompt
