@@ -26,6 +26,7 @@ load(
     _program_variants_rule = "program_variants_rule",
     _programs_aspect = "programs_aspect",
     _selected_operators = "selected_operators",
+    _speech_to_text_test = "speech_to_text_test",
 )
 load("//rules:flatbuffers.bzl", _flatbuffer_py_library = "flatbuffer_py_library")
 load("//rules:sbom.bzl", _SbomInfo = "SbomInfo", _program_licenses = "program_licenses", _program_sboms = "program_sboms", _sbom = "sbom")
@@ -47,6 +48,7 @@ load("//rules/private:portable_program.bzl", _portable_program = "portable_progr
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "program_golden_test")
 load("//rules/private:program_index.bzl", _program_index = "program_index")
 load("//rules/private:quantized_program.bzl", _quantized_program = "quantized_program")
+load("//rules/private:speech_to_text.bzl", _speech_to_text = "speech_to_text")
 load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
 
 exported_program = _exported_program
@@ -54,6 +56,7 @@ app_kernels = _app_kernels
 quantized_program = _quantized_program
 language_model = _language_model
 vision_language = _vision_language
+speech_to_text = _speech_to_text
 delegate_program = _delegate_program
 delegate_programs = _delegate_programs
 ethos_u_program = _ethos_u_program
@@ -65,6 +68,7 @@ vulkan_program = _vulkan_program
 xnnpack_program = _xnnpack_program
 program_test = _program_test
 language_model_test = _language_model_test
+speech_to_text_test = _speech_to_text_test
 program_runtime = _program_runtime
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test

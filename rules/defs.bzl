@@ -37,6 +37,8 @@ load(
     _quantized_program = "quantized_program",
 )
 load("//rules/private:selected_operators.bzl", _selected_operators = "selected_operators")
+load("//rules/private:speech_to_text.bzl", _speech_to_text = "speech_to_text")
+load("//rules/private:speech_to_text_test.bzl", _speech_to_text_test = "speech_to_text_test")
 load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
 load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
@@ -69,6 +71,7 @@ program_variants_rule = _program_variants_rule
 programs_aspect = _programs_aspect
 quantized_program = _quantized_program
 selected_operators = _selected_operators
+speech_to_text_test = _speech_to_text_test
 
 def ethos_u_program(name, program, **kwargs):
     """Lowers an exported program for Arm's Ethos-U NPUs, with Vela.
@@ -177,3 +180,17 @@ def vision_language(name, checkpoint, backends = [], **kwargs):
         **kwargs: `vision_weights`, and those of `language_model`.
     """
     checkpoint_programs(_vision_language, _PROGRAMS, name, checkpoint, backends, kwargs)
+
+def speech_to_text(name, checkpoint, backends = [], **kwargs):
+    """Exports a model of speech recognition from its checkpoint, and lowers it for backends, as `NAME_BACKEND`.
+
+    `NAME.tokenizer` are the files of its tokenizer, in one directory, for the app.
+
+    Args:
+        name: the target's name: an exported program, like that of `exported_program`.
+        checkpoint: the files of the published folder.
+        backends: names of built-in backends; a program rule with `program = ":NAME"` sets options of a backend.
+        **kwargs: `weights`, `group_size`, `embedding`, `activation`, `context`, `seconds`, `samples`, `license`,
+            `license_files`, `weights_alignment`, and the attributes of every rule.
+    """
+    checkpoint_programs(_speech_to_text, _PROGRAMS, name, checkpoint, backends, kwargs)

@@ -2,7 +2,7 @@
 """The actions of `language_model`: weights are stored apart from the export, and the context does not matter to them."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "ExportedProgramInfo", "LanguageModelInfo", "language_model", "vision_language")
+load("//rules:defs.bzl", "ExportedProgramInfo", "LanguageModelInfo", "language_model", "speech_to_text", "vision_language")
 load(":actions.bzl", "action_of", "external_path", "flags_of")
 
 def _language_model_test_impl(ctx):
@@ -61,6 +61,30 @@ def _vision_language_test_impl(ctx):
 
 _vision_language_test = analysistest.make(_vision_language_test_impl)
 
+def _speech_to_text_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[LanguageModelInfo]
+    asserts.equals(env, "speech_to_text", info.kind)
+
+    storing = action_of(env, "DelegateCheckpoint")
+    flags = flags_of(storing)
+    asserts.equals(env, ["speech_to_text"], flags["kind"])
+    asserts.false(env, "seconds" in flags)
+    inputs = [file.short_path for file in storing.inputs.to_list()]
+    asserts.equals(
+        env,
+        ["config.json", "model.safetensors", "preprocessor_config.json"],
+        sorted([path.split("/")[-1] for path in inputs if "/whisper/" in path]),
+    )
+
+    exporting = action_of(env, "TorchExport")
+    flags = flags_of(exporting)
+    asserts.equals(env, ["speech_to_text_entry:build"], flags["entry"])
+    asserts.equals(env, [info.weights.path], flags["data"])
+    return analysistest.end(env)
+
+_speech_to_text_test = analysistest.make(_speech_to_text_test_impl)
+
 def language_model_tests(name):
     """Declares the tests.
 
@@ -107,7 +131,26 @@ def language_model_tests(name):
         size = "small",
         target_under_test = ":" + name + "_llava",
     )
+    speech = ["whisper/" + file for file in ["config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json"]]
+    native.genrule(
+        name = name + "_speech_checkpoint",
+        outs = speech,
+        cmd = "touch $(OUTS)",
+        tags = ["manual"],
+    )
+    speech_to_text(
+        name = name + "_whisper",
+        checkpoint = speech,
+        seconds = 30,
+        tags = ["manual"],
+        weights = "int8",
+    )
+    _speech_to_text_test(
+        name = name + "_speech_actions",
+        size = "small",
+        target_under_test = ":" + name + "_whisper",
+    )
     native.test_suite(
         name = name,
-        tests = [":" + name + "_actions", ":" + name + "_images_actions"],
+        tests = [":" + name + suffix for suffix in ["_actions", "_images_actions", "_speech_actions"]],
     )

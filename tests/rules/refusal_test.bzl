@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -58,6 +58,9 @@ def refusal_tests(name):
     native.genrule(name = "pixels", outs = ["pixels.ppm"], cmd = "touch $@", tags = ["manual"])
     language_model_test(name = "idle_images", images = ["pixels.ppm"], program = ":llama_portable", tags = ["manual"])
     language_model_test(name = "not_a_language_model", program = "//tests/rules/models:mlp_mps", prompts = ["The sea"], tags = ["manual"])
+    speech_to_text(name = "negative_seconds", checkpoint = sources, seconds = -1, tags = ["manual"], weights = "int_4")
+    native.genrule(name = "recording", outs = ["recording.wav"], cmd = "touch $@", tags = ["manual"])
+    speech_to_text_test(name = "not_of_speech", audio = ["recording.wav"], program = ":llama_portable", tags = ["manual"])
     app_kernels(name = "kernel_without_overload", kernels = ["dsp::window", "dsp::window.out", "dsp.window"], module = "dsp", tags = ["manual"], deps = ["//tests/rules/models:activation"])
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
@@ -141,12 +144,14 @@ def refusal_tests(name):
         "misspelt_vision_weights": ["error DC130", "vision_weights = \"int_8\" is not a setting of weights", "did you mean \"int8\"?", "prefill = 17 is not between"],
         "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of weights", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
         "negative_samples": ["error DC514", "samples cannot be -2", "expected: 0 or more"],
+        "negative_seconds": ["error DC130", "did you mean \"int4\"?", "error DC138", "seconds = -1 is not a number of seconds of audio", "checkpoint has no config.json: mlp.py"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
         "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
         "no_delegates": ["error DC412", "maximum_delegates cannot be 0", "write backends = [\"portable\"]", "minimum_nodes cannot be -1"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "not_a_language_model": ["error DC507", "program //tests/rules/models:mlp_mps is not lowered from a language_model", "help: write a program_test for other programs"],
+        "not_of_speech": ["error DC507", "program //tests/rules:llama_portable is not lowered from a speech_to_text", "expected: a program of a `speech_to_text`"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
         "no_variants": ["error DC418", "variants is empty", "expected: a dict of a variant's name"],
         "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],

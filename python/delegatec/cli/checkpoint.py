@@ -19,6 +19,7 @@ OUTPUTS = ("weights_file",)
 # Function of `delegatec` -> the module and function that build its network.
 _NETWORKS: Final = {
     "language_model": ("delegatec.language.network", "network_of"),
+    "speech_to_text": ("delegatec.language.speech.network", "network_of"),
     "vision_language": ("delegatec.language.vision.network", "network_of"),
 }
 

@@ -19,7 +19,7 @@ from delegatec.version import VERSION
 # complete(args) sets defaults that depend on other arguments (if there are any).
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
-    "checkpoint": "store the weights of a language model, quantized or not, for delegatec.language_model",
+    "checkpoint": "store the weights of a checkpoint, quantized or not, for an export of its model",
     "quantize": "quantize the model of a .pt2 by samples of its inputs, to another .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
     "locate": "add the lines of the model to what lower --unused-inputs wrote",
@@ -33,6 +33,7 @@ VERBS: Final = {
     "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
     "profile": "print where a program spends its time, from an ETDump that its runtime recorded",
     "generate": "generate text with the program of a language model, and compare it with the model in float",
+    "transcribe": "transcribe recordings with a program of speech, and compare it with the model in float",
     "extract": "write the blobs of a .pte's delegates, with their texts, to a .zip",
     "diff": "print how two .pte programs differ",
     "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -28,10 +29,11 @@ class Divergence:
 
 
 def divergence(model: Tensor, program: Tensor) -> Divergence:
-    """Compares logits, float32 [tokens, vocabulary]."""
+    """Compares logits, float32 [tokens, vocabulary]; those of tokens that cannot follow are -inf."""
     wanted, found = (functional.log_softmax(each.double(), -1) for each in (model, program))
-    each = (wanted.exp() * (wanted - found)).sum(-1)
-    centered = [logits.double() - logits.double().mean(-1, keepdim=True) for logits in (model, program)]
+    is_possible = model > -torch.inf
+    each = torch.where(is_possible, wanted.exp() * (wanted - found), 0.0).sum(-1)
+    centered = [_centered(logits.double(), is_possible) for logits in (model, program)]
     signal, error = centered[0].square().sum(), (centered[1] - centered[0]).square().sum()
     return Divergence(
         tokens=len(model),
@@ -39,6 +41,13 @@ def divergence(model: Tensor, program: Tensor) -> Divergence:
         agreement=float((model.argmax(-1) == program.argmax(-1)).double().mean()),
         snr_db=10 * math.log10(float(signal) / float(error)) if error else math.inf,
     )
+
+
+def _centered(logits: Tensor, is_possible: Tensor) -> Tensor:
+    """Returns the logits of possible tokens without their mean, and 0 for the others."""
+    kept = torch.where(is_possible, logits, 0.0)
+    mean = kept.sum(-1, keepdim=True) / is_possible.sum(-1, keepdim=True)
+    return torch.where(is_possible, kept - mean, 0.0)
 
 
 def perplexity(logits: Tensor, tokens: Tensor) -> float:

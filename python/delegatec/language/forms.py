@@ -16,7 +16,7 @@ _RANGES: Final = {"int8": (-128, 127), "int4": (-8, 7)}
 _FLOATS: Final = {"float32": torch.float32, "float16": torch.float16}
 # Elements that are converted at once: temporary values stay in the CPU's cache.
 _CHUNK: Final = 2**17
-# The least scale with which XNNPACK computes: weights of rows below it, such as that of an unused token, are 0.
+# The least scale with which XNNPACK computes: rows with smaller weights, as those of unused tokens, are 0.
 _LEAST_SCALE: Final = 2.0**-59
 # Of the scale at which no value is cut off.
 _FACTORS: Final = (1.0, 0.95, 0.9, 0.85, 0.8)

@@ -49,8 +49,12 @@ def _torchao(form: Form, weight: Tensor) -> tuple[Tensor, Tensor]:
 def test_values_of_int8_are_those_of_torchao(name: str) -> None:
     values, scale = _torchao(_FORMS[name], _weight())
     found = _stored(_FORMS[name], _weight())
-    assert torch.equal(found["w_quantized"], values)
-    assert torch.equal(found["w_scale"], scale)
+    # rows and groups of zeros, and almost, have a scale with which XNNPACK computes
+    is_least = scale < 2.0**-59
+    assert is_least.any()
+    assert torch.equal(found["w_scale"], torch.where(is_least, 1.0, scale))
+    is_least = is_least.repeat_interleave(values.shape[1] // scale.shape[1], 1)
+    assert torch.equal(found["w_quantized"], torch.where(is_least, 0, values))
 
 
 @pytest.mark.parametrize("name", [name for name in _FORMS if name.startswith("int4")])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,14 @@ class Kind:
         auto: the class of transformers that builds one.
         mapping: the table of transformers with the families, `model_type` -> class.
         expected: what a checkpoint has to be, with examples.
+        families: those of the table that are supported; empty for all.
     """
 
     name: str
     auto: str
     mapping: str
     expected: str
+    families: Collection[str] = ()
 
 
 def network_without_weights(description: Description, kind: Kind) -> Any:
@@ -92,7 +94,13 @@ def _check_config(config: Mapping[str, Any], family: str, kind: Kind, known: Map
         raise unsupported(
             f'model_type "{family}" of {CONFIG} is not {kind.name} of transformers',
             kind.expected,
-            code or did_you_mean(family, known),
+            code or did_you_mean(family, kind.families or known),
+        )
+    if kind.families and family not in kind.families:
+        raise unsupported(
+            f'{kind.name} of the family "{family}" is not supported',
+            kind.expected,
+            "export a module of your own, with its parts as methods",
         )
 
 

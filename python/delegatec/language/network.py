@@ -40,8 +40,14 @@ def network_of(description: Description) -> Any:
         DelegatecError: DC103, transformers is missing; DC138, the configuration is not one of a decoder that
             transformers has, or the decoder is not supported.
     """
-    network = network_without_weights(description, _KIND)
     family = family_of(description)
+    if description.config.get("is_encoder_decoder"):
+        raise unsupported(
+            f'the decoder "{family}" is not supported: {CONFIG} has is_encoder_decoder: it needs an encoder',
+            "a decoder of text only",
+            "use speech_to_text for speech",
+        )
+    network = network_without_weights(description, _KIND)
     if "text_config" in description.config:
         raise unsupported(
             f'the decoder "{family}" is not supported: {CONFIG} has text_config: it takes more than text',

@@ -51,16 +51,18 @@ def audio_of(network: Any, description: Description, seconds: int) -> Audio:
         seconds: the longest audio; 0 for the model's own, or 30.
 
     Raises:
-        DelegatecError: DC115, DC117 and DC138, preprocessor_config.json is missing, does not match config.json,
-            or is not supported; DC138, a number of seconds that the model does not take.
+        DelegatecError: DC115, DC117 and DC138, preprocessor_config.json is missing, does not match
+            config.json, or is not supported; DC138, a number of seconds that the model does not take.
     """
     if seconds < 0:
-        raise unsupported(f"seconds = {seconds} is not a length of audio", "1 or more, or 0 for the model's own")
+        raise unsupported(
+            f"seconds = {seconds} is not a length of audio", "1 or more, or 0 for the model's own"
+        )
     return _FAMILIES[family_of(description)](network, _preprocessor(description), seconds)
 
 
 def _preprocessor(description: Description) -> Mapping[str, Any]:
-    config = description.preprocessor
+    config: Mapping[str, Any] = description.preprocessor
     config = config.get("feature_extractor", config)
     if not config:
         problem = Diagnostic(
@@ -119,10 +121,22 @@ def _with_counted_frames(module: nn.Module, arguments: Any, output: Tensor, *, m
         most: the most frames.
     """
     count: Any = torch.full((1,), output.shape[2]).item()
-    torch._check(count >= _LEAST_FRAMES)
-    torch._check(count <= most)
-    torch._check(count <= output.shape[2])
+    check_size(count, _LEAST_FRAMES, most)
+    check_size(count, _LEAST_FRAMES, output.shape[2])
     return output[:, :, :count]
+
+
+def check_size(size: Any, least: int, most: Any) -> None:
+    """Tells torch.export the bounds of a size that it cannot know.
+
+    Args:
+        size: the size.
+        least: its least value.
+        most: its largest value.
+    """
+    check: Any = torch._check
+    check(size >= least)
+    check(size <= most)
 
 
 class _Waveform(nn.Module):

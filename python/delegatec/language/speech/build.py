@@ -62,6 +62,7 @@ def speech_to_text(
         network, description = load_network(checkpoint, network_of, settings)
         audio = audio_of(network, description, seconds)
         context = _context(network, context)
+        rules = addends(description, network.config.vocab_size)
     except DelegatecError as error:
         raise located(error) from error
     config, generation = network.config, generation_of(description)
@@ -75,7 +76,6 @@ def speech_to_text(
     }
     if description.eos_ids:
         methods["get_eos_ids"] = description.eos_ids
-    rules = addends(description, config.vocab_size)
     module = SpeechToText(network, audio.features, rules, context, audio.frames[1])
     return Model(module, methods=_methods(audio, config), constant_methods=methods)
 

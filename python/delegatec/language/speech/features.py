@@ -21,6 +21,9 @@ class LogMelSpectrogram(nn.Module):
         extractor: the feature extractor of transformers.
     """
 
+    transform: Tensor
+    filters: Tensor
+
     def __init__(self, extractor: Any) -> None:
         super().__init__()
         size: int = extractor.n_fft
@@ -28,8 +31,13 @@ class LogMelSpectrogram(nn.Module):
         self.block = math.gcd(extractor.hop_length, size)
         self.hop: int = extractor.hop_length // self.block
         self.bins = size // 2 + 1
-        self.margins = size // 2, (extractor.nb_max_frames - 1) * extractor.hop_length - self.samples + size // 2
-        angles = torch.outer(torch.arange(self.bins), torch.arange(size)).remainder(size) * (2 * math.pi / size)
+        self.margins = (
+            size // 2,
+            (extractor.nb_max_frames - 1) * extractor.hop_length - self.samples + size // 2,
+        )
+        angles = torch.outer(torch.arange(self.bins), torch.arange(size)).remainder(size) * (
+            2 * math.pi / size
+        )
         waves = torch.cat([angles.double().cos(), angles.double().sin()])
         transform = waves * torch.hann_window(size, dtype=torch.float64)
         blocks = transform.view(2 * self.bins, -1, self.block).transpose(1, 2)

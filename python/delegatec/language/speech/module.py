@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from delegatec.language.speech.audio import check_size
 from delegatec.language.speech.cache import AudioCache, TokenCache, Unmasked, joined
 
 
@@ -22,6 +23,8 @@ class SpeechToText(nn.Module):
         context: tokens that the cache holds.
         frames: the most frames of the encoder's output.
     """
+
+    rules: Tensor | None
 
     def __init__(
         self, network: Any, features: nn.Module, rules: Tensor | None, context: int, frames: int
@@ -63,8 +66,7 @@ class SpeechToText(nn.Module):
         """
         frames = encoder_output.shape[1]
         count: Any = torch.where(cache_position == 0, frames, 1).item()
-        torch._check(count >= 1)
-        torch._check(count <= frames)
+        check_size(count, 1, frames)
         audio = self.audio.at(torch.arange(count), frames)
         with self.tokens.at(cache_position), audio, self.network.delegatec_operands.of_one_call():
             hidden = self.network.model.decoder(

@@ -9,15 +9,15 @@ from typing import Any, Final
 from delegatec.language.attention import NAME, register_attention
 from delegatec.language.decoder import AttentionLayer
 from delegatec.language.folder import Description
-from delegatec.language.library import Kind, compute_buffers, family_of, network_without_weights, unsupported
+from delegatec.language.library import Kind, compute_buffers, network_without_weights
 
 _KIND: Final = Kind(
     name="a model of speech recognition",
     auto="AutoModelForSpeechSeq2Seq",
     mapping="MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
     expected="a checkpoint of whisper or moonshine",
+    families=("whisper", "moonshine"),
 )
-FAMILIES: Final = ("whisper", "moonshine")
 # Settings without an effect on results, which cost time.
 _IGNORED: Final = {"pad_head_dim_to_multiple_of": None}
 
@@ -36,13 +36,6 @@ def network_of(description: Description) -> Any:
     known = {name: value for name, value in _IGNORED.items() if name in description.config}
     description = replace(description, config={**description.config, **known})
     network = network_without_weights(description, _KIND)
-    family = family_of(description)
-    if family not in FAMILIES:
-        raise unsupported(
-            f'speech recognition of the family "{family}" is not supported',
-            _KIND.expected,
-            "export a module of your own with its encoder and decoder as methods",
-        )
     compute_buffers(network)
     register_attention()
     network.config._attn_implementation = NAME

@@ -2,8 +2,8 @@
 """Tokens that a model of speech may predict at each position, by its generation_config.json.
 
 Whisper's text begins with its language, its task, and whether it has timestamps; other tokens are suppressed
-there, and some everywhere. transformers applies these rules between the model and the choice of a token. Here,
-they are part of the logits, so that a runner that takes the most probable token needs none of them.
+there, and some everywhere. transformers applies these rules between the model and the choice of a token.
+Here, they are part of the logits, so that a runner that takes the most probable token needs none of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from delegatec.language.folder import Description
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.language.folder import GENERATION_CONFIG, Description
 
 _LANGUAGES: Final = "lang_to_id"
 _TASKS: Final = "task_to_id"
@@ -34,11 +35,16 @@ def addends(description: Description, vocabulary: int) -> Tensor | None:
     Args:
         description: the model.
         vocabulary: number of tokens.
+
+    Raises:
+        DelegatecError: DC117, a token of the prompt is not in the vocabulary, or the language is unknown.
     """
     settings = generation_of(description)
     suppressed = settings.get("suppress_tokens") or ()
     first = settings.get("begin_suppress_tokens") or ()
-    prompt = _prompt(settings)
+    prompt = prompt_of(description)
+    if unknown := [each for allowed in prompt for each in allowed if not 0 <= each < vocabulary]:
+        raise _mismatch(f"token {unknown[0]}, and the vocabulary {vocabulary} tokens")
     rows = [_row(vocabulary, [*range(vocabulary)], allowed) for allowed in prompt]
     if first:
         rows.append(_row(vocabulary, (*suppressed, *first)))
@@ -49,13 +55,14 @@ def addends(description: Description, vocabulary: int) -> Tensor | None:
 
 def _row(vocabulary: int, suppressed: Collection[int], allowed: Collection[int] = ()) -> Tensor:
     row = torch.zeros(vocabulary)
-    row[[*suppressed]] = -torch.inf
+    row[[each for each in suppressed if 0 <= each < vocabulary]] = -torch.inf
     row[[*allowed]] = 0.0
     return row
 
 
-def _prompt(settings: Mapping[str, Any]) -> list[list[int]]:
+def prompt_of(description: Description) -> list[list[int]]:
     """Returns the tokens that may follow the start token, and those after them, by position."""
+    settings = generation_of(description)
     languages, tasks = (settings.get(name) or {} for name in (_LANGUAGES, _TASKS))
     language, task = settings.get("language"), settings.get("task")
     # pairs of a position and a token, which older checkpoints have; None for the language that is detected
@@ -63,7 +70,10 @@ def _prompt(settings: Mapping[str, Any]) -> list[list[int]]:
     tokens = [token for _, token in forced]
     prompt: list[list[int]] = []
     if language is not None and languages:
-        prompt.append([languages[language] if language in languages else languages[f"<|{language}|>"]])
+        known = languages.get(language, languages.get(f"<|{language}|>"))
+        if known is None:
+            raise _mismatch(f'language "{language}", and its {_LANGUAGES} {", ".join([*languages][:8])}')
+        prompt.append([known])
         task = task or _TASK
     elif languages and not any(tokens[:1]):
         prompt.append([*languages.values()])
@@ -76,3 +86,8 @@ def _prompt(settings: Mapping[str, Any]) -> list[list[int]]:
     if silent is not None and prompt[-1:] != [[silent]]:
         prompt.append([silent])
     return prompt
+
+
+def _mismatch(text: str) -> DelegatecError:
+    help = "use files that were published together"
+    return DelegatecError([Diagnostic("DC117", f"{GENERATION_CONFIG} has {text}", help=help)])

@@ -128,7 +128,8 @@ def sound(seconds: float, seed: int) -> Tensor:
     pitch, rate = (torch.rand(2, generator=generator) * torch.tensor([2000.0, 8.0]) + 80).tolist()
     tone = (time * pitch * 6.283).sin() * (time * rate).sin()
     noise = torch.randn(len(time), generator=generator)
-    return ((tone * 0.4 + noise * 0.05).clamp(-1, 1) * 32767).round() / 32768
+    result: Tensor = ((tone * 0.4 + noise * 0.05).clamp(-1, 1) * 32767).round() / 32768
+    return result
 
 
 def write_wave(path: Path, samples: Tensor, rate: int = RATE, channels: int = 1, width: int = 2) -> None:
