@@ -112,7 +112,7 @@ def _moonshine(network: Any, config: Mapping[str, Any], seconds: int) -> Audio:
 
 
 def _with_counted_frames(module: nn.Module, arguments: Any, output: Tensor, *, most: int) -> Tensor:
-    """Makes the number of frames a variable of its own: as a function of samples, torch.export guards it.
+    """Makes the number of frames a separate variable: torch.export guards functions of the samples.
 
     Args:
         module: the last convolution.

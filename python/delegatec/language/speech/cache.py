@@ -22,7 +22,7 @@ class TokenCache(Cache):
     is_sliding = is_linear = is_dummy = ()
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Returns 0: the decoder is told its positions."""
+        """Returns 0: positions are arguments of the decoder."""
         return 0
 
 

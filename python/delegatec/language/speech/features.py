@@ -14,8 +14,8 @@ from torch.nn import functional
 class LogMelSpectrogram(nn.Module):
     """The features of transformers' `WhisperFeatureExtractor`, of a window of fixed length.
 
-    The Fourier transforms of all frames are one convolution. Hops and frames are whole numbers of blocks of
-    samples, which are its channels: a convolution over single samples would be slow.
+    The Fourier transforms of all frames are one convolution. Hops and frames consist of blocks of samples,
+    which are its channels: a convolution over single samples would be slow.
 
     Args:
         extractor: the feature extractor of transformers.
