@@ -42,16 +42,20 @@ class WeightSettings:
     vision_weights: str = ""
 
     def __post_init__(self) -> None:
-        is_integer = self.weights in _INTEGERS
-        is_float = self.weights in WEIGHTS and not is_integer
+        is_float = self.weights in WEIGHTS and self.weights not in _INTEGERS
         for name in ("embedding", "vision_weights"):
             if not getattr(self, name):
                 object.__setattr__(self, name, self.weights if is_float else "int8")
         if not self.activation:
-            object.__setattr__(self, "activation", "dynamic_int8" if is_integer else "float")
+            object.__setattr__(self, "activation", "dynamic_int8" if self._has_integers else "float")
         problems = [*self._unknown(), *self._contradictions()]
         if problems:
             raise DelegatecError(problems)
+
+    @property
+    def _has_integers(self) -> bool:
+        """Whether a linear layer has integer weights."""
+        return self.weights in _INTEGERS or self.vision_weights in _INTEGERS
 
     def _unknown(self) -> Iterator[Diagnostic]:
         dtypes = dict.fromkeys(("weights", "embedding", "vision_weights"), WEIGHTS)
@@ -80,6 +84,6 @@ class WeightSettings:
         if self.group_size:
             text = f'group_size = {self.group_size} needs {integers}, not "{self.weights}"'
             yield Diagnostic("DC136", text, expected=f"{integers}, or no group_size")
-        if self.activation == "dynamic_int8":
+        if self.activation == "dynamic_int8" and not self._has_integers:
             text = f'activation = "dynamic_int8" needs {integers}, not "{self.weights}"'
             yield Diagnostic("DC136", text, expected=f"{integers}, or no activation")

@@ -19,6 +19,9 @@ from delegatec.language.settings import WeightSettings
         ({"weights": "int8"}, "int8", "dynamic_int8"),
         ({"weights": "int4", "group_size": 32}, "int8", "dynamic_int8"),
         ({"weights": "int4", "activation": "float", "embedding": "int4"}, "int4", "float"),
+        ({"vision_weights": "int8"}, "float32", "dynamic_int8"),
+        ({"vision_weights": "int8", "activation": "dynamic_int8"}, "float32", "dynamic_int8"),
+        ({"weights": "int8", "vision_weights": "float16"}, "int8", "dynamic_int8"),
     ],
 )
 def test_defaults(given: dict[str, Any], embedding: str, activation: str) -> None:
@@ -34,6 +37,8 @@ def test_defaults(given: dict[str, Any], embedding: str, activation: str) -> Non
         ({"weights": "int4", "group_size": 1}, ["DC130"]),
         ({"weights": "int4", "group_size": -32}, ["DC130"]),
         ({"group_size": 32}, ["DC136"]),
+        ({"vision_weights": "int8", "group_size": 32}, ["DC136"]),
+        ({"vision_weights": "int5"}, ["DC130"]),
         ({"weights": "float16", "group_size": 32, "activation": "dynamic_int8"}, ["DC136", "DC136"]),
     ],
 )

@@ -195,6 +195,16 @@ def test_a_prompt_has_more_images_than_there_are(folder: Path, tmp_path: Path) -
         tokenizer.encode("zz")
 
 
+def test_a_prompt_begins_with_an_image(folder: Path, tmp_path: Path) -> None:
+    """The runner adds the token that begins a text to a text only."""
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "A", "add_bos_token": True}))
+    write_image(tmp_path / "a.ppm", random_image(1))
+    tokenizer = oracle_of(_METHODS, str(folder), [str(tmp_path / "a.ppm")]).tokenizer
+    assert len(tokenizer.encode("az")) == 17
+    with pytest.raises(DelegatecError, match="DC504: prompt 'za' begins with an image"):
+        tokenizer.encode("za")
+
+
 def test_a_tokenizer_of_another_model_has_no_image_token(folder: Path) -> None:
     _change("config.json", image_token_id=500, image_token_index=None)(folder)
     with pytest.raises(DelegatecError, match=r"DC117: tokenizer\.json has no token 500"):

@@ -56,8 +56,12 @@ class ImageTokenizer(TextTokenizer):
         """Returns the tokens of a prompt; those of an image are negative.
 
         Raises:
-            DelegatecError: as `parts`.
+            DelegatecError: as `parts`; DC504, it begins with an image, before which the runner adds no token.
         """
+        if self.bos and text.startswith(self.image_text):
+            problem = f"prompt {text!r} begins with an image"
+            expected = "a text before it: the stock runner adds the token at the start to a text only"
+            raise DelegatecError([Diagnostic("DC504", problem, expected=expected)])
         tokens: list[int] = []
         for part in self._parts(text):
             if isinstance(part, str):
