@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import torch
 from torch import Tensor
 
 import delegatec
@@ -43,7 +44,7 @@ Parts = Sequence[str | Tensor]
 
 def _write_program(folder: Path, **settings: Any) -> int:
     """Writes the program of a folder there, as model.pte; returns the embeddings of an image."""
-    model = delegatec.vision_language(folder, context=_CONTEXT, prefill=_PREFILL, **settings)
+    model = delegatec.vision_language(folder, **{"context": _CONTEXT, "prefill": _PREFILL, **settings})
     with (folder / "model.pte").open("wb") as file:
         lowered = lower(export(model), "xnnpack", constant_methods=model.constant_methods)
         write_program(lowered.emitted, file)
@@ -147,3 +148,29 @@ def test_checks_of_a_program(settings: dict[str, Any], is_stock: bool, tmp_path:
     for outcome in outcomes:
         assert outcome.problem is None, outcome
     assert len(outcomes) == (8 if is_stock else 5)
+
+
+@pytest.mark.parametrize("name", ["Gemma 3", "SmolVLM"])
+def test_a_long_context(name: str, tmp_path: Path) -> None:
+    """Attention reads the filled rows of a cache of this size; images beyond windows of attention."""
+    text = {**FAMILIES[name][1]["text_config"], "max_position_embeddings": 512}
+    if "sliding_window" in text:
+        text["sliding_window"] = 40
+    model = write_family(name, tmp_path, text_config=text)
+    size = _write_program(tmp_path, context=400, prefill=100)
+    program = RUNTIME.load(str(tmp_path / "model.pte"), None, shares_state=True)
+    tokens: list[int] = []
+    images: list[Tensor] = []
+    for part in (90, random_image(1), 30, random_image(2), 70, 1, 1):
+        if isinstance(part, int):
+            added = torch.randint(1, IMAGE_TOKEN, (part,)).tolist()
+            (embeddings,) = program.run("token_embedding", [torch.tensor([added])])
+        else:
+            images.append(part)
+            added = [IMAGE_TOKEN] * size
+            (embeddings,) = program.run("vision_encoder", [part])
+        (logits,) = program.run("text_decoder", [embeddings.clone(), torch.tensor([len(tokens)])])
+        tokens += added
+        with torch.no_grad():
+            wanted = model.network(**model.inputs(tokens, images)).logits[0, -1]
+        torch.testing.assert_close(logits[0, 0], wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))

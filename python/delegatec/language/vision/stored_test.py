@@ -18,7 +18,7 @@ from delegatec.language.vision.testing import random_image, write_family
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
-# settings -> dtypes of a weight of the tower, of the projector, of the decoder, and of the embedding of tokens
+# settings -> dtypes of a weight of the tower, the projector, the decoder, and the embedding of tokens
 _SETTINGS: Final[dict[str, tuple[dict[str, Any], tuple[str, str, str, str]]]] = {
     "float32": ({}, ("F32", "F32", "F32", "F32")),
     "float16": ({"weights": "float16"}, ("F16", "F16", "F16", "F16")),
