@@ -57,6 +57,31 @@ def folder(
     return run(does, code, *words, command=f"{_WITH_WEIGHTS} {flags}", files=files, **more)
 
 
+_IMAGES: Final = "checkpoint --label=//pkg:llava --kind=vision_language --weights-file=net.safetensors"
+_LLAVA: Final = {
+    "model_type": "llava",
+    "text_config": _CONFIG,
+    "vision_config": {
+        "model_type": "clip_vision_model",
+        "hidden_size": 8,
+        "image_size": 16,
+        "intermediate_size": 8,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "patch_size": 4,
+    },
+}
+
+
+def images(does: str, code: str, *words: str, preprocessor: dict[str, Any] | None, config: Any) -> Mistake:
+    """A checkpoint of images and text that `checkpoint` refuses."""
+    files: dict[str, Any] = {"llava/config.json": json.dumps(config), "llava/model.safetensors": save({})}
+    if preprocessor is not None:
+        files["llava/preprocessor_config.json"] = json.dumps(preprocessor)
+    command = " ".join([_IMAGES, *(f"--checkpoint={name}" for name in files)])
+    return run(does, code, *words, command=command, files=files)
+
+
 FOLDERS: Final = (
     run(
         "lists a checkpoint without its configuration",
@@ -99,6 +124,35 @@ FOLDERS: Final = (
         'model_type "lama" of config.json is not a language model',
         "did you mean 'llama'?",
         config={"model_type": "lama"},
+    ),
+    images(
+        "exports a folder of text only as images and text",
+        "DC138",
+        'the family "llama" of config.json is not supported: it has no vision_config',
+        "use language_model for a checkpoint of text only",
+        preprocessor={},
+        config=_CONFIG,
+    ),
+    images(
+        "lists a checkpoint of images without its preprocessor",
+        "DC115",
+        "the checkpoint has no preprocessor_config.json",
+        preprocessor=None,
+        config=_LLAVA,
+    ),
+    images(
+        "combines a preprocessor with another network",
+        "DC117",
+        "makes images of 24 x 24 pixels, and the configuration says 16 x 16",
+        preprocessor={"size": {"height": 24, "width": 24}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3},
+        config=_LLAVA,
+    ),
+    images(
+        "exports a family whose images attend to later text",
+        "DC138",
+        'the family "paligemma" of config.json is not supported: an image attends to the text after it',
+        preprocessor={},
+        config=_LLAVA | {"model_type": "paligemma"},
     ),
     usage(
         "lists files of two folders",
@@ -150,6 +204,13 @@ SETTINGS: Final = (
         "--text and --maximum-perplexity-ratio need each other",
         command="generate --pte=good.pte --checkpoint=llama/config.json --text=a.txt",
         files={"llama/config.json": "{}", "a.txt": "The sea"},
+    ),
+    usage(
+        "passes an image without a prompt",
+        "--image has no effect without --prompt",
+        command="generate --pte=good.pte --checkpoint=llama/config.json --text=a.txt --image=a.ppm "
+        "--maximum-perplexity-ratio=2",
+        files={"llama/config.json": "{}", "a.txt": "The sea", "a.ppm": "P6"},
     ),
     usage(
         "tests a language model without a prompt",

@@ -49,19 +49,12 @@ def network_without_weights(description: Description, kind: Kind) -> Any:
         DelegatecError: DC103, transformers is missing; DC138, the configuration is not one of this kind, or
             the checkpoint is quantized.
     """
-    try:
-        from transformers import CONFIG_MAPPING
-        from transformers.models.auto import modeling_auto
-    except ModuleNotFoundError as error:
-        text = f'{kind.name} needs transformers: no module named "{error.name}"'
-        help = "install it, or add it to deps"
-        raise DelegatecError([Diagnostic("DC103", text, expected="transformers 5.23", help=help)]) from error
-
     family = family_of(description)
-    _check_config(description.config, family, kind, getattr(modeling_auto, kind.mapping))
-    auto: Any = getattr(importlib.import_module("transformers"), kind.auto)
+    _check_config(description.config, family, kind, known_families(kind))
+    transformers: Any = importlib.import_module("transformers")
+    auto = getattr(transformers, kind.auto)
     try:
-        config = CONFIG_MAPPING[family].from_dict(dict(description.config))
+        config = transformers.CONFIG_MAPPING[family].from_dict(dict(description.config))
         with torch.device("meta"):
             network: Any = auto.from_config(config, attn_implementation="eager", dtype=torch.float32)
     except Exception as error:
@@ -73,6 +66,22 @@ def network_without_weights(description: Description, kind: Kind) -> Any:
     for module in network.modules():
         _keep_frequencies(module)
     return network.eval().requires_grad_(False)
+
+
+def known_families(kind: Kind) -> Mapping[str, Any]:
+    """Returns the families of a kind that transformers has.
+
+    Raises:
+        DelegatecError: DC103, transformers is missing.
+    """
+    try:
+        modeling_auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    except ModuleNotFoundError as error:
+        text = f'{kind.name} needs transformers: no module named "{error.name}"'
+        help = "install it, or add it to deps"
+        raise DelegatecError([Diagnostic("DC103", text, expected="transformers 5.23", help=help)]) from error
+    found: Mapping[str, Any] = getattr(modeling_auto, kind.mapping)
+    return found
 
 
 def family_of(description: Description) -> str:

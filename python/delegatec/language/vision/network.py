@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.diagnostics.exceptions import did_you_mean, first_line
+from delegatec.diagnostics.exceptions import first_line
 from delegatec.language.attention import ENCODER, register_attention
 from delegatec.language.folder import CONFIG, Description
-from delegatec.language.library import Kind, family_of, network_without_weights, unsupported
+from delegatec.language.library import Kind, family_of, known_families, network_without_weights, unsupported
 from delegatec.language.network import prepare_decoder
 from delegatec.language.vision.families import FAMILIES, REFUSED, TOWERS
 from delegatec.language.vision.images import image_format
@@ -57,13 +57,15 @@ def network_of(description: Description) -> Any:
 
 
 def _check_family(description: Description, family: str) -> None:
+    """Refuses what transformers has, but is not supported."""
     if family in FAMILIES:
         return
     if "vision_config" not in description.config:
         help = "use language_model for a checkpoint of text only"
         raise _unsupported(family, "it has no vision_config: it takes no images", help)
-    unknown = "it is not known to take an image as embeddings at consecutive positions"
-    raise _unsupported(family, REFUSED.get(family, unknown), did_you_mean(family, FAMILIES))
+    if family in known_families(_KIND):
+        unknown = "it is not known to take an image as embeddings at consecutive positions"
+        raise _unsupported(family, REFUSED.get(family, unknown))
 
 
 def _vision_modules(network: Any) -> tuple[str, ...]:
