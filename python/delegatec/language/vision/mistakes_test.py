@@ -92,7 +92,7 @@ _FOLDERS: Final[dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]]] = {
         _change_tower(model_type="pixtral"),
         ("DC138", 'the family "llava" of config.json is not supported: its images are those of "pixtral"'),
     ),
-    "images that are no squares of patches": (
+    "an unknown tower": (
         _change_tower(model_type="pixtral_vision"),
         ("DC138", "rejects config.json"),
     ),

@@ -28,7 +28,7 @@ def read_image(path: str, format: ImageFormat) -> Tensor:
         format: the images that the program takes.
 
     Raises:
-        DelegatecError: DC504, the file is no portable pixmap with a byte for each color, or of another size.
+        DelegatecError: DC504, the file is not a portable pixmap of this size with a byte for each color.
     """
     with open(path, "rb") as file:
         content = file.read()
