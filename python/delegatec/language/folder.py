@@ -47,8 +47,8 @@ class Description:
     def eos_ids(self) -> tuple[int, ...]:
         """Ids of the tokens that end a text, as generation_config.json, else config.json, lists them."""
         text: Mapping[str, Any] = self.config.get("text_config") or {}
-        places = (self.generation, self.config, text)
-        found = next((each["eos_token_id"] for each in places if "eos_token_id" in each), None)
+        sources = (self.generation, self.config, text)
+        found = next((each["eos_token_id"] for each in sources if "eos_token_id" in each), None)
         values = found if isinstance(found, list) else [found]
         return tuple(value for value in values if isinstance(value, int) and not isinstance(value, bool))
 
