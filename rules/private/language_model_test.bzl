@@ -53,7 +53,7 @@ def _language_model_test_impl(ctx):
     arguments = [quoted("--prompt=" + prompt) for prompt in ctx.attr.prompts]
     files = []
     for image in ctx.files.images:
-        arguments.append(quoted("--image=" + runfiles_path(ctx, image)))
+        arguments.append("--image=" + runfiles_path(ctx, image))
         files.append(image)
     if ctx.file.text:
         arguments.append("--text=" + runfiles_path(ctx, ctx.file.text))
