@@ -2,7 +2,7 @@
 """`speech_to_text_test`: compares a program of speech recognition with the model in float, from the samples to the tokens."""
 
 load(":checkpoint_test.bzl", "COMPARISON_ATTRS", "compared_model", "comparison_problems", "comparison_test")
-load(":launcher.bzl", "quoted", "runfiles_path")
+load(":launcher.bzl", "runfiles_path")
 load(":options.bzl", "fail_with_all")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -15,7 +15,7 @@ def _speech_to_text_test_impl(ctx):
         ctx,
         verb = "transcribe",
         limits = _LIMITS,
-        arguments = [quoted("--audio=" + runfiles_path(ctx, file)) for file in ctx.files.audio],
+        arguments = ["--audio=" + runfiles_path(ctx, file) for file in ctx.files.audio],
         files = ctx.files.audio,
     )
 

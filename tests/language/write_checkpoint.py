@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the folder of a small checkpoint of images and text, and images, with random values.
+"""Writes the folder of a small checkpoint with random weights, and inputs of its model.
 
 Usage: write_checkpoint.py FAMILY FOLDER
 """
@@ -9,15 +9,23 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from delegatec.language.vision.testing import random_image, write_family, write_image
+from delegatec.language.speech import testing as speech
+from delegatec.language.vision import testing as vision
+
+_INPUTS = 2
 
 
 def main() -> None:
     """Runs the command line."""
     family, folder = sys.argv[1], Path(sys.argv[2])
-    write_family(family, folder)
-    for seed in (0, 1):
-        write_image(folder / f"image_{seed}.ppm", random_image(seed))
+    if family in vision.FAMILIES:
+        vision.write_family(family, folder)
+        for seed in range(_INPUTS):
+            vision.write_image(folder / f"image_{seed}.ppm", vision.random_image(seed))
+    else:
+        speech.write_family(family, folder)
+        for seed in range(_INPUTS):
+            speech.write_wave(folder / f"recording_{seed}.wav", speech.sound(1.0 + seed / 2, seed))
 
 
 if __name__ == "__main__":
