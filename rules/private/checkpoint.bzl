@@ -52,13 +52,7 @@ def checkpoint_problems(ctx):
     for name in _settings(ctx):
         value = getattr(ctx.attr, name)
         choices = LANGUAGE_MODEL_ACTIVATIONS if name == "activation" else LANGUAGE_MODEL_WEIGHTS
-        if value and value not in choices:
-            problems.append(problem(
-                "DC130",
-                "%s = \"%s\" is not a setting of weights" % (name, value),
-                expected = " or ".join(["\"%s\"" % choice for choice in choices]),
-                help = did_you_mean(value, choices),
-            ))
+        problems += choice_problems(name, value, choices, "weights") if value else []
     names = [file.basename for file in ctx.files.checkpoint]
     if [name for name in names if name.endswith(".gguf")]:
         if "tokenizer.json" not in names:
@@ -76,6 +70,27 @@ def checkpoint_problems(ctx):
             help = "list all files of the folder, such as glob([\"smollm/*\"])",
         ))
     return problems
+
+def choice_problems(name, value, choices, what):
+    """Returns the problems of an attribute that has one of several values.
+
+    Args:
+        name: the attribute.
+        value: its value.
+        choices: the values that it may have.
+        what: what it is a setting of.
+
+    Returns:
+        A list of problems.
+    """
+    if value in choices:
+        return []
+    return [problem(
+        "DC130",
+        "%s = \"%s\" is not a setting of %s" % (name, value, what),
+        expected = " or ".join(["\"%s\"" % choice for choice in choices]),
+        help = did_you_mean(value, choices),
+    )]
 
 def size_problems(ctx):
     """Returns the problems of `context` and `prefill`.

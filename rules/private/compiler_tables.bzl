@@ -136,5 +136,8 @@ LANGUAGE_MODEL_WEIGHTS = ["float32", "float16", "int8", "int4"]
 # Dtypes of the operands of layers with integer weights.
 LANGUAGE_MODEL_ACTIVATIONS = ["dynamic_int8", "float"]
 
+# Dtypes of keys and values in a cache, the default first.
+LANGUAGE_MODEL_CACHES = ["float32", "float16", "int8"]
+
 # Names of dtypes that a tolerance may be given for.
 TOLERANCE_DTYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8"]

@@ -12,7 +12,7 @@ from typing import Final
 from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
-from delegatec.language.settings import ACTIVATIONS, WEIGHTS
+from delegatec.language.settings import ACTIVATIONS, CACHES, WEIGHTS
 from delegatec.quantize import settings
 from delegatec.samples import tolerances
 
@@ -44,6 +44,7 @@ _TABLES: Final[Mapping[str, tuple[str, object]]] = {
     ),
     "LANGUAGE_MODEL_WEIGHTS": ("Dtypes of the weights of a language model, the default first.", WEIGHTS),
     "LANGUAGE_MODEL_ACTIVATIONS": ("Dtypes of the operands of layers with integer weights.", ACTIVATIONS),
+    "LANGUAGE_MODEL_CACHES": ("Dtypes of keys and values in a cache, the default first.", CACHES),
     "TOLERANCE_DTYPES": ("Names of dtypes that a tolerance may be given for.", [*tolerances.DTYPES]),
 }
 """Name in Starlark -> its comment and the table."""

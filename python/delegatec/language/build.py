@@ -17,7 +17,7 @@ from delegatec.language.folder import Description
 from delegatec.language.loading import load_network, located
 from delegatec.language.module import LanguageModel
 from delegatec.language.network import context_limit, network_of
-from delegatec.language.settings import WeightSettings
+from delegatec.language.settings import CACHES, WeightSettings, choice_problems
 
 # Tokens of the example: torch.export takes a size of 1 for a constant.
 _EXAMPLE: Final = 3
@@ -34,6 +34,7 @@ def language_model(
     group_size: int = 0,
     embedding: str = "",
     activation: str = "",
+    cache: str = "float32",
 ) -> Model:
     """Returns a decoder with a cache of keys and values, as ExecuTorch's `TextLLMRunner` calls it.
 
@@ -50,6 +51,8 @@ def language_model(
         group_size: as there.
         embedding: as there.
         activation: as there.
+        cache: dtype of keys and values in the cache: "float32", "float16", or "int8" with a scale for each
+            row of a head.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be
@@ -59,14 +62,17 @@ def language_model(
     try:
         settings = WeightSettings(weights, group_size, embedding, activation)
         network, description = load_network(checkpoint, network_of, settings)
-        if problems := list(size_problems(network, context, prefill)):
+        if problems := [
+            *choice_problems("cache", cache, CACHES, "a language model"),
+            *size_problems(network, context, prefill),
+        ]:
             raise DelegatecError(problems)
     except DelegatecError as error:
         raise located(error) from error
     methods = runner_metadata(network, description, context, prefill)
     count = min(_EXAMPLE, prefill)
     return Model(
-        LanguageModel(network, context, prefill),
+        LanguageModel(network, context, prefill, cache),
         (
             torch.arange(count)[None] % methods["get_vocab_size"],
             torch.tensor([min(_POSITION, context - prefill)]),

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from delegatec.language.decoder import AttentionLayer, ConvolutionLayer, Layer
+
+_DTYPES: Final = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
+_LARGEST: Final = 127
+# For rows of zeros; it has a reciprocal in float16, too.
+_LEAST_SCALE: Final = 2.0**-14
 
 
 class Cache(nn.Module):
@@ -19,9 +24,10 @@ class Cache(nn.Module):
     Args:
         layers: the layers of the network by index.
         context: tokens that it holds.
+        dtype: of keys and values; "int8" with a scale for each row of a head.
     """
 
-    def __init__(self, layers: Mapping[int, Layer], context: int) -> None:
+    def __init__(self, layers: Mapping[int, Layer], context: int, dtype: str = "float32") -> None:
         super().__init__()
         self.context = context
         self.layers = dict(layers)
@@ -29,11 +35,13 @@ class Cache(nn.Module):
             if isinstance(layer, ConvolutionLayer):
                 self._register(f"operand_{index}", layer.channels, layer.width)
             else:
-                self._register(f"key_{index}", layer.heads, context, layer.key_size)
-                self._register(f"value_{index}", layer.heads, context, layer.value_size)
+                for name, size in (("key", layer.key_size), ("value", layer.value_size)):
+                    self._register(f"{name}_{index}", layer.heads, context, size, dtype=_DTYPES[dtype])
+                    if dtype == "int8":
+                        self._register(f"{name}_{index}_scale", layer.heads, context, 1)
 
-    def _register(self, name: str, *sizes: int) -> None:
-        self.register_buffer(name, torch.zeros(1, *sizes), persistent=False)
+    def _register(self, name: str, *sizes: int, dtype: torch.dtype = torch.float32) -> None:
+        self.register_buffer(name, torch.zeros(1, *sizes, dtype=dtype), persistent=False)
 
     @contextmanager
     def at(self, positions: Tensor, last_rows: Tensor | None = None) -> Iterator[None]:
@@ -65,11 +73,19 @@ class Cache(nn.Module):
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Stores keys and values [1, heads, n, size] of the tokens; returns those of all rows."""
-        keys: Tensor = getattr(self, f"key_{layer_idx}")
-        values: Tensor = getattr(self, f"value_{layer_idx}")
-        keys.index_copy_(2, self._positions, key)
-        values.index_copy_(2, self._positions, value)
-        return keys, values
+        return self._stored(f"key_{layer_idx}", key), self._stored(f"value_{layer_idx}", value)
+
+    def _stored(self, name: str, rows: Tensor) -> Tensor:
+        """Stores rows [1, heads, n, size] of the tokens; returns all rows, float32."""
+        cache: Tensor = getattr(self, name)
+        if cache.dtype != torch.int8:
+            cache.index_copy_(2, self._positions, rows.to(cache.dtype))
+            return cache.to(rows.dtype)
+        scales: Tensor = getattr(self, f"{name}_scale")
+        scale = (rows.abs().amax(-1, keepdim=True) / _LARGEST).clamp(min=_LEAST_SCALE)
+        cache.index_copy_(2, self._positions, (rows / scale).round().to(torch.int8))
+        scales.index_copy_(2, self._positions, scale)
+        return cache.to(rows.dtype) * scales
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
         """Returns no state: one token is computed as several are."""

@@ -19,12 +19,13 @@ class Decoder(nn.Module):
         network: a network of transformers that generates text.
         context: tokens that the cache holds.
         prefill: the most tokens of a call.
+        cache: dtype of keys and values in the cache.
     """
 
-    def __init__(self, network: Any, context: int, prefill: int) -> None:
+    def __init__(self, network: Any, context: int, prefill: int, cache: str = "float32") -> None:
         super().__init__()
         self.network = network
-        self.cache = Cache(network.delegatec_layers, context)
+        self.cache = Cache(network.delegatec_layers, context, cache)
         for module in network.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "delegatec_cache", self.cache)

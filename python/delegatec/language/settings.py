@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,8 @@ WEIGHTS: Final = ("float32", "float16", "int8", "int4")
 """Dtypes of the weights of linear layers, and of embeddings."""
 ACTIVATIONS: Final = ("dynamic_int8", "float")
 """Dtypes of the operands of linear layers with integer weights."""
+CACHES: Final = ("float32", "float16", "int8")
+"""Dtypes of keys and values in a cache."""
 _INTEGERS: Final = ("int8", "int4")
 
 
@@ -60,15 +62,7 @@ class WeightSettings:
     def _unknown(self) -> Iterator[Diagnostic]:
         dtypes = dict.fromkeys(("weights", "embedding", "vision_weights"), WEIGHTS)
         for name, choices in (*dtypes.items(), ("activation", ACTIVATIONS)):
-            value = getattr(self, name)
-            if value not in choices:
-                listed = " or ".join(f'"{choice}"' for choice in choices)
-                yield Diagnostic(
-                    "DC130",
-                    f'{name} = "{value}" is not a setting of weights',
-                    expected=listed,
-                    help=did_you_mean(str(value), choices),
-                )
+            yield from choice_problems(name, getattr(self, name), choices, "weights")
         size = self.group_size
         if not isinstance(size, int) or size < 0 or size == 1:
             yield Diagnostic(
@@ -87,3 +81,21 @@ class WeightSettings:
         if self.activation == "dynamic_int8" and not self._has_integers:
             text = f'activation = "dynamic_int8" needs {integers}, not "{self.weights}"'
             yield Diagnostic("DC136", text, expected=f"{integers}, or no activation")
+
+
+def choice_problems(name: str, value: str, choices: Sequence[str], what: str) -> Iterator[Diagnostic]:
+    """Yields what is wrong with a setting that has one of several values.
+
+    Args:
+        name: the setting.
+        value: its value.
+        choices: the values that it may have.
+        what: what it is a setting of.
+    """
+    if value not in choices:
+        yield Diagnostic(
+            "DC130",
+            f'{name} = "{value}" is not a setting of {what}',
+            expected=" or ".join(f'"{choice}"' for choice in choices),
+            help=did_you_mean(str(value), choices),
+        )

@@ -146,12 +146,18 @@ def write_checkpoint(
     return loaded.eval()
 
 
-def write_family(name: str, folder: Path) -> Any:
-    """Writes the folder of a network of `FAMILIES` with random weights; returns the network, in float32."""
+def write_family(name: str, folder: Path, **changes: Any) -> Any:
+    """Writes the folder of a network of `FAMILIES` with random weights; returns the network, in float32.
+
+    Args:
+        name: the family.
+        folder: the directory to write.
+        **changes: fields of its configuration.
+    """
     kind, sizes = FAMILIES[name]
     torch.manual_seed(0)
     make: Any = AutoModelForCausalLM
-    network = make.from_config(AutoConfig.for_model(kind, **copy.deepcopy(SIZES | sizes)))
+    network = make.from_config(AutoConfig.for_model(kind, **copy.deepcopy(SIZES | sizes | changes)))
     with torch.no_grad():
         for parameter in network.parameters():
             # norms of 1 and biases of 0 would hide an error

@@ -16,6 +16,7 @@ from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.filled_rows import FilledRows, first_rows
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE
 from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
@@ -122,7 +123,15 @@ def _attention(
 
 
 def _cache(node: Node, buffers: Collection[Node]) -> Node | None:
-    """Returns the buffer whose value a call has, maybe in another dtype; None for another value."""
+    """Returns the buffer whose value a call has, maybe in another dtype; None for another value.
+
+    Its elements may be multiplied by those of another buffer, such as the scales of quantized rows.
+    """
+    if node.target is aten.mul.Tensor:
+        bound = bind(node)
+        node, scale = bound["self"], bound["other"]
+        if _cache(scale, buffers) is None or shape_of(scale)[:-1] != shape_of(node)[:-1]:
+            return None
     if node.target is aten._to_copy.default:
         node = bind(node)["self"]
     while node.target is aten.index_put.default and not bind(node)["accumulate"]:
@@ -133,10 +142,19 @@ def _cache(node: Node, buffers: Collection[Node]) -> Node | None:
 
 def _rows_of(b: Builder, node: Node, head: int, end: Node) -> Node:
     """Returns the first rows of one head of a cache, [end, depth]."""
+    if node.target is aten.mul.Tensor:
+        elements, scales = (
+            value_of(b, _rows_of(b, bind(node)[name], head, end)) for name in ("self", "other")
+        )
+        return (elements * scales).node
     dtype = dtype_of(node)
     source = bind(node)["self"] if node.target is aten._to_copy.default else node
     _, _, length, depth = shape_of(source)
     all_heads = b.call(aten.view.default, source, [*shape_of(source)[1:]])
     one = b.call(aten.select.int, all_heads, 0, head, val=b.empty([length, depth], dtype_of(source)))
     part = value_of(b, first_rows(b, one, 0, end))
+    if part.dtype == torch.int8:
+        # as quantized values, they are an operand of a delegate
+        floats = b.empty(shape_of(part.node), torch.float32)
+        part = value_of(b, b.call(DEQUANTIZE, part.node, 1.0, 0, -128, 127, torch.int8, val=floats))
     return part.to(dtype).node

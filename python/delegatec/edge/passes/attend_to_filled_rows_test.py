@@ -123,6 +123,41 @@ def test_a_cache_of_another_dtype() -> None:
     _check(model, program, *_inputs(3, 40))
 
 
+def _quantized(scales: Callable[[Any], Tensor]) -> Function:
+    """A step of a decoder whose cache has quantized rows, and their scales."""
+
+    def step(self: Any, query: Tensor, new: Tensor, start: Tensor) -> Tensor:
+        positions = start + torch.arange(query.shape[2])
+        self.rows[:, :, positions] = (new * 40).round().to(torch.int8)
+        self.row_scales[:, :, positions] = new.abs().amax(-1, keepdim=True) / 40
+        rows = self.rows.to(query.dtype) * scales(self)
+        result: Tensor = attend(query, rows, rows, _causal(positions), enable_gqa=True)
+        return result
+
+    rows = torch.randint(-128, 128, (1, _HEADS, _LENGTH, _DEPTH), dtype=torch.int8)
+    return Function(step, rows=rows, row_scales=_noise(1, _HEADS, _LENGTH, 1) / 100)
+
+
+def test_quantized_rows_and_their_scales() -> None:
+    model = _quantized(lambda own: own.row_scales)
+    program = _program(model)
+    assert called(program).count(attention) == _HEADS
+    for start in (0, 40, _LENGTH - 3):
+        _check(model, program, *_inputs(3, start))
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        pytest.param(lambda _: torch.ones(1, _HEADS, _LENGTH, 1) / 50, id="constants"),
+        pytest.param(lambda own: own.row_scales.exp(), id="computed"),
+        pytest.param(lambda own: own.row_scales[:, :1], id="of another shape"),
+    ],
+)
+def test_rows_with_other_scales_do_not_change(scales: Callable[[Any], Tensor]) -> None:
+    assert called(_program(_quantized(scales))).count(attention) == 1
+
+
 def test_layers_share_the_mask() -> None:
     def step(self: Any, query: Tensor, new: Tensor, at: Tensor) -> Tensor:
         for name in ("first", "second"):
