@@ -76,18 +76,22 @@ def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) 
 
 @pytest.mark.parametrize("context", [24, 300])
 @pytest.mark.parametrize("cache", ["float16", "int8"])
-@pytest.mark.parametrize("name", ["Qwen3", "Gemma 2"])
-def test_caches(name: str, cache: str, context: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "precision", "least"), [("Qwen3", "fp32", 45), ("Gemma 2", "fp32", 45), ("Qwen3", "fp16", 30)]
+)
+def test_caches(name: str, precision: str, least: float, cache: str, context: int, tmp_path: Path) -> None:
     """Of all rows, and of the filled ones."""
     write_family(name, tmp_path, max_position_embeddings=512)
     model = language_model(str(tmp_path), context=context, prefill=8, cache=cache)
     file = io.BytesIO()
-    write_program(lower(export(model), "xnnpack", constant_methods=model.constant_methods).emitted, file)
+    options = {"precision": precision}
+    lowered = lower(export(model), "xnnpack", options, constant_methods=model.constant_methods)
+    write_program(lowered.emitted, file)
     program, start = RunningModel(_Executor(file.getvalue())), 0
     for count in (5, 8, 1, 1, 4):
         tokens = torch.randint(0, 99, (1, count))
         with torch.no_grad():
             wanted = model.module(tokens, torch.tensor([start]))[0]
         # a value between two roundings may go either way
-        assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > 45
+        assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > least
         start += count

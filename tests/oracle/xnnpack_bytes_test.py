@@ -83,3 +83,25 @@ def test_all_bytes(dtype: torch.dtype, result: torch.dtype, precision: str) -> N
 def test_what_else_reads_bytes(function: Callable[[Tensor], Any], left: int) -> None:
     report = run_in_runtime(Call(function), [(_pixels(4, 6) // 2,)])
     assert (len(report.delegates), report.nodes_left) == (1, left)
+
+
+class _Cache(nn.Module):
+    """Writes rows of a buffer of bytes, and reads all of them."""
+
+    rows: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(4, 8, dtype=torch.int8))
+
+    def forward(self, at: Tensor, new: Tensor) -> Tensor:
+        self.rows.index_put_((at,), new)
+        return self.rows.to(torch.float32).softmax(1)
+
+
+def test_a_cache_of_bytes() -> None:
+    new = torch.arange(-8, 8).to(torch.int8).view(2, 8)
+    calls = [(torch.tensor(at), new * scale) for at, scale in (([0, 2], 1), ([3, 1], -2), ([2, 3], 3))]
+    report = run_in_runtime(_Cache(), calls)
+    assert len(report.delegates) == 1
+    assert "aten._to_copy.default" not in {each.operator for each in report.rejections}

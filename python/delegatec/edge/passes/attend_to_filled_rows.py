@@ -75,7 +75,9 @@ class _Repeated:
 
 def _masked(dtype: torch.dtype) -> float:
     """Returns the addend of a masked score: the sum is finite, so that no row consists of infinities."""
-    return 0.9 * torch.finfo(dtype).min
+    lowest = torch.finfo(dtype).min
+    # the lowest float32 becomes the lowest float16 where that is the precision, and scores do not change it
+    return lowest if dtype == torch.float32 else 0.9 * lowest
 
 
 def _attention(

@@ -24,11 +24,12 @@ aten = torch.ops.aten
 
 
 def is_of_bytes(node: Node) -> bool:
-    """Whether a call converts an input that `REWRITES` dequantize, or a constant."""
+    """Whether a call converts an input of a delegate that `REWRITES` dequantize, or a constant."""
     if node.target is not aten._to_copy.default or dtype_of(node) not in FLOATS:
         return False
     x = bind(node)["self"]
-    return x.op == "placeholder" and dtype_of(x) in FULL_RANGE
+    # XNNPACK has no index_put: a cache with new rows is an input, too
+    return (x.op == "placeholder" or x.target is aten.index_put.default) and dtype_of(x) in FULL_RANGE
 
 
 def reads_one_scale(node: Node) -> bool:
