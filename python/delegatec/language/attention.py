@@ -12,6 +12,8 @@ from torch.nn import functional
 
 NAME: Final = "delegatec"
 ENCODER: Final = "delegatec_encoder"
+# The most scores that an encoder computes at a time.
+_SCORES: Final = 2**24
 
 
 def attention(
@@ -72,10 +74,14 @@ def encoder_attention(
 ) -> tuple[Tensor, None]:
     """Computes attention of all elements to all elements; arguments and result are those of `attention`.
 
-    Since transformers knows no masks for it, encoders of inputs without padding receive none.
+    Since transformers knows no masks for it, encoders of inputs without padding receive none. Of large images,
+    some heads are computed at a time: the scores of all of them would take gigabytes.
     """
     scale = keywords.get("scaling")
-    result = functional.scaled_dot_product_attention(query, key, value, attention_mask, scale=scale)
+    step = max(1, _SCORES // (query.shape[2] * key.shape[2]))
+    parts = zip(*(each.split(step, 1) for each in (query, key, value)), strict=True)
+    results = [functional.scaled_dot_product_attention(*each, attention_mask, scale=scale) for each in parts]
+    result = results[0] if len(results) == 1 else torch.cat(results, 1)
     return result.transpose(1, 2), None
 
 
