@@ -74,8 +74,8 @@ def encoder_attention(
 ) -> tuple[Tensor, None]:
     """Computes attention of all elements to all elements; arguments and result are those of `attention`.
 
-    Since transformers knows no masks for it, encoders of inputs without padding receive none. Of large images,
-    some heads are computed at a time: the scores of all of them would take gigabytes.
+    Since transformers knows no masks for it, encoders of inputs without padding receive none. Of large
+    images, some heads are computed at a time: the scores of all of them would take gigabytes.
     """
     scale = keywords.get("scaling")
     step = max(1, _SCORES // (query.shape[2] * key.shape[2]))
