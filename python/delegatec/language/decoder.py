@@ -135,12 +135,14 @@ def layers_of(network: Any) -> Mapping[int, Layer]:
 
 
 def _check_interface(network: Any) -> None:
-    if network._is_stateful:
+    # one of images and text does not say what its decoder does
+    decoder = network.get_decoder()
+    if network._is_stateful or decoder._is_stateful:
         raise NotUnderstoodError("it has a recurrent state")
     parameters = inspect.signature(network.forward).parameters
     if missing := [name for name in _REQUIRED if name not in parameters]:
         raise NotUnderstoodError(f"its forward has no argument {', '.join(missing)}")
-    if not network._supports_attention_backend:
+    if not decoder._supports_attention_backend:
         raise NotUnderstoodError("it does not call the attention interface of transformers")
 
 

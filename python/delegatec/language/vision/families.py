@@ -13,7 +13,7 @@ from torch import Tensor
 
 def _features(network: Any, pixels: Tensor) -> Tensor:
     """Calls the family's own function."""
-    found = network.get_image_features(pixels).pooler_output
+    found = network.base_model.get_image_features(pixels).pooler_output
     result: Tensor = torch.stack(list(found))
     return result
 
@@ -43,7 +43,9 @@ class Family:
 FAMILIES: Final = {
     "aya_vision": Family(_features),
     "cohere2_vision": Family(_features),
+    "deepseek_vl": Family(_features),
     "gemma3": Family(_features, is_bidirectional=True),
+    "got_ocr2": Family(_features),
     "idefics3": Family(_connected, is_tiled=True),
     "internvl": Family(_features),
     "llava": Family(_features),
@@ -58,6 +60,7 @@ in two dimensions, or another mask.
 """
 TOWERS: Final = (
     "clip_vision_model",
+    "got_ocr2_vision",
     "idefics3_vision",
     "internvl_vision",
     "siglip_vision_model",

@@ -62,6 +62,24 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "vipllava",
         {"text_config": _LLAMA, "vision_config": _CLIP, "vision_feature_layers": [-2, -1]},
     ),
+    "DeepSeek-VL": ("deepseek_vl", {"text_config": _LLAMA, "vision_config": _SIGLIP}),
+    "GOT-OCR 2": (
+        "got_ocr2",
+        {
+            "text_config": _QWEN2,
+            "vision_config": {
+                "hidden_size": 32,
+                "global_attn_indexes": [1],
+                "image_size": SIDE,
+                "mlp_dim": 64,
+                "num_attention_heads": 4,
+                "num_hidden_layers": 2,
+                "output_channels": 16,
+                "patch_size": 1,
+                "window_size": 4,
+            },
+        },
+    ),
     "SmolVLM": ("smolvlm", {"text_config": _LLAMA, "vision_config": _VISION, "scale_factor": 2}),
     "Idefics3": ("idefics3", {"text_config": _LLAMA, "vision_config": _VISION, "scale_factor": 2}),
     "InternVL": (
@@ -175,6 +193,8 @@ def write_family(name: str, folder: Path, **changes: Any) -> FloatModel:
         for parameter in network.parameters():
             # norms of 1 and biases of 0 would hide an error
             parameter.copy_(torch.randn_like(parameter) * 0.15 + (parameter == 1))
+        # an answer does not have it
+        network.get_output_embeddings().weight[IMAGE_TOKEN] = 0
     # the stock runner stops at 0 if nothing else is said
     network.generation_config.eos_token_id = 0
     network.save_pretrained(folder)
