@@ -79,8 +79,10 @@ def encoder_attention(
     """
     scale = keywords.get("scaling")
     step = max(1, _SCORES // (query.shape[2] * key.shape[2]))
-    parts = zip(*(each.split(step, 1) for each in (query, key, value)), strict=True)
-    results = [functional.scaled_dot_product_attention(*each, attention_mask, scale=scale) for each in parts]
+    results = [
+        functional.scaled_dot_product_attention(q, k, v, attention_mask, scale=scale)
+        for q, k, v in zip(*(torch.split(each, step, 1) for each in (query, key, value)), strict=True)
+    ]
     result = results[0] if len(results) == 1 else torch.cat(results, 1)
     return result.transpose(1, 2), None
 
