@@ -10,10 +10,12 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer
+from delegatec.edge.legalize.guards import no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
@@ -32,7 +34,9 @@ def legalize(program: EdgeProgram) -> None:
         program: edited in place, with the bodies of its control flow.
     """
     for each in program.walk():
-        Legalizer(Builder(each), _Kernels()).run()
+        builder = Builder(each)
+        with no_new_guards(builder):
+            Legalizer(builder, _Kernels()).run()
 
 
 class _Kernels:
@@ -118,11 +122,15 @@ def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
     args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
     if kwargs.get("dtype") in wider:
         kwargs = {**kwargs, "dtype": wider[kwargs["dtype"]]}
-    result = b.call(target, *args, **kwargs)
     val = node.meta["val"]
+    # inference of some operators specializes dynamic sizes
+    widened = pytree.tree_map_only(
+        torch.Tensor, lambda each: b.empty(each.shape, wider.get(each.dtype, each.dtype)), val
+    )
+    result = b.call(target, *args, val=widened, **kwargs)
     if isinstance(val, torch.Tensor):
         return _narrowed(b, result, val)
-    pieces = zip(val, result.meta["val"], strict=True)
+    pieces = zip(val, widened, strict=True)
     return [
         _narrowed(b, b.call(operator.getitem, result, i, val=wide), narrow)
         for i, (narrow, wide) in enumerate(pieces)

@@ -221,3 +221,13 @@ def test_instance_norms_of_dynamic_sizes_are_rewritten(dims: tuple[int, ...]) ->
     dynamic = {dim: Dim(f"size{dim}", min=2, max=9) for dim in dims}
     program = _legal(torch.nn.functional.instance_norm, x, dynamic_shapes=(dynamic,))
     assert_computes(program, torch.nn.functional.instance_norm(x), x, atol=1e-5)
+
+
+def test_norms_of_16_bits_keep_dynamic_channels() -> None:
+    def norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.instance_norm(x, weight=weight)
+
+    x, weight = torch.randn(1, 4, 5, generator=torch.Generator().manual_seed(0)).half(), torch.ones(4)
+    program = _legal(norm, x, weight, dynamic_shapes=({1: Dim.AUTO}, {0: Dim.AUTO}))
+    fewer = (x[:, :3], weight[:3])
+    assert_computes(program, norm(*fewer), *fewer, atol=2e-3)
