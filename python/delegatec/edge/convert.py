@@ -63,7 +63,7 @@ from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.strides import drop_strides, record_dim_orders, reject_strides
-from delegatec.edge.view_writes import functionalize_views
+from delegatec.edge.view_writes import functionalize_views, write_complete_operands
 
 _SETS: Final = (set, frozenset, list, tuple)
 # Key in the metadata of a graph module that `to_edge` has edited.
@@ -166,6 +166,8 @@ def to_edge(
     program = _adopt(exported, method)
     reject_strides(program)
     dynamic = dynamic_dimensions(program)
+    for each in program.walk():
+        write_complete_operands(each)
     functional = [functionalize(each) or functionalize_views(each) for each in program.walk()]
     if not all((inlined, *functional)) or functions(program):
         reject_writes(program)

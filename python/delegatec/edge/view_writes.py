@@ -15,6 +15,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, writes
 from delegatec.edge.builder import Builder
 from delegatec.edge.functionalize import (
@@ -29,6 +31,7 @@ from delegatec.edge.functionalize import (
     storage_roots,
 )
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.source import location_of
 
 aten = torch.ops.aten
 
@@ -61,6 +64,20 @@ def _permuted(builder: Builder, bound: dict[str, Any], new: Node, base: Node) ->
     return builder.call(aten.permute.default, new, inverse, val=base.meta["val"])
 
 
+def _windows(builder: Builder, bound: dict[str, Any], new: Node, base: Node) -> Node:
+    """Replaces the elements at each position of all windows, which do not overlap, at once."""
+    val, step = base.meta["val"], bound["step"]
+    if not val.dim():
+        return _reshaped(builder, bound, new, base)
+    dim = bound["dimension"] % val.dim()
+    length = (new.meta["val"].shape[dim] - 1) * step + 1
+    for position in range(bound["size"]):
+        part = builder.call(aten.select.int, new, -1, position)
+        end = position + length
+        base = builder.call(aten.slice_scatter.default, base, part, dim, position, end, step, val=val)
+    return base
+
+
 _RESHAPES: Final = "alias detach squeeze unflatten unsqueeze view view_as"
 # Operators whose result is a view -> how a write to it changes the tensor.
 _INVERSES: Final[Mapping[str, _Inverse]] = {
@@ -70,7 +87,69 @@ _INVERSES: Final[Mapping[str, _Inverse]] = {
     "select": _scattered(aten.select_scatter.default, "dim", "index"),
     "slice": _scattered(aten.slice_scatter.default, "dim", "start", "end", "step"),
     "transpose": _transposed,
+    "unfold": _windows,
 }
+
+
+def write_complete_operands(program: EdgeProgram) -> None:
+    """Replaces writes to windows of `unfold` by writes to the complete operand of `unfold`.
+
+    torch's functionalization sets the elements of the operand that are in no window to zero.
+
+    Raises:
+        DelegatecError: DC205 if the write has no functional form.
+    """
+    found = [(node, views) for node in mutations(program) if (views := _views_up_to_windows(node))]
+    if not found:
+        return
+    # the outputs of bodies do not have the form yet that analyses expect
+    builder, problems = Builder(program, Facts({})), []
+    for node, views in found:
+        functional = functional_overload(node.target)  # type: ignore[arg-type]
+        if functional is None or not keeps_type(builder, node) or not all(map(_is_invertible, views)):
+            problems.append(_windows_written(node))
+            continue
+        new = builder.at(node).call(functional, *node.args, val=node.meta["val"], **node.kwargs)
+        for view in views:
+            assert isinstance(view.args[0], Node)
+            new = _INVERSES[_opname(view)](builder, bind(view), new, view.args[0])
+        base = views[-1].args[0]
+        assert isinstance(base, Node)
+        builder.call(aten.copy_.default, base, new, val=base.meta["val"])
+        node.replace_all_uses_with(node.args[0])  # type: ignore[arg-type]
+        program.graph.erase_node(node)
+    if problems:
+        raise DelegatecError(problems)
+
+
+def _views_up_to_windows(node: Node) -> list[Node]:
+    """Returns the views that a mutation writes through, from the one that it writes to.
+
+    The last one is the windows that are taken first; without any, there are none.
+    """
+    views, written = [], node.args[0] if node.args else None
+    while isinstance(written, Node) and (may_be_view(written) or writes(written)):
+        if not writes(written):
+            views.append(written)
+        written = written.args[0]
+    while views and _opname(views[-1]) != "unfold":
+        views.pop()
+    return views
+
+
+def _opname(node: Node) -> str:
+    return node.target._opname if isinstance(node.target, OpOverload) else ""
+
+
+def _windows_written(node: Node) -> Diagnostic:
+    return Diagnostic(
+        "DC205",
+        f"{node.target} writes to windows of unfold",
+        location=location_of(node.meta.get("stack_trace")),
+        node=node.name,
+        expected="writes by operators that have a form without a write",
+        help="write to slices of the tensor instead",
+    )
 
 
 def functionalize_views(program: EdgeProgram) -> bool:
@@ -119,19 +198,20 @@ def _is_simple(builder: Builder, node: Node, roots: Mapping[Node, Node]) -> bool
     while written is not roots[node]:
         base = written.args[0]
         assert isinstance(base, Node)
-        if not writes(written) and not _is_invertible(written, base):
+        if not writes(written) and not _is_invertible(written):
             return False
         written = base
     return True
 
 
-def _is_invertible(view: Node, base: Node) -> bool:
-    if not isinstance(view.target, OpOverload) or view.target._opname not in _INVERSES:
+def _is_invertible(view: Node) -> bool:
+    base = view.args[0]
+    if not isinstance(base, Node) or _opname(view) not in _INVERSES:
         return False
     if view.meta["val"].dtype != base.meta["val"].dtype:  # the bits as another dtype
         return False
     is_static = all(type(size) is int for size in base.meta["val"].shape)
-    return is_static or _INVERSES[view.target._opname] is not _reshaped
+    return is_static or _INVERSES[_opname(view)] is not _reshaped
 
 
 class _Rewriter:
@@ -203,7 +283,6 @@ class _Rewriter:
             self._values[view], part = (version, new), view
             view = self._viewed[part]
             if not writes(part):
-                assert isinstance(part.target, OpOverload)
-                new = _INVERSES[part.target._opname](self._builder, bind(part), new, self._current(view))
+                new = _INVERSES[_opname(part)](self._builder, bind(part), new, self._current(view))
         self._values[root] = version, new
         self._versions[root] = version

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.export import Dim
 from torch.export.graph_signature import OutputKind
 
+from delegatec.diagnostics import DelegatecError
 from delegatec.edge import convert
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import Function, assert_computes, called, edge
@@ -125,6 +126,38 @@ def test_sizes_may_vary() -> None:
         assert_computes(program, function(x), x)
 
 
+def _windows(x: Tensor) -> Tensor:
+    """Writes to windows with gaps between them, after the last one, and of views."""
+    x.unfold(2, 1, 2).neg_()
+    x[1:].unfold(-1, 2, 2).transpose(0, 1)[0].mul_(3)
+    x[0].unfold(0, 2, 3).unfold(1, 1, 3)[0].copy_(x[1, 0, 0])
+    return x * 2
+
+
+@pytest.mark.usefixtures("no_retracing")
+def test_windows_of_temporaries() -> None:
+    def function(x: Tensor) -> Tensor:
+        a = torch.tensor(2.0).exp()
+        a.unfold(0, 1, 1).mul_(2)
+        return _windows(x + 1) * a
+
+    assert_computes(edge(function, X), function(X), X)
+    rows = edge(function, X, dynamic_shapes=({0: Dim("rows", min=3, max=9)},))
+    assert_computes(rows, function(X[:3]), X[:3])
+
+
+def test_windows_of_inputs() -> None:
+    """Torch makes them functional, and would clear the elements in no window."""
+    written = X.clone()
+    expected = _windows(written)
+    assert_computes(edge(_windows, X), [written, expected], X)
+
+
+def test_writes_to_windows_without_a_functional_form() -> None:
+    with pytest.raises(DelegatecError, match="writes to windows of unfold"):
+        edge(lambda x: (x + 1).half().unfold(0, 1, 2).add_(x[..., None][:2]), X)
+
+
 def test_writes_to_the_bits_as_another_dtype() -> None:
     """Torch makes them functional: the inverse of such a view has its dtype."""
 
@@ -189,6 +222,7 @@ _VIEWS: list[Callable[[Tensor, random.Random], Tensor]] = [
     lambda x, r: torch.split(x, 1)[0],
     lambda x, r: x.squeeze(),
     lambda x, r: x.squeeze(0),
+    lambda x, r: x.unfold(0, 1, 2),
 ]
 _WRITES: list[Callable[[Tensor, Tensor], Tensor]] = [
     lambda x, y: x.add_(y.sum()),
