@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.export import Dim
 
 from delegatec.edge.interpret import interpret
 from delegatec.edge.legalize.rules import FUNCTIONS, quantized
@@ -208,6 +209,11 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     # sorting
     aten.bucketize.Tensor: [(ODD, LADDER[0]), (INTS, LADDER[0], {"right": True, "out_int32": True})],
+    aten.isin.Scalar_Tensor: [(2, INTS), (2.5, X, {"invert": True}), (2, INTS[:0])],
+    aten.isin.Tensor_Tensor: [
+        *((INTS, LADDER, {"invert": invert}) for invert in (False, True)),
+        *((X, X[:0], {"invert": invert}) for invert in (False, True)),
+    ],
     aten.kthvalue.default: [(X, 2), (ODD[:1], 6, 1, True), (INTS[:, :1], 1, 1)],
     aten.median.default: [(X,), (ODD,), (INTS,), (torch.tensor(3.0),), (X[:0],)],
     aten.median.dim: [(X, 1), (ODD[:1], 1, True), (X, 0)],
@@ -356,3 +362,17 @@ def test_lgamma_keeps_its_digits_near_its_roots() -> None:
 def test_angles_have_the_digits_of_float64() -> None:
     x = torch.tensor([-1.0, 2.0, math.nan], dtype=torch.float64)
     assert_computes(edge(torch.angle, x), torch.angle(x), x, atol=0, rtol=0)
+
+
+def test_membership_in_a_tensor_that_may_be_empty() -> None:
+    """Where the sizes vary, torch's decomposition looks up the first of no elements."""
+
+    def function(x: torch.Tensor, empty: torch.Tensor, values: torch.Tensor) -> Any:
+        return torch.isin(x, empty), torch.isin(x, values, invert=True), torch.isin(2.5, values)
+
+    x, empty = torch.tensor([1.0, 2.5, 1.0, 2.5]), torch.zeros(2, 0)
+    dynamic = ({0: Dim("n", min=2, max=9)}, None, {0: Dim("m", min=0, max=9)})
+    program = edge(function, x, empty, x[1:], dynamic_shapes=dynamic)
+    for count in (0, 1, 3):
+        inputs = (x[:3], empty, x[:count])
+        assert_computes(program, function(*inputs), *inputs)

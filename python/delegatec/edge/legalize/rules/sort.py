@@ -196,6 +196,25 @@ def _bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right:
     return _searchsorted(boundaries, x, out_int32=out_int32, right=right)
 
 
+def _isin(
+    elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """Compares with each value where there may be none: torch's decomposition looks up a position."""
+    count = test_elements.numel()
+    if not isinstance(count, int) and smallest(count) > 0:
+        return NotImplemented
+    if not isinstance(count, int):
+        is_in = (elements.unsqueeze(-1) == test_elements.reshape(-1)).to(torch.int64).sum(-1) > 0
+        return ~is_in if invert else is_in
+    return NotImplemented if count else torch.full(elements.shape, invert)
+
+
+def _isin_scalar(
+    element: float, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    return _isin(torch.full([], element), test_elements, invert=invert)
+
+
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Any:
     """Returns [size, rank]: the positions of the first nonzero elements."""
     count = x.numel()
@@ -215,6 +234,8 @@ def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Any:
 
 FUNCTIONS: FunctionTable = {
     aten.bucketize.Tensor: _bucketize,
+    aten.isin.Scalar_Tensor: _isin_scalar,
+    aten.isin.Tensor_Tensor: _isin,
     aten.kthvalue.default: _kthvalue,
     aten.median.default: _median,
     aten.median.dim: _median_dim,
