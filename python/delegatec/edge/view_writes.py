@@ -105,7 +105,7 @@ def write_complete_operands(program: EdgeProgram) -> None:
     # the outputs of bodies do not have the form yet that analyses expect
     builder, problems = Builder(program, Facts({})), []
     for node, views in found:
-        functional = functional_overload(node.target)  # type: ignore[arg-type]
+        functional = functional_overload(node.target)
         if functional is None or not keeps_type(builder, node) or not all(map(_is_invertible, views)):
             problems.append(_windows_written(node))
             continue
