@@ -25,6 +25,7 @@ from delegatec.frontend.eager.calls import Subject
 from delegatec.frontend.eager.entropy import unstable_weights, watched
 from delegatec.frontend.eager.process import pristine
 from delegatec.frontend.eager.record import record
+from delegatec.frontend.eager.state import tensors_of
 from delegatec.frontend.guards import guard_problems
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
@@ -169,10 +170,11 @@ def export_with_samples(
     methods = {name: method.with_own_inputs() for name, method in model.all_methods().items()}
     if not samples:
         return ExportedModel(_traced(model, methods, workspace, announce), RecordedSamples())
+    held = tensors_of(model.module)
     with pristine(Subject(model.module, methods)) as eager:
         programs = _traced(model, methods, workspace, announce)
         announce("comparing with eager mode")
-        recorded, problems = record(eager, model, programs, samples)
+        recorded, problems = record(eager, model, programs, samples, held)
     if problems:
         raise DelegatecError(problems)
     return ExportedModel(programs, recorded)

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.eager.chance import other_chance
-from delegatec.frontend.eager.state import attributes_of, bits, everything_of
+from delegatec.frontend.eager.state import attributes_of, bits, everything_of, tensors_of
 from delegatec.frontend.method import Method
 
 
@@ -77,11 +77,13 @@ class Run:
         returned: the result of each; the first that raised an exception is the last.
         touched: names of plain attributes of the module that the first call changed.
         changed: names of those that later calls changed.
+        replaced: names of tensors outside of buffers in whose place the calls put others.
     """
 
     returned: list[Returned]
     touched: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
 
 
 def run_calls(subject: Subject, calls: Sequence[Call], has_other_chance: bool) -> Run:
@@ -95,7 +97,7 @@ def run_calls(subject: Subject, calls: Sequence[Call], has_other_chance: bool) -
     if has_other_chance:
         other_chance()
     run = Run([])
-    states = [attributes_of(subject.module)]
+    states, tensors = [attributes_of(subject.module)], tensors_of(subject.module)
     for call in calls:
         run.returned.append(_run(subject, call))
         if run.returned[-1].error:
@@ -103,7 +105,36 @@ def run_calls(subject: Subject, calls: Sequence[Call], has_other_chance: bool) -
         states.append(attributes_of(subject.module))
     run.touched.extend(states[0].changed(states[1]))
     run.changed.extend(states[1].changed(states[-1]))
+    after = tensors_of(subject.module)
+    run.replaced.extend(name for name in tensors if after.get(name) is not tensors[name])
     return run
+
+
+def other_tensors(subject: Subject, calls: Sequence[Call]) -> list[str]:
+    """Makes calls in a row, and the last one with NaN; returns the names of tensors that they replace.
+
+    Of a tensor with the same values as before, NaN shows whether it depends on inputs: a sum with a small one
+    may be equal. A table that has grown has another shape, and is not among them.
+    """
+    before = tensors_of(subject.module)
+    *_, last = calls
+    args, kwargs = pytree.tree_map(_not_a_number, (last.args, last.kwargs))
+    for call in (*calls, Call(last.method, args, kwargs)):
+        if _run(subject, call).error:
+            break
+    after = tensors_of(subject.module)
+    return [name for name, tensor in before.items() if _is_other(tensor, after.get(name))]
+
+
+def _not_a_number(leaf: Any) -> Any:
+    is_float = isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    return torch.full_like(leaf, torch.nan) if is_float else leaf
+
+
+def _is_other(tensor: torch.Tensor, other: torch.Tensor | None) -> bool:
+    if other is None or other is tensor or (other.dtype, other.shape) != (tensor.dtype, tensor.shape):
+        return False
+    return not same_bits(tensor, other)
 
 
 def counted_calls(subject: Subject, call: Call) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -96,6 +97,27 @@ def tensor_of_submodule(self: Any, x: torch.Tensor) -> Any:
 def item(self: Any, x: torch.Tensor) -> Any:
     self.cache["keys"] = self.cache["keys"] + x
     return self.cache["keys"] * 1
+
+
+def almost_unused(self: Any, x: torch.Tensor) -> Any:
+    """The results differ by less than those of other implementations may."""
+    self.cache["keys"] = self.cache["keys"] + x
+    return x + 1e-9 * self.cache["keys"]
+
+
+def unused_for_these_inputs(self: Any, x: torch.Tensor) -> Any:
+    """It is written in place, too, and that write hides the other one."""
+    self.cache["keys"].masked_fill_(x.abs() < math.inf, 1.0)
+    result = x * self.cache["keys"]
+    self.cache["keys"] = self.cache["keys"] + x
+    return result
+
+
+def absorbed(self: Any, x: torch.Tensor) -> Any:
+    """The sums are equal for all but large inputs."""
+    result = x * self.cache["keys"].fill_(1e30)
+    self.cache["keys"] = self.cache["keys"] + x
+    return result
 
 
 def queue(self: Any, x: torch.Tensor) -> Any:
@@ -191,6 +213,18 @@ def written_in_place(self: Any, x: torch.Tensor) -> Any:
     return self.cache["keys"] * self.plain
 
 
+def last_result(self: Any, x: torch.Tensor) -> Any:
+    """Nothing reads what it keeps."""
+    self.plain, self.cache["keys"] = x * 1, x * 2
+    return x + 1
+
+
+def rebuilt(self: Any, x: torch.Tensor) -> Any:
+    result = x + self.plain
+    self.plain = torch.zeros(2)
+    return result
+
+
 def noise(self: Any, x: torch.Tensor) -> torch.Tensor:
     self.shape = x.shape
     return x + torch.rand(2)
@@ -215,6 +249,9 @@ def problems(module: torch.nn.Module, x: torch.Tensor | None = None, *, strict: 
         (plain_tensor, "plain"),
         (tensor_of_submodule, "inner.tensor"),
         (item, "cache['keys']"),
+        (almost_unused, "cache['keys']"),
+        (unused_for_these_inputs, "cache['keys']"),
+        (absorbed, "cache['keys']"),
         (queue, "recent"),
         (helper, "helper.count"),
         (of_class, "helper.shared"),
@@ -275,7 +312,9 @@ def test_strict_mode() -> None:
     assert problems(torch.nn.Linear(2, 2), strict=True) == []
 
 
-@pytest.mark.parametrize("change", [cache, buffer, assigned_buffer, written_in_place, noise])
+@pytest.mark.parametrize(
+    "change", [cache, buffer, assigned_buffer, written_in_place, last_result, rebuilt, noise]
+)
 def test_caches_and_buffers(change: Callable[[Any, torch.Tensor], Any]) -> None:
     module = Stateful(change)
     assert problems(module) == []

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
+import torch
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.frontend.eager.calls import Returned, Run, counted_calls, run_calls
+from delegatec.frontend.eager.calls import Returned, Run, counted_calls, other_tensors, run_calls
 from delegatec.frontend.eager.causes import Case, explained, lost_state
+from delegatec.frontend.eager.constants import constants_read
 from delegatec.frontend.eager.differences import first_differences
 from delegatec.frontend.eager.plan import Planned, again, is_random, planned_calls
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
@@ -26,6 +29,7 @@ def record(
     model: Model,
     programs: Mapping[str, ExportedProgram],
     count: int,
+    held: Mapping[str, torch.Tensor] = MappingProxyType({}),
 ) -> tuple[RecordedSamples, list[Diagnostic]]:
     """Calls the user's module, and compares the exported programs with it.
 
@@ -36,6 +40,7 @@ def record(
         model: the model.
         programs: method -> its program, as it is written to the file.
         count: calls of each method.
+        held: name -> tensor of the module outside of parameters and buffers, before torch.export ran it.
 
     Returns:
         The samples, and a problem for each method that differs.
@@ -59,6 +64,8 @@ def record(
         problems = problems or [*rejected.values()]
         if not problems and run.changed:
             problems += _counters(case)
+        if not problems and run.replaced:
+            problems += _replaced(case, {name: held[name] for name in run.replaced if name in held})
     except TaskEndedError as error:
         raise DelegatecError([_ended(model)]) from error
     calls = [_recorded(*each) for each in zip(planned, returned, strict=True)]
@@ -98,6 +105,24 @@ def _counters(case: Case) -> list[Diagnostic]:
     examples = [call for _, trial, call in case.planned if trial.is_example]
     changed = [(call.method, case.eager.run(counted_calls, call)) for call in examples]
     return [lost_state(case.model, method, names, "") for method, names in changed if names]
+
+
+def _replaced(case: Case, tensors: Mapping[str, torch.Tensor]) -> list[Diagnostic]:
+    """Returns a problem for each method whose program reads tensors that calls of the module replace.
+
+    The results may be close to those of the calls nevertheless, or not depend on them for these inputs.
+    """
+    read = {method: _names_read(program, tensors) for method, program in case.programs.items()}
+    if not any(read.values()):
+        return []
+    others = case.eager.run(other_tensors, [call for _, _, call in case.planned])
+    lost = {method: [name for name in names if name in others] for method, names in read.items()}
+    return [lost_state(case.model, method, names, "") for method, names in lost.items() if names]
+
+
+def _names_read(program: ExportedProgram, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    read = {id(each) for each in constants_read(program)}
+    return [name for name, tensor in tensors.items() if id(tensor) in read]
 
 
 def _recorded(planned: Planned, returned: Returned) -> RecordedCall:

@@ -35,11 +35,13 @@ class Kept(Enum):
         PLAIN: scalars, strings and the like, in attributes of modules and in containers there.
         ADVANCED: the positions of generators and iterators.
         ALL: these, and tensors.
+        TENSORS: tensors alone, themselves.
     """
 
     PLAIN = auto()
     ADVANCED = auto()
     ALL = auto()
+    TENSORS = auto()
 
 
 @dataclass
@@ -95,6 +97,12 @@ def everything_of(module: torch.nn.Module) -> State:
     return state
 
 
+def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Returns the tensors that a module refers to outside of parameters and buffers."""
+    values = _all_values(module, Kept.TENSORS).values
+    return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+
+
 def _all_values(module: torch.nn.Module, kept: Kept) -> State:
     state = State()
     for name, value in _attributes(module):
@@ -125,6 +133,8 @@ def _add(state: State, name: str, value: Any, depth: int, kept: Kept) -> None:
     if isinstance(value, torch.Tensor):
         if kept is Kept.ALL:
             state.values[name] = digest(value)
+        if kept is Kept.TENSORS:
+            state.values[name] = value
         return
     if (position := _position(value)) is not None:
         state.values[name] = position
