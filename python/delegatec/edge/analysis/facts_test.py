@@ -41,6 +41,8 @@ def _of(function: Callable[..., Any], *inputs: torch.Tensor, **buffers: torch.Te
         pytest.param(lambda x, t: x[:, :2].clamp(-1, 5).reshape(-1), (-1, 5), id="clamp"),
         pytest.param(lambda x, t: x.clamp(min=0), (0, INT64[1]), id="clamp at one end"),
         pytest.param(lambda x, t: (x.clamp(-3, 5) - 1).relu(), (0, 4), id="relu"),
+        pytest.param(lambda x, t: (x.clamp(-3, 5) - 1).abs(), (0, 4), id="abs"),
+        pytest.param(lambda x, t: (x.clamp(-3, 5) - 6).abs(), (1, 9), id="abs of negative numbers"),
         pytest.param(lambda x, t: x.clamp(0, 2) + t, (1, 8), id="constant"),
         pytest.param(lambda x, t: 3 - x.clamp(0, 2) * t, (-9, 3), id="product"),
         pytest.param(lambda x, t: x.clamp(-1, 2) - t, (-7, 1), id="difference"),

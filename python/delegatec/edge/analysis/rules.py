@@ -79,6 +79,10 @@ def _clamp(_node: Node, operand: Interval, least: Interval | None, most: Interva
     return operand
 
 
+def _abs(_node: Node, operand: Interval) -> Interval:
+    return Interval(max(operand.low, -operand.high, 0), max(-operand.low, operand.high), operand.is_integral)
+
+
 def _relu(_node: Node, operand: Interval) -> Interval:
     return Interval(max(operand.low, 0), max(operand.high, 0), operand.is_integral)
 
@@ -147,6 +151,7 @@ _RULES: Final[Mapping[Any, tuple[tuple[str, ...], Rule]]] = {
     **_rows("minimum", _corners(min), "self", "other"),
     **_rows("remainder.Tensor remainder.Scalar", _remainder, "self", "other"),
     **_rows("clamp", _clamp, "self", "min", "max"),
+    **_rows("abs", _abs, "self"),
     **_rows("relu", _relu, "self"),
     **_rows("hardtanh", _clamp, "self", "min_val", "max_val"),
     **_rows("exp", _constantly(0, math.inf)),

@@ -10,13 +10,17 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.row import ByFacts, Constraint, OperatorRow
 
 Lower = Callable[[GraphBuilder, Node], None]
 
 
 def family(
-    members: Mapping[str, str], lower: Callable[[int], Lower], *constraints: Constraint, note: str = ""
+    members: Mapping[str, str],
+    lower: Callable[[int], Lower],
+    *constraints: Constraint,
+    known: tuple[ByFacts, ...] = (),
+    note: str = "",
 ) -> list[OperatorRow]:
     """Returns one row per member.
 
@@ -24,10 +28,11 @@ def family(
         members: name of an overload -> name of the emitted operation.
         lower: the family's lowering, for a type of operation.
         *constraints: of each row.
+        known: facts that each row needs about its operands.
         note: of each row.
     """
     return [
-        OperatorRow(overload(name), lower(getattr(Operation, operation)), constraints, note=note)
+        OperatorRow(overload(name), lower(getattr(Operation, operation)), constraints, known=known, note=note)
         for name, operation in members.items()
     ]
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-import torch
 from torch.fx import Node
 
 from delegatec.backends.common.row import variants
@@ -27,7 +26,9 @@ from delegatec.backends.vulkan.operators.row import (
     operator_row,
     same_call,
 )
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
+from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import OWN_DTYPE, argument, rank_at_most, result_dtypes, same_dtypes
 from delegatec.edge.symbols import is_scalar
 
@@ -113,13 +114,10 @@ _FLOAT_RESULT: Final = result_dtypes(
 )
 
 
-def _signed_base(node: Node, _: object) -> str | None:
-    base = bind(node)["self"]
-    return None if base.target is torch.ops.aten.abs.default else "the base may be negative"
-
-
-_MAGNITUDE: Final = Constraint(
-    "argument", "The base is an absolute value: GLSL's pow is undefined for negative ones.", _signed_base
+_NOT_NEGATIVE: Final[constraint.Constraint[Facts]] = constraint.Constraint(
+    "value",
+    "The base is not negative, such as an absolute value: GLSL's pow is undefined for negative ones.",
+    lambda node, facts: None if facts.of(bind(node)["self"]).low >= 0 else "the base may be negative",
 )
 
 
@@ -201,8 +199,8 @@ def _rows() -> Iterator[OperatorRow]:
         FLOATS,
         _NO_PROMOTION,
         _HAS_DIMENSION,
-        _MAGNITUDE,
         argument("exponent", lambda value: value > 0, "GLSL's pow of zero is undefined for others."),
+        known=(_NOT_NEGATIVE,),
         lower=_binary("aten.pow.Tensor_Tensor"),
     )
     for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or"):

@@ -64,6 +64,12 @@ CASES: dict[str, Case] = {
     "add with a factor": (lambda x, y: torch.add(x, y, alpha=2.5), (X, Y), "add.Tensor"),
     "a scalar": (lambda x: 1.0 - x / 3 + 2.5, (X,), "div.Tensor sub.Tensor add.Tensor"),
     "a constant": (lambda x: torch.arange(4.0) * x + 1, (X,), "prepack mul.Tensor add.Tensor"),
+    # views between the absolute value and the power
+    "powers of many dimensions": (
+        lambda x: torch.linalg.vector_norm(x, 2.5, 1),
+        (torch.tensor([-2.0, 1.0, 0.0, 3.0, 0.5, 1.5]).reshape(2, 3, 1, 1, 1),),
+        "",
+    ),
     "power of zero": (lambda x: (x.abs() ** 2.5, x.abs() ** -1.5), (torch.tensor([0.0, 1.0, -2.0]),), ""),
     **{
         f"{name} of {what}": (getattr(torch, name), args, "")

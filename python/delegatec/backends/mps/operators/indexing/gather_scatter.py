@@ -16,16 +16,13 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.row import ByFacts, Constraint, OperatorRow
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, positive, shape_of
-from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_of
 from delegatec.edge.legalize.rules.gather import INDICES
 from delegatec.edge.legalize.rules.indices import unexpand
 from delegatec.edge.legalize.rules.integer_moves import MOVED, is_exact
-
-ByFacts = constraint.Constraint[Facts]
 
 
 def _embedding(b: GraphBuilder, node: Node) -> None:
