@@ -17,7 +17,7 @@ from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.rules.exponentials import expm1
 from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGER_RESULT, in_float32, pointwise
 from delegatec.edge.legalize.rules.special import erf
-from delegatec.edge.legalize.value import Value
+from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
 
@@ -40,17 +40,23 @@ def _clamped_integers(b: Builder, node: Node) -> Node | None:
 
 
 def _silu(b: Builder, node: Node) -> Node:
-    x = node.args[0]
-    return b.call(aten.mul.Tensor, x, b.call(aten.sigmoid.default, x), val=node.meta["val"])
+    """Computes x * sigmoid(x); in float32 for float16, in which the sigmoid is 0 below -17."""
+    x = value_of(b, bind(node)["self"])
+    if x.dtype == torch.float16:
+        wide = x.to(torch.float32)
+        return (wide * wide.sigmoid()).to(torch.float16).node
+    return (x * x.sigmoid()).node
 
 
 def _hard_gate(b: Builder, node: Node) -> Node:
-    """Computes hardsigmoid(x) = relu6(x + 3) / 6, and hardswish(x) = x * hardsigmoid(x)."""
+    """Computes hardsigmoid(x) = relu6(x + 3) / 6, and hardswish(x) = x * relu6(x + 3) / 6."""
     x = node.args[0]
     gate = b.call(aten.hardtanh.default, b.call(aten.add.Scalar, x, 3), 0, 6)
-    if node.target is aten.hardswish.default:
-        gate = b.call(aten.mul.Tensor, x, gate)
-    return b.call(aten.div.Scalar, gate, 6, val=node.meta["val"])
+    if node.target is aten.hardsigmoid.default:
+        return b.call(aten.div.Scalar, gate, 6, val=node.meta["val"])
+    if dtype_of(node) == torch.float16:  # x * 6 may exceed its range
+        return b.call(aten.mul.Tensor, x, b.call(aten.div.Scalar, gate, 6), val=node.meta["val"])
+    return b.call(aten.div.Scalar, b.call(aten.mul.Tensor, x, gate), 6, val=node.meta["val"])
 
 
 def _rrelu(b: Builder, node: Node) -> Node | None:

@@ -22,6 +22,7 @@ def _moments(builder: Builder, node: Node) -> Node | list[Node] | None:
     """Computes the variance as the mean of squared deviations; and the mean, if requested."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
+    dtype, x = x.dtype, x.widened()  # a square may exceed float16 where the variance does not
     dims = [dim % x.rank for dim in bound["dim"] or range(x.rank)] if x.rank else []
     if not dims:
         return None
@@ -33,8 +34,10 @@ def _moments(builder: Builder, node: Node) -> Node | list[Node] | None:
     variance = (centered * centered).mean(dims, bound["keepdim"])
     if correction:
         variance = variance * (count / (count - correction))
+    variance = variance.to(dtype)
     if node.target is not aten.var_mean.correction:
         return variance.node
+    mean = mean.to(dtype)
     return [
         variance.node,
         mean.node if bound["keepdim"] else builder.call(aten.squeeze.dims, mean.node, dims),
@@ -50,12 +53,15 @@ def correction_of(node: Node) -> float:
 
 
 def _deviation(b: Builder, node: Node) -> Node:
-    """Computes the root of the variance."""
-    a, val = bind(node), node.meta["val"]
+    """Computes the root of the variance, which may exceed float16 where the root does not."""
+    a = bind(node)
+    x = value_of(b, a["self"])
+    wide = x.widened()
+    val = b.empty(node.meta["val"].shape, wide.dtype)
     correction = int(a["unbiased"]) if "unbiased" in a else a["correction"]
     options = {"correction": correction, "keepdim": a["keepdim"]}
-    variance = b.call(aten.var.correction, a["self"], a["dim"], val=val, **options)
-    return b.call(aten.sqrt.default, variance, val=val)
+    variance = b.call(aten.var.correction, wide.node, a["dim"], val=val, **options)
+    return value_of(b, b.call(aten.sqrt.default, variance, val=val)).to(x.dtype).node
 
 
 def _vector_norm(builder: Builder, node: Node) -> Node | None:
