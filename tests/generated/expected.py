@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from tests.generated.attention import Attention
 from tests.generated.examples import Call
 from tests.generated.program import Program, module
 from tests.generated.rounding import EPSILON32, RandomRounding
@@ -59,6 +60,9 @@ class Expected:
         squares_fit: whether the sums of squares in standard deviations fit in float32.
         groups_finite: whether the operands of convolutions with groups are finite.
         sums_fit: whether sums of a hundred integers fit in int32.
+        short_integers: whether float32 holds the integers in sums and extrema.
+        scores_fit: whether the scores of attention fit in their dtype.
+        is_normal: whether no result is subnormal in float32.
     """
 
     calls: list[list[Value]]
@@ -69,6 +73,9 @@ class Expected:
     squares_fit: bool
     groups_finite: bool
     sums_fit: bool
+    short_integers: bool
+    scores_fit: bool
+    is_normal: bool
 
 
 def expected(
@@ -85,7 +92,8 @@ def expected(
         calls: state lasts from one to the next.
         least: relative error of each operation, if it is more than that of the dtypes.
     """
-    plain = _run(program, buffers, calls, wide=False)
+    attention = Attention()
+    plain = _run(program, buffers, calls, wide=False, attention=attention)
     wide = _run(program, buffers, calls, wide=True)
     coarse = least
     noisy, modes = [], []
@@ -119,11 +127,18 @@ def expected(
         all(mode.squares_fit for mode in modes),
         all(mode.groups_finite for mode in modes),
         all(mode.sums_fit for mode in modes),
+        all(mode.short_integers for mode in modes),
+        attention.scores_fit,
+        all(mode.is_normal for mode in modes),
     )
 
 
 def _run(
-    program: Program, buffers: Mapping[str, Tensor], calls: list[Call], wide: bool
+    program: Program,
+    buffers: Mapping[str, Tensor],
+    calls: list[Call],
+    wide: bool,
+    attention: Attention | None = None,
 ) -> list[list[Any]] | None:
     """Returns the results of each call and its inputs after it; None if eager mode rejects float64."""
     widen = _widened if wide else torch.clone
@@ -131,7 +146,7 @@ def _run(
     results = []
     try:
         torch.set_default_dtype(torch.float64 if wide else torch.float32)
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), attention or Attention():
             warnings.simplefilter("ignore")
             made = module(program, own, wide)
             for call in calls:

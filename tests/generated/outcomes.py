@@ -118,6 +118,9 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         compare = compare and (lowering.keeps_int64 or wanted.fits_int32)
         compare = compare and (lowering.keeps_infinite_maxima or wanted.maxima_finite) and wanted.squares_fit
         compare = compare and (lowering.keeps_groups or wanted.groups_finite)
+        compare = compare and (lowering.keeps_long_integers or wanted.short_integers)
+        compare = compare and (lowering.keeps_large_scores or wanted.scores_fit)
+        compare = compare and (lowering.keeps_subnormals or wanted.is_normal)
         found.append(_outcome(target, path, calls, _Exact(wanted, compare), wanted.sums_fit))
     return found
 

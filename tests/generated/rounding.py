@@ -52,6 +52,16 @@ EXACT: Final = frozenset(_EXACT_NAMES.split())
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
 # Eager mode sums their squares in float64: results fit in float32 where the squares do not.
 _ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
+# Of complex numbers, eager mode scales the parts before it squares them.
+_COMPLEX_ROOTS: Final = frozenset({"abs", "sgn"})
+# Eager mode adds each element's distance from the mean of those before: two infinities have the mean NaN.
+_RUNNING_MEANS: Final = frozenset({"var_mean", "std_mean"})
+# Integers that some shaders compute in float32.
+_SHORT_INTEGERS_NAMES: Final = (
+    "add sub rsub sum nansum cumsum clamp clamp_min clamp_max hardtanh relu threshold minimum maximum amin"
+    " amax aminmax min max fmin fmax cummin cummax mm addmm bmm baddbmm dot mv"
+)
+_SHORT_INTEGERS: Final = frozenset(_SHORT_INTEGERS_NAMES.split())
 # Kernels multiply each term by alpha, or their sum: with an infinite one, NaN or an infinity.
 _SCALED_SUMS: Final = frozenset({"addmm", "addmv", "addr", "addbmm", "baddbmm"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
@@ -85,6 +95,8 @@ class RandomRounding(TorchDispatchMode):
         self.groups_finite = True  # whether the operands of convolutions with groups are finite
         self.sums_fit = True  # whether sums of a hundred integers fit in int32
         self.squares_fit = True  # whether the squares in deviations fit in float32
+        self.short_integers = True  # whether float32 holds the integers in sums and extrema
+        self.is_normal = True  # whether no result is subnormal
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -100,6 +112,7 @@ class RandomRounding(TorchDispatchMode):
             change = partial(self.rounded, least=least, keeps_exact=name in _PLAIN_SUMS)
             args, kwargs = pytree.tree_map(change, (args, kwargs))
         result = func(*args, **kwargs)
+        self._note_limits(name.rstrip("_"), args, result)
         self.is_finite &= is_finite([args, result])
         self.fits_int32 = self.fits_int32 and fits_int32([args, result])
         if "max_pool" in name:
@@ -109,9 +122,9 @@ class RandomRounding(TorchDispatchMode):
         if name == "convolution" and args[8] > 1:
             self.groups_finite &= is_finite([args])
         self.sums_fit = self.sums_fit and fits([args, result], torch.iinfo(torch.int32).max // 100)
-        if name in _ROOTS:
-            finite = args[0][args[0].isfinite()].double()
-            self.squares_fit &= float(finite.square().sum()) < torch.finfo(torch.float32).max
+        if name in _RUNNING_MEANS and self._scales_sums and not is_finite(args[0]):
+            dims = list(args[1] or range(args[0].dim())) if len(args) > 1 else list(range(args[0].dim()))
+            result = (result[0], args[0].mean(dims, keepdim=result[1].dim() == args[0].dim()))
         if name in ("_softmax", "_log_softmax"):
             self.maxima_finite &= not bool(result.isnan().any())
         if name in _SCALED_SUMS and self._scales_sums and not math.isfinite(kwargs.get("alpha", 1)):
@@ -130,6 +143,17 @@ class RandomRounding(TorchDispatchMode):
                 result.copy_(self.rounded(result, least))
             return result
         return pytree.tree_map(partial(self.rounded, least=least), result)
+
+    def _note_limits(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Notes values at the limits of the formats of delegates."""
+        if name in _ROOTS or (name in _COMPLEX_ROOTS and args[0].is_complex()):
+            size = args[0].abs().double()
+            squares = size[size.isfinite()].square()
+            self.squares_fit &= float(squares.sum()) < torch.finfo(torch.float32).max
+        if name in _SHORT_INTEGERS:
+            self.short_integers = self.short_integers and fits([args, result], 2**24)
+        floats = [each for each in pytree.tree_leaves(result) if isinstance(each, Tensor)]
+        self.is_normal = self.is_normal and not any(map(_has_subnormal, floats))
 
     def _far_powers(self, power: Tensor, base: Any, exponent: Tensor) -> Tensor:
         """Replaces powers of integers that float64, in which the kernel computes, does not hold."""
@@ -168,6 +192,13 @@ class RandomRounding(TorchDispatchMode):
         # zeros of decompositions may have either sign
         sign = 1 - 2 * torch.randint(0, 2, value.shape, generator=self._random)
         return torch.where(value == 0, value * sign, torch.where(is_exact, value, noisy))
+
+
+def _has_subnormal(value: Tensor) -> bool:
+    if value.dtype is not torch.float32 or not value.numel():
+        return False
+    size = value.abs()
+    return bool(((size > 0) & (size < torch.finfo(torch.float32).smallest_normal)).any())
 
 
 def is_finite(values: Any) -> bool:

@@ -44,6 +44,9 @@ class Target(NamedTuple):
             float32, and a softmax of such a row NaN, not 0.
         keeps_groups: whether an infinity in one group of a convolution stays in this group.
         keeps_int64: whether its delegates receive int64; others receive int32, without a check of the range.
+        keeps_long_integers: whether sums and extrema of integers beyond 2^24 are exact.
+        keeps_large_scores: whether attention computes scores in float32, also those of float16 operands.
+        keeps_subnormals: whether subnormal values differ from zero.
         quantization: of the program before, a key of `QUANTIZATIONS`.
     """
 
@@ -55,10 +58,23 @@ class Target(NamedTuple):
     keeps_infinite_maxima: bool = True
     keeps_groups: bool = True
     keeps_int64: bool = True
+    keeps_long_integers: bool = True
+    keeps_large_scores: bool = True
+    keeps_subnormals: bool = True
     quantization: str = ""
 
 
-_VULKAN: Final = partial(Target, "vulkan", keeps_infinite_maxima=False, keeps_groups=False, keeps_int64=False)
+_VULKAN: Final = partial(
+    Target,
+    "vulkan",
+    keeps_infinite_maxima=False,
+    keeps_groups=False,
+    keeps_int64=False,
+    keeps_long_integers=False,
+    keeps_large_scores=False,
+)
+# With AVX-512, the square root of infinity is NaN, and exp(NaN) is 0. Comparisons take subnormals for zero.
+_XNNPACK: Final = partial(Target, "xnnpack", keeps_nonfinite=False, keeps_subnormals=False)
 
 PLAIN: Final = {
     PORTABLE: Target(),
@@ -69,9 +85,8 @@ PLAIN: Final = {
     VULKAN_FLOAT16: _VULKAN({"precision": "fp16"}, _EPSILON16, VULKAN),
     TOSA: Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}, keeps_int64=False),
     TOSA_FLOATING: Target("tosa", {"specification": "TOSA-1.0+FP"}, keeps_int64=False),
-    # With AVX-512, the square root of infinity is NaN, and exp(NaN) is 0.
-    XNNPACK: Target("xnnpack", keeps_nonfinite=False),
-    XNNPACK_FLOAT16: Target("xnnpack", {"precision": "fp16"}, _EPSILON16, XNNPACK, keeps_nonfinite=False),
+    XNNPACK: _XNNPACK(),
+    XNNPACK_FLOAT16: _XNNPACK({"precision": "fp16"}, _EPSILON16, XNNPACK),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.generated.examples import DIMS, Call
-from tests.generated.expected import difference, expected
+from tests.generated.expected import accepted, difference, expected
 from tests.generated.generate import generate
 from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome
 from tests.generated.processes import last_of, results
@@ -123,9 +123,29 @@ def test_values_that_delegates_do_not_have_are_noted() -> None:
     groups = "F.conv1d({t}[None], torch.ones({t}.shape[0], 1, 1), groups={t}.shape[0])"
     assert not expected(_program("torch.where({t} > 0, {t}, math.inf)", groups), {}, [CALL]).groups_finite
     assert expected(_program(groups), {}, [CALL]).groups_finite
-    for function in ("torch.std({t}, 1)", "torch.renorm({t}, 2, 0, 1.5)"):
+    for function in ("torch.std({t}, 1)", "torch.renorm({t}, 2, 0, 1.5)", "torch.complex({t}, {t}).abs()"):
         assert not expected(_program("({t} * 1.3e28)", function), {}, [CALL]).squares_fit
         assert expected(_program(function), {}, [CALL]).squares_fit
+    assert not expected(_program("({t} * 1e9).int()", "{t}.relu()"), {}, [CALL]).short_integers
+    assert expected(_program("({t} * 1e9).int()", "{t}.flip(0)"), {}, [CALL]).short_integers
+    assert not expected(_program("({t} * 1e-39)"), {}, [CALL]).is_normal
+    assert expected(_program("({t} * 1e-30)"), {}, [CALL]).is_normal
+    attention = "F.scaled_dot_product_attention({t}, {t}, {t})"
+    assert not expected(_program("({t} * 300).half()", attention), {}, [CALL]).scores_fit
+    assert expected(_program("{t}.half()", attention), {}, [CALL]).scores_fit
+
+
+def test_a_running_mean_of_infinities_may_be_infinite() -> None:
+    program = _program("torch.var_mean({t} * 0 - math.inf, 1)[1]")
+    value = expected(program, {}, [CALL]).calls[0][0]
+    assert value.value.isnan().all()
+    assert difference(torch.full((3,), -torch.inf), value) == ""
+
+
+def test_attention_with_more_keys_than_values_is_no_call() -> None:
+    program = _program("F.scaled_dot_product_attention({t}, {t}, {t}[:2])")
+    assert accepted(program, {}, [CALL]) == []
+    assert accepted(_program("F.scaled_dot_product_attention({t}, {t}, {t})"), {}, [CALL]) == [CALL]
 
 
 def test_a_failure_is_minimized() -> None:
