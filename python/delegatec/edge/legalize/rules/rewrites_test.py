@@ -189,7 +189,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.log10.default: [(EDGES,), (UNIT,)],
     aten.log2.default: [(EDGES,), (UNIT,)],
     aten.sinh.default: [(UNIT,), (EDGES,), (UNIT * 88.5,)],
-    aten.tan.default: [(UNIT,), (UNIT * 7.0,), (EDGES,), (UNIT * 0.01 + 1.5 * math.pi,)],
+    aten.tan.default: [(UNIT,), (UNIT * 7.0,), (EDGES,), (LARGE,), (UNIT * 0.01 + 1.5 * math.pi,)],
     aten.trunc.default: [(EDGES,)],
     aten.xlogy.Scalar_Other: [(SMALL, 2.5)],
     aten.xlogy.Scalar_Self: [(0.0, EDGES), (2.0, EDGES)],

@@ -31,7 +31,8 @@ _ASIN: Final = (0.1666675248, 0.07495297643, 0.04547037594, 0.02417951479, 0.042
 _SINH: Final = (0.166666665, 0.008333350058, 0.0001983615978, 2.816951226e-06)  # [0, 1]
 _ATANH: Final = (0.3333320814, 0.2001076363, 0.1400090249, 0.1400599402)  # [0, 1 / 3]
 _HUGE: Final = 1e9
-# The sum of the parts is pi/2.
+# The sum of the parts is pi/2. Products of the first ones are exact up to a number.
+_MOST_QUARTERS: Final = 4096
 _HALF_PI: Final = (1.5703125, 4.837512969970703e-4, 7.54978995489188e-8)
 """A value whose square plus one rounds to its square."""
 
@@ -96,7 +97,8 @@ def _tan(x: Value) -> Value:
     The error of a target's cosine is absolute: near a pole, where it is small, a quotient loses digits.
     """
     quarter = (x * (2 / math.pi)).round()
-    for part in _HALF_PI:  # products of the first parts are exact
+    quarter = quarter.abs().lt(_MOST_QUARTERS).where(quarter, 0.0)
+    for part in _HALF_PI:
         x = x - quarter * part
     tangent = x.sin() / x.cos()
     half = quarter * 0.5
