@@ -81,7 +81,8 @@ context is filled to its last token, beyond which a token is an error.
             doc = "Largest perplexity of `text`, relative to that of the model in float, such as `1.05`. Needs `text`.",
         ),
         prompts = attr.string_list(
-            doc = "Texts to continue. One that is longer than `prefill` is passed in several calls.",
+            doc = "Texts to continue. One that is longer than `prefill` is passed in several calls; a text of a `vision_language` " +
+                  "model may not be longer, since ExecuTorch's runner does not split it.",
         ),
         text = attr.label(
             allow_single_file = [".txt"],
