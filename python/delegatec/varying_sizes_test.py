@@ -127,3 +127,34 @@ def test_a_variance_of_one_row() -> None:
         [torch.ones(1, 2)]
     )
     assert found.isnan().all()
+
+
+class Prefix(nn.Module):
+    """Computes the first rows, whose number is read from a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        count = torch.where(position == 0, x.shape[1], 1).item()
+        torch._check(count >= 1)
+        torch._check(count <= x.shape[1])
+        rows = self.layer(x.sin()[:, :count]).relu()
+        return rows.view(1, count, 2, 4).transpose(1, 2) * 2
+
+
+@pytest.mark.parametrize("backend", ["vulkan", "xnnpack"])
+def test_a_size_that_is_read_from_a_tensor(backend: str) -> None:
+    torch.manual_seed(0)
+    module, x = Prefix().eval(), torch.randn(1, 5, 8)
+    lowered = lower({"forward": torch.export.export(module, (x, torch.tensor([0])))}, backend)
+    assert lowered.reports["forward"].delegates
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    program = parse_program(file.getvalue())
+    run = Interpreter(program.method("forward"), builtin_backends(), named_data=program.named_bytes()).run
+    for position in (0, 3, 0):
+        (found,) = run([x, torch.tensor([position])])
+        wanted = module(x, torch.tensor([position])).detach()
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)

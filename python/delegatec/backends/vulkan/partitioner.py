@@ -20,15 +20,17 @@ from delegatec.backends.vulkan.operators.rules import MOST_RANK
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, tensors
+from delegatec.edge.passes.sizes_of_operands import depends_on_data
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
-from delegatec.edge.symbols import size_nodes
+from delegatec.edge.symbols import is_scalar, size_nodes
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
 _DOC: Final = (
     "int8 convolution weights need int8 activations of the full range (1 x 1 excepted), one scale per output "
     "channel, and zero point 0"
 )
+_READ: Final = "a size that the program reads from a tensor: a delegate has sizes of its tensors only"
 _HELP: Final = "quantize activations to int8, too, or do not quantize the convolution"
 
 
@@ -53,6 +55,8 @@ class VulkanLegality(Legality[Settings]):
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """See `Legality.rejection`."""
+        if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
+            return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
         for size in _measured(node):
             refusal = self._target.exclusion(size)
             if refusal is not None:
