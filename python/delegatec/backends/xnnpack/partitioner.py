@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
+from delegatec.backends.common.settings import Precision
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.indices import computes_indices
 from delegatec.backends.xnnpack.nan import decides, nan_test
@@ -137,7 +139,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `Partitioner.preparation`."""
-        attention = (attend_to_filled_rows, split_cached_attention)
+        is_narrowed = self._target.settings.precision is Precision.FP16
+        attend = partial(attend_to_filled_rows, is_narrowed=True) if is_narrowed else attend_to_filled_rows
+        attention = (attend, split_cached_attention)
         sizes = (unflatten_linear, unflatten_bmm, take_sizes_of_operands)
         return (*attention, *sizes, convert_inputs_first, *super().preparation)
 

@@ -29,7 +29,7 @@ _Key = tuple[Node, int, torch.dtype]
 """A mask, the number of heads that share keys, and the dtype of scores."""
 
 
-def attend_to_filled_rows(program: EdgeProgram) -> bool:
+def attend_to_filled_rows(program: EdgeProgram, is_narrowed: bool = False) -> bool:
     """Replaces attention to a cache with a mask of positions by attention to the first rows of each head.
 
     A decoder's cache is a buffer [1, heads, length, depth] of which a call reads the rows up to its last
@@ -38,6 +38,7 @@ def attend_to_filled_rows(program: EdgeProgram) -> bool:
 
     Args:
         program: edited in place.
+        is_narrowed: whether float32 is computed in float16 later.
 
     Returns:
         Whether it had such attention.
@@ -49,7 +50,7 @@ def attend_to_filled_rows(program: EdgeProgram) -> bool:
     rows, masks = FilledRows(builder), dict[_Key, _Repeated]()
 
     def rule(b: Builder, node: Node) -> Node | None:
-        return _attention(builder.at(node), node, buffers, rows, masks)
+        return _attention(builder.at(node), node, buffers, rows, masks, is_narrowed)
 
     changed = rewrite(program, {aten.scaled_dot_product_attention.default: rule})
     if changed:
@@ -63,12 +64,21 @@ class _Repeated:
     Attributes:
         shift: addend of scores, float [group * queries, rows].
         alive: 0 for each query that may not attend to any row, else 1, float [1, 1, queries, 1].
+
+    Args:
+        b: builder before the attention.
+        mask: bool [queries, rows].
+        group: number of the heads.
+        dtype: of scores.
+        computed: the dtype in which they are computed.
     """
 
-    def __init__(self, b: Builder, mask: Value, group: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, b: Builder, mask: Value, group: int, dtype: torch.dtype, computed: torch.dtype
+    ) -> None:
         any_row = value_of(b, b.call(aten.any.dim, mask.node, 1, True))
         self.alive = any_row.to(dtype).view(1, 1, mask.shape[0], 1)
-        allowed, masked = (table(b, torch.tensor(each, dtype=dtype)) for each in (0.0, _masked(dtype)))
+        allowed, masked = (table(b, torch.tensor(each, dtype=dtype)) for each in (0.0, _masked(computed)))
         shift = mask.where(allowed, masked)
         self.shift = (shift if group == 1 else cat([shift] * group, 0)).node
 
@@ -81,7 +91,12 @@ def _masked(dtype: torch.dtype) -> float:
 
 
 def _attention(
-    b: Builder, node: Node, buffers: Collection[Node], rows: FilledRows, masks: dict[_Key, _Repeated]
+    b: Builder,
+    node: Node,
+    buffers: Collection[Node],
+    rows: FilledRows,
+    masks: dict[_Key, _Repeated],
+    is_narrowed: bool,
 ) -> Node | None:
     bound = bind(node)
     query, mask = value_of(b, bound["query"]), bound["attn_mask"]
@@ -105,7 +120,8 @@ def _attention(
     group = heads // shared
     key_of_mask = mask, group, query.dtype
     if key_of_mask not in masks:
-        masks[key_of_mask] = _Repeated(b, rows.mask(mask, end), group, query.dtype)
+        computed = torch.float16 if is_narrowed else query.dtype
+        masks[key_of_mask] = _Repeated(b, rows.mask(mask, end), group, query.dtype, computed)
     repeated = masks[key_of_mask]
     # once for all heads
     scale = depth**-0.5 if bound["scale"] is None else bound["scale"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -236,3 +237,13 @@ def test_batches_do_not_change() -> None:
     program = _attending(edge(model, *inputs, dynamic_shapes=shapes, preserve=[attention]))
     assert aten._local_scalar_dense.default not in called(program)
     _check(model, program, *inputs)
+
+
+def test_scores_that_are_computed_in_float16() -> None:
+    model = _decoder(_causal)
+    program = edge(model, *_inputs(3, 5), preserve=[attention])
+    run_passes(program, [partial(attend_to_filled_rows, is_narrowed=True)])
+    verify(program)
+    tables = [value for value in program.fixed_constants().values() if value.is_floating_point()]
+    assert min(float(value.min()) for value in tables) > torch.finfo(torch.float16).min
+    _check(model, program, *_inputs(3, 5))
