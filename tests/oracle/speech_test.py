@@ -78,3 +78,16 @@ def test_audio_of_many_lengths(tmp_path: Path) -> None:
         with torch.no_grad():
             wanted = network.model.encoder(waveform[None]).last_hidden_state
         torch.testing.assert_close(model.encode(waveform), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Whisper", "Moonshine"])
+def test_audio_that_is_too_long_is_an_error(name: str, tmp_path: Path) -> None:
+    """After it, the program works as before."""
+    write_family(name, tmp_path)
+    model = RunningSpeechModel(_Executor(tmp_path, seconds=2))
+    waveform = sound(1, 1)
+    before = model.encode(waveform)
+    for count in (model.most + 1, 2 * model.most):
+        with pytest.raises(DelegatecError):
+            model.encode(torch.zeros(count))
+        assert torch.equal(model.encode(waveform), before)
