@@ -25,7 +25,7 @@ _SOUNDS = {
 @pytest.mark.parametrize("name", _SOUNDS)
 @pytest.mark.parametrize("bins", [80, 128])
 def test_features_are_those_of_transformers(name: str, bins: int) -> None:
-    """Values are between -1.5 and 1.5. Beside a tone, transformers' own implementations differ by 6e-5."""
+    """Values are between -1.5 and 1.5. Next to a tone, transformers' own implementations differ by 6e-5."""
     extractor = WhisperFeatureExtractor(feature_size=bins, chunk_length=2)
     waveform = _SOUNDS[name]
     wanted = extractor(waveform.numpy(), sampling_rate=RATE, return_tensors="pt")["input_features"]
