@@ -51,6 +51,8 @@ def refusal_tests(name):
     tosa_program(name = "old_specification", program = program, specification = "TOSA-0.80.0+BI", tags = ["manual"])
     tosa_program(name = "specification_without_profile", program = program, specification = "TOSA-1.0", tags = ["manual"])
     vgf_program(name = "extension_without_profile", program = program, specification = "tosa-1.0+fp+INT16", tags = ["manual"])
+    native.genrule(name = "gguf", outs = ["alone.gguf"], cmd = "touch $@", tags = ["manual"])
+    language_model(name = "gguf_without_tokenizer", cache = "float_16", checkpoint = ["alone.gguf"], tags = ["manual"])
     language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
     portable_program(name = "llama_portable", program = ":language_model_tests_llama", tags = ["manual"])
     language_model_test(name = "idle_limits", maximum_divergence = "0", maximum_perplexity_ratio = "1.05", program = ":llama_portable", tags = ["manual"], tokens = 0)
@@ -139,6 +141,7 @@ def refusal_tests(name):
         "misspelt_variant": ["error DC418", "there is no variant \"hlaf\"", "expected: \"half\"", "did you mean \"half\"?"],
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
+        "gguf_without_tokenizer": ["error DC115", "checkpoint has no tokenizer.json: alone.gguf", "cache = \"float_16\" is not a setting of a language model", "did you mean \"float16\"?"],
         "idle_limits": ["error DC132", "neither prompts nor text is set", "error DC514", "maximum_perplexity_ratio has no text", "maximum_divergence has no prompts", "tokens cannot be 0", "maximum_divergence = \"0\" is not a limit"],
         "idle_images": ["error DC514", "images have no effect on a language_model", "images have no prompts"],
         "misspelt_vision_weights": ["error DC130", "vision_weights = \"int_8\" is not a setting of weights", "did you mean \"int8\"?", "prefill = 17 is not between"],
