@@ -154,6 +154,13 @@ FOLDERS: Final = (
         preprocessor={},
         config=_LLAVA | {"model_type": "paligemma"},
     ),
+    folder(
+        "takes a language model for one of speech",
+        "DC138",
+        'model_type "llama" of config.json is not a model of speech recognition',
+        "expected: a checkpoint of whisper or moonshine",
+        flags="--kind=speech_to_text",
+    ),
     usage(
         "lists files of two folders",
         "several files named config.json",
@@ -211,6 +218,12 @@ SETTINGS: Final = (
         command="generate --pte=good.pte --checkpoint=llama/config.json --text=a.txt --image=a.ppm "
         "--maximum-perplexity-ratio=2",
         files={"llama/config.json": "{}", "a.txt": "The sea", "a.ppm": "P6"},
+    ),
+    usage(
+        "tests a model of speech without a recording",
+        "--audio is not given",
+        command="transcribe --pte=good.pte --checkpoint=whisper/config.json",
+        files={"whisper/config.json": "{}"},
     ),
     usage(
         "tests a language model without a prompt",
