@@ -144,11 +144,26 @@ class Prefix(nn.Module):
         return rows.view(1, count, 2, 4).transpose(1, 2) * 2
 
 
+class Bounded(Prefix):
+    """Takes the smaller one of a number that is read from a tensor and of a size."""
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        rows = f.conv1d(x.transpose(1, 2), torch.ones(8, 8, 2))
+        count = (position.abs() + 2).item()
+        torch._check(count >= 2)
+        torch._check(count <= 8)
+        rows = self.layer(rows[:, :, :count].transpose(1, 2)).relu()
+        return rows.view(1, rows.shape[1], 2, 4).transpose(1, 2) * 2
+
+
 @pytest.mark.parametrize("backend", ["vulkan", "xnnpack"])
-def test_a_size_that_is_read_from_a_tensor(backend: str) -> None:
+@pytest.mark.parametrize("kind", [Prefix, Bounded])
+def test_a_size_that_is_read_from_a_tensor(backend: str, kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
-    module, x = Prefix().eval(), torch.randn(1, 5, 8)
-    lowered = lower({"forward": torch.export.export(module, (x, torch.tensor([0])))}, backend)
+    module, x = kind().eval(), torch.randn(1, 5, 8)
+    sizes = ({1: Dim("rows", min=4, max=12)}, None)
+    exported = torch.export.export(module, (x, torch.tensor([0])), dynamic_shapes=sizes)
+    lowered = lower({"forward": exported}, backend)
     assert lowered.reports["forward"].delegates
     file = io.BytesIO()
     write_program(lowered.emitted, file)

@@ -31,8 +31,10 @@ def take_sizes_of_operands(program: EdgeProgram) -> bool:
 def depends_on_data(scalar: Node) -> bool:
     """Whether a scalar is not computed from sizes of tensors alone."""
     known = {scalar, *size_nodes([scalar])}
-    leaves = [each for each in known if not any(source in known for source in each.all_input_nodes)]
-    return not all(each.target in (aten.sym_size.int, aten.sym_numel.default) for each in leaves)
+    return not all(
+        each.target in (aten.sym_size.int, aten.sym_numel.default) or known.issuperset(each.all_input_nodes)
+        for each in known
+    )
 
 
 def _sizes_of_operand(b: Builder, node: Node) -> Node | None:
