@@ -123,11 +123,24 @@ def _observed(
         with torch.no_grad():
             decomposed[method] = decompose(program, settings.float_operators)
     check_model(methods, decomposed, settings)
-    observed = ObservedState(state)
+    readers = _readers(methods)
+    observed = ObservedState(state, frozenset().union(*readers.values()))
     for method in _in_order_of_state(methods):
         program = decomposed.pop(method)
-        graph = _quantize(program, samples[method], settings, state, observed, method, announce)
+        restore = observed.restore if method in readers else None
+        graph = _quantize(program, samples[method], settings, state, observed, restore, method, announce)
         yield method, graph
+
+
+def _readers(methods: Mapping[str, ExportedProgram]) -> dict[str, frozenset[str]]:
+    """Returns the methods that only read state, with its names."""
+    state = frozenset(written_state(methods.values()))
+    found = {
+        method: state & {*program.graph_signature.inputs_to_buffers.values()}
+        for method, program in methods.items()
+        if not written_state([program])
+    }
+    return {method: read for method, read in found.items() if read}
 
 
 def _in_order_of_state(methods: Mapping[str, ExportedProgram]) -> list[str]:
@@ -158,6 +171,7 @@ def _quantize(
     settings: Settings,
     state: Collection[str],
     observed: ObservedState,
+    restore: Callable[[GraphModule, int], None] | None,
     method: str,
     announce: Callable[[str], None],
 ) -> GraphModule:
@@ -172,16 +186,22 @@ def _quantize(
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
-        for index, (arguments, keywords) in enumerate(samples):
-            announce(f"observing {method}, sample {index + 1} of {len(samples)}")
+        # a method that only reads state is observed with the last one, and with those before
+        for index, (arguments, keywords) in enumerate(samples if restore is None else [*samples, *samples]):
+            number = index % len(samples)
+            announce(f"observing {method}, sample {number + 1} of {len(samples)}")
+            if restore is not None and index >= len(samples):
+                restore(prepared, number)
             try:
                 results = prepared(*arguments, **keywords)
             except Exception as error:  # the model's own
-                raise _failed(method, index, f"fails: {exception_text(error)}") from error
+                raise _failed(method, number, f"fails: {exception_text(error)}") from error
             if any(_has_nan(result) for result in pytree.tree_leaves(results)):
-                raise _failed(method, index, "returns NaN")
+                raise _failed(method, number, "returns NaN")
+            if restore is None:
+                observed.keep(prepared)
         announce(f"converting {method}")
-        observed.leave(prepared, initial)
+        (observed.leave if restore is None else observed.finish)(prepared, initial)
         widen_weights(prepared)
         converted = _converted(prepared, method)
         store_quantized(converted, state)

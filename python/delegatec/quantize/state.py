@@ -4,23 +4,53 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
+# Of the states that are kept for methods that only read them.
+_MOST_BYTES: Final = 1 << 28
+
 
 class ObservedState:
     """The state while samples are observed: it persists from one sample to the next, also of the next method.
 
+    A method that only reads it is also observed with the state after each sample of a method that writes to
+    it, as if their calls alternated.
+
     Args:
         state: names of all state of the model.
+        read: names of the state of methods that only read it.
     """
 
-    def __init__(self, state: Collection[str]) -> None:
+    def __init__(self, state: Collection[str], read: Collection[str] = ()) -> None:
         self._state = state
+        self._read = read
         self._current: dict[str, Tensor] = {}
+        self._history: list[dict[str, Tensor]] = []
+        self._bytes = 0
+
+    def keep(self, graph: GraphModule) -> None:
+        """Keeps the state after a sample of a method that writes to it, up to a number of bytes."""
+        kept = {name: tensor for name, tensor in _tensors(graph).items() if name in self._read}
+        self._bytes += sum(tensor.nbytes for tensor in kept.values())
+        if self._bytes <= _MOST_BYTES:
+            self._history.append({name: tensor.clone() for name, tensor in kept.items()})
+
+    def restore(self, graph: GraphModule, index: int) -> None:
+        """Sets the state for a sample of a method that only reads it; the last one, if there are too few."""
+        tensors = _tensors(graph)
+        for name, value in self._history[index].items() if index < len(self._history) else ():
+            if name in tensors:
+                tensors[name].copy_(value)
+
+    def finish(self, graph: GraphModule, initial: Mapping[str, Tensor]) -> None:
+        """Writes the initial values to the state of a graph that only reads it."""
+        tensors = _tensors(graph)
+        for name in initial.keys() & tensors.keys():
+            tensors[name].copy_(initial[name])
 
     def enter(self, graph: GraphModule) -> dict[str, Tensor]:
         """Gives a graph separate memory for state, since a file is read-only; returns the initial values."""
@@ -32,10 +62,8 @@ class ObservedState:
     def leave(self, graph: GraphModule, initial: Mapping[str, Tensor]) -> None:
         """Writes the initial values to the state of a graph that has observed all samples of its method."""
         tensors = _tensors(graph)
-        with torch.no_grad():
-            for name in initial.keys() & tensors.keys():
-                self._current[name] = tensors[name].clone()
-                tensors[name].copy_(initial[name])
+        self._current |= {name: tensors[name].clone() for name in initial.keys() & tensors.keys()}
+        self.finish(graph, initial)
 
 
 class SharedTensors:

@@ -196,6 +196,23 @@ def test_a_method_that_reads_state_is_observed_after_one_that_writes_it(tmp_path
         assert signal_to_noise(module(x), run["forward"](x)) > 25
 
 
+def test_a_method_that_reads_state_is_observed_with_all_states(tmp_path: Path) -> None:
+    """The last state is that of small rows."""
+    rows = torch.cat([_ROWS, _ROWS * 0.01])
+    samples: list[Sample] = [((row[None],), {}) for row in rows]
+    x = rows[5:6]
+    methods = _loaded(Model(Window(), (x,), methods={"append": Method("append", (x,))}), tmp_path)
+    quantized = quantize_model(methods, {"forward": samples, "append": samples}, Settings())
+    programs = _stored(quantized, tmp_path)
+    run = {method: program.module(check_guards=False) for method, program in programs.items()}
+    module = Window()
+    with torch.no_grad():
+        for row in _ROWS:
+            module.append(row[None])
+            run["append"](row[None])
+        assert signal_to_noise(module(x), run["forward"](x)) > 25
+
+
 def test_a_weight_that_calls_write_to(tmp_path: Path) -> None:
     class Decaying(nn.Module):
         """Two layers of equal weights; each call halves one of them, another method reads both."""
