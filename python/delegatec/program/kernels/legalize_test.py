@@ -231,3 +231,11 @@ def test_norms_of_16_bits_keep_dynamic_channels() -> None:
     program = _legal(norm, x, weight, dynamic_shapes=({1: Dim.AUTO}, {0: Dim.AUTO}))
     fewer = (x[:, :3], weight[:3])
     assert_computes(program, norm(*fewer), *fewer, atol=2e-3)
+
+
+def test_variances_of_dynamic_sizes_below_the_correction_are_infinite() -> None:
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    program = _legal(lambda x: x.var(0, correction=2), x, dynamic_shapes=({0: Dim("rows", min=1, max=9)},))
+    assert [target for target in called(program) if target is aten.var.correction] == []
+    for rows in (2, 3, 5):
+        assert_computes(program, x[:rows].var(0, correction=2), x[:rows])

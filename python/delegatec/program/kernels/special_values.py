@@ -18,6 +18,7 @@ from delegatec.edge.legalize.rule import RuleTable
 from delegatec.edge.legalize.rules.activations import LEAKY_RELU
 from delegatec.edge.legalize.rules.softmax import log_softmax_by_arithmetic
 from delegatec.edge.legalize.rules.variance import correction_of
+from delegatec.edge.symbols import smallest
 from delegatec.program.kernels import empty
 
 aten = torch.ops.aten
@@ -52,13 +53,20 @@ def _reduced(node: Node) -> tuple[list[int], int]:
 
 def _var(b: Builder, node: Node) -> Node | None:
     """The kernel returns NaN if there are not more elements than the correction, instead of infinity."""
-    a = bind(node)
-    x, (dims, count) = a["self"], _reduced(node)
-    if not dims or count > correction_of(node) or not all(isinstance(shape_of(x)[dim], int) for dim in dims):
+    a, correction = bind(node), correction_of(node)
+    x, dims = a["self"], _reduced(node)[0]
+    count = math.prod(shape_of(x)[dim] for dim in dims)
+    # of one element and a correction of one, both are NaN
+    if not dims or smallest(count) > correction or (not isinstance(count, int) and correction <= 1):
         return None
     centered = b.call(aten.sub.Tensor, x, b.call(aten.mean.dim, x, dims, True))
     squares = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, centered, centered), dims, a["keepdim"])
-    return b.call(aten.div.Scalar, squares, 0.0, val=node.meta["val"])
+    if isinstance(count, int):
+        return b.call(aten.div.Scalar, squares, 0.0, val=node.meta["val"])
+    ones = b.call(aten.full.default, list(shape_of(x)), 1, dtype=dtype_of(x))
+    counted = b.call(aten.sum.dim_IntList, ones, dims, a["keepdim"])
+    divisor = b.call(aten.clamp.default, b.call(aten.sub.Scalar, counted, correction), 0.0)
+    return b.call(aten.div.Tensor, squares, divisor, val=node.meta["val"])
 
 
 def _var_mean(b: Builder, node: Node) -> list[Node] | None:
