@@ -96,7 +96,9 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
     calls = accepted(program, buffers, calls)  # a program supports fewer sizes than its exported program
     if not calls:
         return [Outcome(PORTABLE, GENERATOR, "eager mode rejects it")]
-    if text := _inconsistent(program, methods[FORWARD], buffers, calls[0].inputs):
+    # the sizes of a call of another method may be none of this one
+    first = next((call for call in calls if call.method == FORWARD), None)
+    if first and (text := _inconsistent(program, methods[FORWARD], buffers, first.inputs)):
         return [Outcome(PORTABLE, GENERATOR, text)]
     found: list[Outcome] = []
     known: dict[float, Expected] = {}

@@ -13,9 +13,9 @@ import torch
 from tests.generated.examples import DIMS, Call
 from tests.generated.expected import accepted, difference, expected
 from tests.generated.generate import generate
-from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome
+from tests.generated.outcomes import CRASH, HANG, REFUSED, RIGHT, Outcome, outcomes
 from tests.generated.processes import last_of, results
-from tests.generated.profiles import LAYERS
+from tests.generated.profiles import LAYERS, PROFILES
 from tests.generated.program import Input, Node, Program
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
@@ -146,6 +146,12 @@ def test_attention_with_more_keys_than_values_is_no_call() -> None:
     program = _program("F.scaled_dot_product_attention({t}, {t}, {t}[:2])")
     assert accepted(program, {}, [CALL]) == []
     assert accepted(_program("F.scaled_dot_product_attention({t}, {t}, {t})"), {}, [CALL]) == [CALL]
+
+
+def test_sizes_of_another_method() -> None:
+    """The sizes of the first call, of `step`, are none that `forward` accepts."""
+    (outcome,) = outcomes(generate(92_000_335, PROFILES["any"]), [PORTABLE])
+    assert outcome.kind == REFUSED and "specializes a dynamic size" in outcome.text
 
 
 def test_a_failure_is_minimized() -> None:
