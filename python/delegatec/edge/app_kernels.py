@@ -144,8 +144,8 @@ def _define_out(namespace: str, operation: str, overload: str, functional: Any) 
 
 
 def _help(namespace: str, operation: str) -> str:
-    packet = getattr(torch.ops, namespace)
-    near = did_you_mean(operation, [name for name in dir(packet) if not name.startswith("_")])
+    known = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
+    near = did_you_mean(operation, {rest.partition(".")[0] for owner, _, rest in known if owner == namespace})
     return near or "import the module that registers it: `module` of app_kernels, or --kernel-module"
 
 
