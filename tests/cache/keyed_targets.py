@@ -31,9 +31,9 @@ program_variants = program_variants_rule(settings = [Label("//config:mps_precisi
 _FIXED: Final = """\
 load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mps_program")
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
-load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_report")
-load("//rules:defs.bzl", "program_runtime", "program_test", "program_variant", "quantized_program")
-load("//rules:defs.bzl", "selected_operators")
+load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")
+load("//rules:defs.bzl", "program_report", "program_runtime", "program_test", "program_variant")
+load("//rules:defs.bzl", "app_kernels", "quantized_program", "selected_operators")
 load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
 load("//rules:sbom.bzl", "program_licenses", "program_sboms")
 load(":variants.bzl", "program_variants")
@@ -44,6 +44,8 @@ sh_test(name = "of_bazel", srcs = ["second.py"])
 filegroup(name = "also_of_bazel")
 exported_program(name = "fixed", srcs = ["net.py"], entry = "net:build")
 exported_program(name = "fixed_again", srcs = ["net.py"], entry = "net:build")
+app_kernels(name = "fixed_kernels", deps = [":library"], kernels = ["dsp::window.out"], module = "second")
+exported_program(name = "with_kernels", srcs = ["net.py"], entry = "net:build", kernels = [":kernels"])
 quantized_program(name = "fixed_int8", activation = "float", program = ":fixed")
 portable_program(name = "fixed_int8_portable", program = ":fixed_int8")
 mps_program(name = "fixed_mps", program = ":fixed")
@@ -59,6 +61,7 @@ program_variants(
     variants = {"full": [], "half": ["mps_precision=fp16"]},
 )
 program_runtime(name = "fixed_runtime", deps = [":library"], runtime = "second:RUNTIME")
+portable_program(name = "shows_kernels", program = ":with_kernels")
 program_report(name = "shows_variant", program = ":variant")
 program_test(name = "shows_runtime", program = ":fixed_mps", runtime = ":runtime")
 program_bundle(name = "shows_sboms", license_files = [":sboms"], programs = [":fixed_mps"])
@@ -161,6 +164,7 @@ TARGETS: Final[dict[str, Keyed]] = {
         "exported_program",
         {"srcs": '["net.py"]', "data": '["net.safetensors"]', "entry": '"net:build"'},
         {
+            "kernels": '[":fixed_kernels"]',
             "data": '["net.safetensors", "BUILD.bazel"]',
             "deps": '[":library"]',
             "entry": '"net:other"',
@@ -267,6 +271,17 @@ TARGETS: Final[dict[str, Keyed]] = {
         {**_OF_ANOTHER, "base": '":fixed_mps"'},
     ),
     "inspected": Keyed("program_inspect", _OF_PROGRAM, _OF_ANOTHER),
+    "kernels": Keyed(
+        "app_kernels",
+        {"deps": '[":library"]', "kernels": '["dsp::window.out"]', "module": '"second"'},
+        {
+            "deps": '[":library", ":library_again"]',
+            "kernels": '["dsp::window.of"]',
+            "module": '"net"',
+        },
+        shown_by="shows_kernels",
+    ),
+    "profiled": Keyed("program_profile", _OF_PROGRAM, _OF_ANOTHER),
     "reported": Keyed("program_report", _OF_PROGRAM, _OF_ANOTHER),
     "index": Keyed("program_index", _ONE, {**_ANOTHER, "reports": "False"}),
     "bundle": Keyed("program_bundle", _ONE, {**_ANOTHER, "license_files": '["second.py"]'}),
