@@ -295,3 +295,24 @@ def test_memory_of_inputs_and_outputs_is_the_callers_choice(plan_inputs: bool, p
         expected = [result["y"], result["z"], *result["again"], result["weight"], 7, result["last"]]
         for a, e in zip(runtime.run([x, 7]), expected, strict=True):
             torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(e))
+
+
+class _Unchanged(torch.nn.Module):
+    """A buffer of which only a view is read, and which keeps its value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.rand(4, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.get_buffer("rows")
+        result = torch.bmm(x, rows.view(1, 3, 4))
+        rows.copy_(rows)
+        return result
+
+
+def test_the_initial_state_of_views_alone() -> None:
+    module, x = _Unchanged(), torch.rand(1, 2, 3)
+    program = OracleProgram(_write(export(Model(module, (x,)))))
+    for _ in range(2):
+        torch.testing.assert_close(program.run([x])[0], module(x))

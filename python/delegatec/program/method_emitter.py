@@ -144,6 +144,8 @@ class MethodEmitter:
         for target, value in self._storages.mutable.items():
             slot = slot_of(placeholders[target])
             if self._storages.is_written(value, slot):
+                # it has the initial state, also if only views of it are read
+                self._index(slot)
                 continue
             if slot in self._dim_orders:
                 yield self._reorder(slot_of(value), slot), value
