@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch  # also loads libraries that the bindings need
+import torch
 from executorch.extension.llm.runner import (  # type: ignore[import-untyped]
-    GenerationConfig,
     MultimodalRunner,
     make_image_input,
     make_text_input,
 )
 
-from executorch_runtime.streams import quiet
+from executorch_runtime.runner import Runner
 
 
-class ExecutorchMultimodalRunner:
+class ExecutorchMultimodalRunner(Runner):
     """A `delegatec.verify.runtime.MultimodalRunner`.
 
     Args:
@@ -26,8 +25,7 @@ class ExecutorchMultimodalRunner:
     """
 
     def __init__(self, pte: str, ptd: str | None, tokenizer: str) -> None:
-        with quiet():
-            self._runner = MultimodalRunner(pte, tokenizer, *([ptd] if ptd else []))
+        super().__init__(MultimodalRunner, pte, ptd, tokenizer)
 
     def generate(
         self,
@@ -46,20 +44,7 @@ class ExecutorchMultimodalRunner:
             temperature: 0 for the most probable tokens, more for random ones.
             on_text: is called with each token's text. The standard streams are redirected meanwhile.
         """
-        config = GenerationConfig(echo=False, max_new_tokens=tokens, temperature=temperature, num_bos=bos)
         inputs = [
             make_text_input(part) if isinstance(part, str) else make_image_input(part) for part in parts
         ]
-        pieces: list[str] = []
-
-        def take(piece: str) -> None:
-            pieces.append(piece)
-            on_text(piece)
-
-        with quiet():
-            self._runner.generate(inputs, config, take)
-        return "".join(pieces)
-
-    def reset(self) -> None:
-        """Forgets what it was given."""
-        self._runner.reset()
+        return self._continuation(inputs, tokens, bos, temperature, on_text)

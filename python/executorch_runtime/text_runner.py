@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch  # noqa: F401 - loads libraries that the bindings need
-from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner  # type: ignore[import-untyped]
+from executorch.extension.llm.runner import TextLLMRunner  # type: ignore[import-untyped]
 
-from executorch_runtime.streams import quiet
+from executorch_runtime.runner import Runner
 
 
-class ExecutorchTextRunner:
+class ExecutorchTextRunner(Runner):
     """A `delegatec.verify.runtime.TextRunner`.
 
     Args:
@@ -21,8 +20,7 @@ class ExecutorchTextRunner:
     """
 
     def __init__(self, pte: str, ptd: str | None, tokenizer: str) -> None:
-        with quiet():
-            self._runner = TextLLMRunner(pte, tokenizer, *([ptd] if ptd else []))
+        super().__init__(TextLLMRunner, pte, ptd, tokenizer)
 
     def generate(
         self,
@@ -41,17 +39,4 @@ class ExecutorchTextRunner:
             temperature: 0 for the most probable tokens, more for random ones.
             on_text: is called with each token's text. The standard streams are redirected meanwhile.
         """
-        config = GenerationConfig(echo=False, max_new_tokens=tokens, temperature=temperature, num_bos=bos)
-        pieces: list[str] = []
-
-        def take(piece: str) -> None:
-            pieces.append(piece)
-            on_text(piece)
-
-        with quiet():
-            self._runner.generate(prompt, config, take)
-        return "".join(pieces)
-
-    def reset(self) -> None:
-        """Forgets what it was given."""
-        self._runner.reset()
+        return self._continuation(prompt, tokens, bos, temperature, on_text)

@@ -37,50 +37,45 @@ def _language_model_test_impl(ctx):
 
 _language_model_test = analysistest.make(_language_model_test_impl)
 
-def _vision_language_test_impl(ctx):
-    env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[LanguageModelInfo]
-    asserts.equals(env, "vision_language", info.kind)
+def _assert_checkpoint(env, kind, folder):
+    """Asserts which files the action of a checkpoint reads, and which the export.
 
+    Args:
+        env: of the test.
+        kind: name of the rule.
+        folder: that of the checkpoint.
+
+    Returns:
+        The flags of the checkpoint's action.
+    """
+    info = analysistest.target_under_test(env)[LanguageModelInfo]
+    asserts.equals(env, kind, info.kind)
     storing = action_of(env, "DelegateCheckpoint")
     flags = flags_of(storing)
-    asserts.equals(env, ["vision_language"], flags["kind"])
-    asserts.equals(env, ["float16"], flags["vision-weights"])
+    asserts.equals(env, [kind], flags["kind"])
     inputs = [file.short_path for file in storing.inputs.to_list()]
     asserts.equals(
         env,
         ["config.json", "model.safetensors", "preprocessor_config.json"],
-        sorted([path.split("/")[-1] for path in inputs if "/llava/" in path]),
+        sorted([path.split("/")[-1] for path in inputs if "/%s/" % folder in path]),
     )
+    exporting = flags_of(action_of(env, "TorchExport"))
+    asserts.equals(env, [kind + "_entry:build"], exporting["entry"])
+    asserts.equals(env, [info.weights.path], exporting["data"])
+    return flags
 
-    exporting = action_of(env, "TorchExport")
-    flags = flags_of(exporting)
-    asserts.equals(env, ["vision_language_entry:build"], flags["entry"])
-    asserts.equals(env, [info.weights.path], flags["data"])
+def _vision_language_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    flags = _assert_checkpoint(env, "vision_language", "llava")
+    asserts.equals(env, ["float16"], flags["vision-weights"])
     return analysistest.end(env)
 
 _vision_language_test = analysistest.make(_vision_language_test_impl)
 
 def _speech_to_text_test_impl(ctx):
     env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[LanguageModelInfo]
-    asserts.equals(env, "speech_to_text", info.kind)
-
-    storing = action_of(env, "DelegateCheckpoint")
-    flags = flags_of(storing)
-    asserts.equals(env, ["speech_to_text"], flags["kind"])
+    flags = _assert_checkpoint(env, "speech_to_text", "whisper")
     asserts.false(env, "seconds" in flags)
-    inputs = [file.short_path for file in storing.inputs.to_list()]
-    asserts.equals(
-        env,
-        ["config.json", "model.safetensors", "preprocessor_config.json"],
-        sorted([path.split("/")[-1] for path in inputs if "/whisper/" in path]),
-    )
-
-    exporting = action_of(env, "TorchExport")
-    flags = flags_of(exporting)
-    asserts.equals(env, ["speech_to_text_entry:build"], flags["entry"])
-    asserts.equals(env, [info.weights.path], flags["data"])
     return analysistest.end(env)
 
 _speech_to_text_test = analysistest.make(_speech_to_text_test_impl)

@@ -19,10 +19,10 @@ from delegatec.language.module import LanguageModel
 from delegatec.language.network import context_limit, network_of
 from delegatec.language.settings import CACHES, WeightSettings, choice_problems
 
-# Tokens of the example: torch.export takes a size of 1 for a constant.
-_EXAMPLE: Final = 3
-# Position of the example's first token: tests also take lower ones.
-_POSITION: Final = 8
+EXAMPLE: Final = 3
+"""Tokens of the example: torch.export takes a size of 1 for a constant."""
+POSITION: Final = 8
+"""Position of the example's first token: tests also take lower ones."""
 
 
 def language_model(
@@ -70,12 +70,12 @@ def language_model(
     except DelegatecError as error:
         raise located(error) from error
     methods = runner_metadata(network, description, context, prefill)
-    count = min(_EXAMPLE, prefill)
+    count = min(EXAMPLE, prefill)
     return Model(
         LanguageModel(network, context, prefill, cache),
         (
             torch.arange(count)[None] % methods["get_vocab_size"],
-            torch.tensor([min(_POSITION, context - prefill)]),
+            torch.tensor([min(POSITION, context - prefill)]),
         ),
         dynamic_shapes=({1: Dim("tokens", min=1, max=prefill)}, None) if prefill > 1 else None,
         constant_methods=methods,

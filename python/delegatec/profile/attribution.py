@@ -116,6 +116,7 @@ class _Attribution:
             for step, each in zip(self._operations(event.instruction, operations), operations, strict=True):
                 found[step].append(each.nanoseconds)
             rest = event.nanoseconds - sum(each.nanoseconds for each in operations)
+            # clocks differ: that of a delegate may count microseconds
             found[event.instruction, ""].append(max(0, rest))
         return found
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.export import Dim
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.model import Method, Model
-from delegatec.language.build import runner_metadata, size_problems
+from delegatec.language.build import EXAMPLE, POSITION, runner_metadata, size_problems
 from delegatec.language.loading import load_network, located
 from delegatec.language.settings import WeightSettings
 from delegatec.language.vision.families import FAMILIES
 from delegatec.language.vision.module import VisionLanguageModel
 from delegatec.language.vision.network import network_of
-
-# Tokens of the example: torch.export takes a size of 1 for a constant.
-_EXAMPLE: Final = 3
-# Position of the example's first token: tests also take lower ones.
-_POSITION: Final = 8
 
 
 def vision_language(
@@ -89,12 +84,12 @@ def _problems(network: Any, context: int, prefill: int) -> Iterator[Diagnostic]:
 
 def _methods(network: Any, context: int, prefill: int) -> dict[str, Method]:
     image, config = network.delegatec_image, network.config.get_text_config()
-    count = min(_EXAMPLE, prefill)
+    count = min(EXAMPLE, prefill)
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (3, image.height, image.width), dtype=torch.uint8, generator=random)
     size = config.hidden_size + FAMILIES[network.config.model_type].is_bidirectional
     embeddings = torch.randn(1, count, size, generator=random)
-    position = torch.tensor([min(_POSITION, context - prefill)])
+    position = torch.tensor([min(POSITION, context - prefill)])
     # each method has its own size
     tokens, rows = ({1: Dim(name, min=1, max=prefill)} for name in ("tokens", "embeddings"))
     is_dynamic = prefill > 1
