@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from delegatec.cli.arithmetic import pin_torch
 from tests.generated.outcomes import CRASH, GENERATOR, HANG, Outcome, outcomes
 from tests.generated.program import Program
 from tests.generated.targets import PORTABLE, TARGETS
@@ -135,6 +136,7 @@ def _work(
 ) -> None:
     faulthandler.disable()
     _be_silent()
+    pin_torch()  # as the compiler's command: oneDNN's kernels spread NaN
 
     def send(message: object) -> None:
         os.write(writing, json.dumps(message).encode() + b"\n")

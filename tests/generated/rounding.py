@@ -16,6 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from delegatec.program.kernels.limits import FLOAT64_IN_FLOAT32
 
 EPSILON32: Final = torch.finfo(torch.float32).eps
+# The pool over three dimensions is one over two of them and then over the third.
+_COARSE: Final = {func._schema.name.removeprefix("aten::") for func in FLOAT64_IN_FLOAT32} | {
+    "_adaptive_avg_pool3d"
+}
 # Results of these are elements of their operands, or exact.
 _EXACT_NAMES: Final = (
     "abs alias as_strided cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy_ detach"
@@ -64,6 +68,8 @@ _SHORT_INTEGERS_NAMES: Final = (
 _SHORT_INTEGERS: Final = frozenset(_SHORT_INTEGERS_NAMES.split())
 # Kernels multiply each term by alpha, or their sum: with an infinite one, NaN or an infinity.
 _SCALED_SUMS: Final = frozenset({"addmm", "addmv", "addr", "addbmm", "baddbmm"})
+# Delegates compute them by logarithms, also roots that are exact.
+_POWERS: Final = frozenset({"pow", "float_power"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
 # The series of eager mode has an error of that size, also in float64.
 _MATRIX_EXP: Final = 1e-11
@@ -102,8 +108,7 @@ class RandomRounding(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         is_write = func._schema.is_mutable
-        # the pool over three dimensions is one over two of them and then over the third
-        is_coarse = func in FLOAT64_IN_FLOAT32 or name == "_adaptive_avg_pool3d"
+        is_coarse = name in _COARSE
         least = EPSILON32 if is_coarse else self._least
         self.is_coarse |= is_coarse
         if name in _QUOTIENTS:
@@ -142,7 +147,7 @@ class RandomRounding(TorchDispatchMode):
             if isinstance(result, Tensor) and result.is_floating_point() and result.numel():
                 result.copy_(self.rounded(result, least))
             return result
-        return pytree.tree_map(partial(self.rounded, least=least), result)
+        return pytree.tree_map(partial(self.rounded, least=least, keeps_exact=name not in _POWERS), result)
 
     def _note_limits(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Notes values at the limits of the formats of delegates."""
@@ -184,7 +189,9 @@ class RandomRounding(TorchDispatchMode):
                 self.smallest = min(self.smallest, float(nonzero.min()))
         error = max(2 * torch.finfo(value.dtype).eps, least)
         share = 2 * torch.rand(value.shape, generator=self._random, dtype=torch.float64) - 1
-        factor = 1 + error * (share if self._direction is None else share.abs() * self._direction)
+        if self._direction is not None:
+            share = (1 + share.abs()) / 2 * self._direction  # at least a bit
+        factor = 1 + error * share
         noisy = (value.double() * factor).to(value.dtype)
         if not keeps_exact:
             return noisy

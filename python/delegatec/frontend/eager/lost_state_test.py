@@ -284,6 +284,18 @@ def test_state_that_a_position_determines(position: int) -> None:
     assert problem.startswith("DC124: forward() changes 'lazy', on which later calls depend"), problem
 
 
+def test_state_that_bfloat16_results_depend_on() -> None:
+    held: Any = type("Held", (), {"history": []})
+
+    class Appends(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            held.history.append(0)
+            return torch.cat([x + len(held.history), torch.full_like(x, 11)])
+
+    (problem,) = problems(Appends(), torch.ones(2, dtype=torch.bfloat16))
+    assert problem.startswith("DC124: forward()")
+
+
 def test_a_closure() -> None:
     calls = [0]
 
