@@ -78,9 +78,10 @@ def trials(exported: ExportedProgram, seeds: int, samples: Sequence[Sample] = ()
 
     Variations keep properties that a model may rely on: floats are normal with the mean and deviation of the
     example; integers and bools are permuted, so that token ids stay in the vocabulary and masks keep their
-    ones; a position, or another integer above 1 that all elements have, becomes a lower one. All dynamic
-    dimensions take their smallest size, their largest, and sizes in between. If there are several, each also
-    takes its ends while the others are in between, for which there may be more variations than `seeds`.
+    ones; a bool of one element is flipped in some, also the first; a position, or another integer above 1
+    that all elements have, becomes a lower one. All dynamic dimensions take their smallest size, their
+    largest, and sizes in between. If there are several, each also takes its ends while the others are in
+    between, for which there may be more variations than `seeds`.
 
     Args:
         exported: a program with example inputs.
@@ -120,6 +121,8 @@ def _copy(leaf: Any) -> Any:
 
 
 def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if tensor.dtype is torch.bool and tensor.numel() == 1:
+        return tensor ^ bool(torch.randint(2, (), generator=generator))
     if not tensor.dtype.is_floating_point:
         value = int(tensor.max()) if tensor.numel() and tensor.max() == tensor.min() else 0
         if abs(value) > 1:

@@ -109,6 +109,17 @@ def test_variations_keep_properties_that_a_model_relies_on() -> None:
     assert len({tuple(trial.leaves[0].tolist()) for trial in varied}) == 5
 
 
+@pytest.mark.parametrize("shape", [(), (1, 1)])
+def test_flags_are_flipped(shape: tuple[int, ...]) -> None:
+    class Flag(torch.nn.Module):
+        def forward(self, x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
+            return torch.where(flag, x, -x)
+
+    exported = export(Flag(), (torch.ones(2), torch.zeros(shape, dtype=torch.bool)))
+    flags = [bool(trial.leaves[1]) for trial in trials(exported, 3)]
+    assert flags[:2] == [False, True] and not all(flags[1:])
+
+
 def test_variations_are_the_same_every_time() -> None:
     first, second = list(trials(_exported(1.0), 3)), list(trials(_exported(1.0), 3))
     for a, b in zip(first, second, strict=True):
