@@ -8,7 +8,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import torch  # noqa: F401 - loads libraries that the bindings need
-from executorch.extension.pybindings import _portable_lib  # type: ignore[import-untyped]
+
+try:
+    from executorch.extension.pybindings import _C as bindings  # type: ignore[import-untyped]  # noqa: N811
+except ImportError:  # before 1.5
+    from executorch.extension.pybindings import _portable_lib as bindings
 
 if TYPE_CHECKING:
     from executorch_runtime.multimodal_runner import ExecutorchMultimodalRunner
@@ -26,7 +30,7 @@ class ExecutorchRuntime:
     @property
     def backends(self) -> Collection[str]:
         """Ids of the delegates in the wheel."""
-        return sorted(_portable_lib._get_registered_backend_names())
+        return sorted(bindings._get_registered_backend_names())
 
     def load(self, pte: str, ptd: str | None, shares_state: bool) -> _Methods | _Module:
         """Maps a program, and loads its methods.
@@ -71,7 +75,7 @@ class _Methods:
     """
 
     def __init__(self, pte: str) -> None:
-        program = _portable_lib._load_program(pte)
+        program = bindings._load_program(pte)
         names = [program.get_method_name(index) for index in range(program.num_methods())]
         self._program = program
         self._methods = {name: program.load_method(name) for name in names}
@@ -86,7 +90,7 @@ class _Module:
     """A program with external weights, whose methods share nothing."""
 
     def __init__(self, pte: str, ptd: str) -> None:
-        self._module = _portable_lib._load_for_executorch(pte, ptd)
+        self._module = bindings._load_for_executorch(pte, ptd)
 
     def run(self, method: str, inputs: Sequence[Any]) -> Sequence[Any]:
         """Runs a method; tensors among the outputs are copies."""

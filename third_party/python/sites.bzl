@@ -119,7 +119,7 @@ _SITES = {
         exports = [],
     ),
     "runtime_1_5": struct(
-        # Needed: the runtime's Python bindings and libraries, 15 MB of 64.
+        # Needed: the runtime's Python bindings, its runners of language models, and libraries: 17 MB of 64.
         drop = _DROP_EVERYWHERE + [
             "executorch/**/test",
             "executorch/backends",
@@ -131,7 +131,8 @@ _SITES = {
             "executorch/exir/__init__.py",
             "executorch/exir/_serialize",
             "executorch/export",
-            "executorch/extension/[!p]*",
+            "executorch/extension/[!lp]*",
+            "executorch/extension/llm/[!r]*",
             "executorch/extension/p[!y]*",
             "executorch/extension/pytree",
             "executorch/include",
