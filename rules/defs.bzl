@@ -12,6 +12,7 @@ load(
     _vulkan_program = "vulkan_program",
     _xnnpack_program = "xnnpack_program",
 )
+load("//rules/private:delegate_runtime.bzl", _delegate_runtime = "delegate_runtime")
 load("//rules/private:language_model.bzl", _language_model = "language_model")
 load("//rules/private:language_model_test.bzl", _language_model_test = "language_model_test")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
@@ -40,11 +41,12 @@ load("//rules/private:selected_operators.bzl", _selected_operators = "selected_o
 load("//rules/private:speech_to_text.bzl", _speech_to_text = "speech_to_text")
 load("//rules/private:speech_to_text_test.bzl", _speech_to_text_test = "speech_to_text_test")
 load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
-load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
+load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _DelegateRuntimeInfo = "DelegateRuntimeInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
 AppKernelsInfo = _AppKernelsInfo
 BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
+DelegateRuntimeInfo = _DelegateRuntimeInfo
 ExportedProgramInfo = _ExportedProgramInfo
 LanguageModelInfo = _LanguageModelInfo
 ProgramBundleInfo = _ProgramBundleInfo
@@ -53,6 +55,7 @@ ProgramVariantsInfo = _ProgramVariantsInfo
 ProgramsInfo = _ProgramsInfo
 app_kernels = _app_kernels
 delegate_program = _delegate_program
+delegate_runtime = _delegate_runtime
 exported_program = _exported_program
 language_model_test = _language_model_test
 portable_program = _portable_program

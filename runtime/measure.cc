@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measurement of arenas.
+#include "runtime/measure.h"
+
+#include "runtime/json.h"
+
+namespace delegatec {
+namespace {
+
+// Loads a method, runs it, and returns the bytes that its arenas had in use.
+ArenaSizes used_with(const std::string& pte, const std::string& ptd, const std::string& method,
+                     const ArenaSizes& sizes) {
+  Program program(pte, ptd, {method}, {{method, sizes}}, nullptr);
+  program.run(method, program.zeros(method));
+  return program.used(method);
+}
+
+ArenaSizes measured(const std::string& pte, const std::string& ptd, const std::string& method) {
+  const ArenaSizes least = used_with(pte, ptd, method, {});
+  const auto fits = [&](uint32_t temporary) {
+    ArenaSizes sizes;
+    sizes.temporary = temporary;
+    return used_with(pte, ptd, method, sizes).method == least.method;
+  };
+  ArenaSizes result = least;
+  uint32_t below = least.temporary;
+  if (fits(below)) {
+    return result;
+  }
+  uint32_t enough = 2 * below + 1;
+  for (; !fits(enough); enough *= 2) {
+    below = enough;
+  }
+  while (enough - below > 1) {
+    const uint32_t middle = below + (enough - below) / 2;
+    (fits(middle) ? enough : below) = middle;
+  }
+  result.temporary = enough;
+  return result;
+}
+
+}  // namespace
+
+std::map<std::string, ArenaSizes> measured_arenas(const std::string& pte, const std::string& ptd,
+                                                  const std::vector<std::string>& methods) {
+  std::map<std::string, ArenaSizes> result;
+  for (const std::string& method : Program(pte, ptd, methods, {}, nullptr).methods()) {
+    result[method] = measured(pte, ptd, method);
+  }
+  return result;
+}
+
+std::string json_of(const std::map<std::string, ArenaSizes>& arenas) {
+  std::string text = "{";
+  for (const auto& [method, sizes] : arenas) {
+    text += (text.size() > 1 ? ",\n  " : "\n  ") + quoted(method) + ": {\"method\": " + std::to_string(sizes.method) +
+            ", \"planned\": [";
+    for (const auto& [id, bytes] : sizes.planned) {
+      text += (id > 1 ? ", " : "") + std::to_string(bytes);
+    }
+    text += "], \"temporary\": " + std::to_string(sizes.temporary) + "}";
+  }
+  return text + "\n}\n";
+}
+
+}  // namespace delegatec

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading and running of methods.
+#include "runtime/program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include <executorch/runtime/core/hierarchical_allocator.h>
+#include <executorch/runtime/executor/memory_manager.h>
+
+#include "runtime/values.h"
+
+namespace delegatec {
+namespace {
+
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::MethodMeta;
+using executorch::runtime::Result;
+using executorch::runtime::Span;
+using executorch::runtime::Tag;
+
+void check(Error error, const std::string& what) {
+  if (error != Error::Ok) {
+    throw std::runtime_error(what + ": " + executorch::runtime::to_string(error));
+  }
+}
+
+template <typename T>
+T& value_of(Result<T>& result, const std::string& what) {
+  check(result.error(), what);
+  return result.get();
+}
+
+template <typename T>
+std::unique_ptr<T> owned(Result<T> result, const std::string& what) {
+  check(result.error(), what);
+  return std::make_unique<T>(std::move(result.get()));
+}
+
+std::unique_ptr<executorch::extension::MmapDataLoader> mapped(const std::string& path) {
+  using executorch::extension::MmapDataLoader;
+  return owned(MmapDataLoader::from(path.c_str(), MmapDataLoader::MlockConfig::NoMlock), path + ": cannot be mapped");
+}
+
+Tag tag_of(const MethodMeta& meta, size_t input) {
+  Result<Tag> tag = meta.input_tag(input);
+  // The runtime has no tag of an input that is None.
+  return tag.ok() ? tag.get() : Tag::None;
+}
+
+}  // namespace
+
+// The allocators precede the method, which uses them until its end.
+struct Program::Loaded {
+  explicit Loaded(const ArenaSizes& sizes) : method_arena(sizes.method), temporary_arena(sizes.temporary) {}
+
+  Arena method_arena;
+  Arena temporary_arena;
+  std::vector<std::shared_ptr<Pages>> memories;
+  std::vector<Span<uint8_t>> spans;
+  std::unique_ptr<executorch::runtime::HierarchicalAllocator> planned;
+  std::unique_ptr<executorch::runtime::MemoryManager> manager;
+  std::unique_ptr<executorch::runtime::Method> method;
+};
+
+Program::Program(const std::string& pte, const std::string& ptd, const std::vector<std::string>& only,
+                 const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer) {
+  pte_loader_ = mapped(pte);
+  program_ = owned(executorch::runtime::Program::load(pte_loader_.get(),
+                                                      executorch::runtime::Program::Verification::InternalConsistency),
+                   pte + ": not a program");
+  if (!ptd.empty()) {
+    ptd_loader_ = mapped(ptd);
+    weights_ = owned(executorch::extension::FlatTensorDataMap::load(ptd_loader_.get()), ptd + ": not a file of weights");
+  }
+  for (size_t i = 0; i < program_->num_methods(); ++i) {
+    Result<const char*> name = program_->get_method_name(i);
+    const std::string method = value_of(name, "a method has no name");
+    if (only.empty() || std::find(only.begin(), only.end(), method) != only.end()) {
+      order_.push_back(method);
+    }
+  }
+  for (const std::string& name : order_) {
+    const auto given = sizes.find(name);
+    load(name, given == sizes.end() ? ArenaSizes() : given->second, tracer);
+  }
+}
+
+Program::~Program() = default;
+
+void Program::load(const std::string& name, const ArenaSizes& sizes, executorch::runtime::EventTracer* tracer) {
+  const std::string what = "cannot load method '" + name + "'";
+  Result<MethodMeta> meta_result = program_->method_meta(name.c_str());
+  const MethodMeta& meta = value_of(meta_result, what);
+  auto loaded = std::make_unique<Loaded>(sizes);
+  for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
+    Result<int64_t> declared = meta.memory_planned_buffer_size(i);
+    size_t bytes = static_cast<size_t>(value_of(declared, what));
+    if (const auto given = sizes.planned.find(i + 1); given != sizes.planned.end()) {
+      bytes = given->second;
+    }
+    std::shared_ptr<Pages> memory = i > 0 ? shared_[i] : nullptr;
+    if (memory == nullptr) {
+      // Of the memories that methods share, one may use more than the methods before: they must agree on the address.
+      memory = std::make_shared<Pages>(i > 0 ? std::max<size_t>(bytes, kUnlimitedBytes) : bytes);
+    }
+    if (i > 0) {
+      shared_[i] = memory;
+    }
+    loaded->memories.push_back(memory);
+    loaded->spans.emplace_back(memory->data(), bytes);
+  }
+  loaded->planned = std::make_unique<executorch::runtime::HierarchicalAllocator>(
+      Span<Span<uint8_t>>(loaded->spans.data(), loaded->spans.size()));
+  loaded->manager = std::make_unique<executorch::runtime::MemoryManager>(&loaded->method_arena, loaded->planned.get(),
+                                                                        &loaded->temporary_arena);
+  loaded->method = owned(program_->load_method(name.c_str(), loaded->manager.get(), tracer, weights_.get()), what);
+  loaded_[name] = std::move(loaded);
+}
+
+Program::Loaded& Program::loaded(const std::string& method) const {
+  const auto found = loaded_.find(method);
+  if (found == loaded_.end()) {
+    std::string names;
+    for (const std::string& name : order_) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    throw std::runtime_error("there is no method '" + method + "', but " + names);
+  }
+  return *found->second;
+}
+
+TensorFile Program::run(const std::string& name, const TensorFile& inputs) {
+  executorch::runtime::Method& method = *loaded(name).method;
+  const MethodMeta meta = method.method_meta();
+  std::map<size_t, OwnedTensor> given;
+  std::map<size_t, std::vector<uint8_t>> before;
+  for (size_t i = 0; i < meta.num_inputs(); ++i) {
+    const Tag tag = tag_of(meta, i);
+    if (tag == Tag::None || tag == Tag::String) {
+      continue;  // a constant of the program
+    }
+    const std::string what = "input " + std::to_string(i) + " of method '" + name + "' ";
+    const auto found = inputs.tensors.find(std::to_string(i));
+    if (found == inputs.tensors.end()) {
+      throw std::runtime_error(what + "is missing");
+    }
+    try {
+      if (tag != Tag::Tensor) {
+        check(method.set_input(number_of(found->second, tag), i), "is refused");
+        continue;
+      }
+      Result<executorch::runtime::TensorInfo> info = meta.input_tensor_meta(i);
+      OwnedTensor& tensor = given[i] = tensor_for(found->second, value_of(info, "has no description"));
+      before[i] = tensor.bytes;
+      check(method.set_input(EValue(*tensor.tensor), i), "is refused");
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(what + error.what());
+    }
+  }
+  check(method.execute(), "method '" + name + "' fails");
+  TensorFile result;
+  for (size_t i = 0; i < method.outputs_size(); ++i) {
+    const EValue& value = method.get_output(i);
+    const std::string position = std::to_string(i);
+    if (value.isTensor()) {
+      result.tensors[position] = stored(value.toTensor());
+    } else if (value.isString()) {
+      const auto text = value.toString();
+      result.metadata["text." + position] = std::string(text.data(), text.size());
+    } else if (!value.isNone()) {
+      result.tensors[position] = stored_number(value);
+      result.metadata["number." + position] = value.isInt() ? "int" : value.isBool() ? "bool" : "double";
+    }
+  }
+  result.metadata["outputs"] = std::to_string(method.outputs_size());
+  for (const auto& [position, tensor] : given) {
+    if (tensor.bytes != before[position]) {
+      result.tensors["written." + std::to_string(position)] = stored(*tensor.tensor);
+    }
+  }
+  return result;
+}
+
+TensorFile Program::zeros(const std::string& name) const {
+  const MethodMeta meta = loaded(name).method->method_meta();
+  TensorFile file;
+  for (size_t i = 0; i < meta.num_inputs(); ++i) {
+    const std::string position = std::to_string(i);
+    switch (tag_of(meta, i)) {
+      case Tag::Tensor: {
+        Result<executorch::runtime::TensorInfo> info = meta.input_tensor_meta(i);
+        file.tensors[position] = zeros_for(value_of(info, "input " + position));
+        break;
+      }
+      case Tag::Int: file.tensors[position] = stored_number(EValue(int64_t{0})); break;
+      case Tag::Double: file.tensors[position] = stored_number(EValue(0.0)); break;
+      case Tag::Bool: file.tensors[position] = stored_number(EValue(false)); break;
+      default: break;
+    }
+  }
+  return file;
+}
+
+ArenaSizes Program::used(const std::string& name) const {
+  const Loaded& method = loaded(name);
+  ArenaSizes sizes;
+  sizes.method = static_cast<uint32_t>(method.method_arena.peak());
+  sizes.temporary = static_cast<uint32_t>(method.temporary_arena.peak());
+  for (size_t i = 0; i < method.spans.size(); ++i) {
+    sizes.planned[i + 1] = method.spans[i].size();
+  }
+  return sizes;
+}
+
+}  // namespace delegatec

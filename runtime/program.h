@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program in ExecuTorch's runtime, with arenas of exact sizes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <executorch/extension/data_loader/mmap_data_loader.h>
+#include <executorch/extension/flat_tensor/flat_tensor_data_map.h>
+#include <executorch/runtime/core/event_tracer.h>
+#include <executorch/runtime/executor/method.h>
+#include <executorch/runtime/executor/program.h>
+
+#include "runtime/arena.h"
+#include "runtime/safetensors.h"
+
+namespace delegatec {
+
+// Sizes of the arenas of one method, in bytes.
+struct ArenaSizes {
+  uint32_t method = kUnlimitedBytes;
+  uint32_t temporary = kUnlimitedBytes;
+  std::map<size_t, size_t> planned;  // memory id, from 1 -> bytes; those of the file by default
+};
+
+// The methods of a program. They share the memories after the first, and with them state.
+class Program {
+ public:
+  // Maps the files and loads the methods, in their order in the file.
+  //
+  // Args:
+  //   pte: path of the program.
+  //   ptd: path of its external weights, or "".
+  //   only: names of the methods to load; all if empty.
+  //   sizes: method -> sizes of its arenas.
+  //   tracer: records events, or null.
+  //
+  // Throws std::runtime_error if the runtime rejects the program.
+  Program(const std::string& pte, const std::string& ptd, const std::vector<std::string>& only,
+          const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer);
+  ~Program();
+
+  std::vector<std::string> methods() const { return order_; }
+
+  // Runs a method once.
+  //
+  // Args:
+  //   method: its name.
+  //   inputs: position -> tensor in row-major order; a number is a tensor without dimensions.
+  //
+  // Returns:
+  //   The outputs by position, and as "written.POSITION" the inputs that the program wrote to. The metadata names the
+  //   outputs that are numbers: "int", "double" or "bool"; an output without an entry is None.
+  //
+  // Throws std::runtime_error if an input does not match, or an instruction fails.
+  TensorFile run(const std::string& method, const TensorFile& inputs);
+
+  // Returns zeros for all inputs of a method, in their largest sizes.
+  TensorFile zeros(const std::string& method) const;
+
+  // Returns the bytes of a method's arenas that were in use at once.
+  ArenaSizes used(const std::string& method) const;
+
+ private:
+  struct Loaded;
+
+  Loaded& loaded(const std::string& method) const;
+  void load(const std::string& name, const ArenaSizes& sizes, executorch::runtime::EventTracer* tracer);
+
+  std::unique_ptr<executorch::extension::MmapDataLoader> pte_loader_;
+  std::unique_ptr<executorch::extension::MmapDataLoader> ptd_loader_;
+  std::unique_ptr<executorch::extension::FlatTensorDataMap> weights_;
+  std::unique_ptr<executorch::runtime::Program> program_;
+  std::map<size_t, std::shared_ptr<Pages>> shared_;
+  std::vector<std::string> order_;
+  std::map<std::string, std::unique_ptr<Loaded>> loaded_;
+};
+
+}  // namespace delegatec

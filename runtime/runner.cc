@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs calls of a program in ExecuTorch's runtime.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <executorch/devtools/etdump/etdump_flatcc.h>
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/platform/platform.h>
+#include <executorch/runtime/platform/runtime.h>
+
+#include "runtime/measure.h"
+#include "runtime/program.h"
+
+namespace {
+
+constexpr const char* kUsage = R"(runner --program=FOO.pte [OPTION]... [METHOD INPUTS OUTPUTS]...
+
+Runs methods in a row, from the program's initial state. INPUTS and OUTPUTS are .safetensors files with a tensor for each
+position, "0", "1" and so on, in row-major order.
+
+  --program=FOO.pte          the program
+  --data=FOO.ptd             its external weights
+  --method=NAME              loads only this method; may be repeated
+  --arena=NAME:KIND:BYTES    the exact size of an arena of a method: method, temporary, or the number of a planned memory
+  --zeros                    then runs each method once, with zeros in the largest sizes
+  --memory=FILE.json         instead of all calls: writes the least sizes of the arenas
+  --etdump=FILE              writes what the runtime recorded
+  --serve                    then reads calls from the standard input, a line each, separated by tabs; answers "ok", or
+                             "error " and the reason
+  --backends                 prints the ids of the backends that are linked
+)";
+
+class UsageError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Call {
+  std::string method, inputs, outputs;
+};
+
+struct Options {
+  std::string program, data, etdump, memory;
+  std::vector<std::string> methods;
+  std::map<std::string, delegatec::ArenaSizes> sizes;
+  std::vector<Call> calls;
+  bool zeros = false, serve = false, backends = false;
+};
+
+uint32_t bytes_of(const std::string& text) {
+  size_t used = 0;
+  uint64_t value = 0;
+  try {
+    value = std::stoull(text, &used);
+  } catch (const std::logic_error&) {
+    used = 0;
+  }
+  if (used == 0 || used != text.size() || text[0] == '-' || value > UINT32_MAX) {
+    throw UsageError("'" + text + "' is not a number of bytes");
+  }
+  return static_cast<uint32_t>(value);
+}
+
+void add_arena(Options& options, const std::string& value) {
+  const size_t last = value.rfind(':');
+  const size_t middle = last == std::string::npos || last == 0 ? std::string::npos : value.rfind(':', last - 1);
+  if (middle == std::string::npos) {
+    throw UsageError("--arena=" + value + ": expected NAME:KIND:BYTES");
+  }
+  delegatec::ArenaSizes& sizes = options.sizes[value.substr(0, middle)];
+  const std::string kind = value.substr(middle + 1, last - middle - 1);
+  const uint32_t bytes = bytes_of(value.substr(last + 1));
+  if (kind == "method") {
+    sizes.method = bytes;
+  } else if (kind == "temporary") {
+    sizes.temporary = bytes;
+  } else {
+    sizes.planned[bytes_of(kind)] = bytes;
+  }
+}
+
+Options options_of(int count, char** arguments) {
+  Options options;
+  std::vector<std::string> words;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = arguments[i];
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (word.rfind("--", 0) != 0) {
+      words.push_back(word);
+    } else if (name == "--program") {
+      options.program = value;
+    } else if (name == "--data") {
+      options.data = value;
+    } else if (name == "--etdump") {
+      options.etdump = value;
+    } else if (name == "--memory") {
+      options.memory = value;
+    } else if (name == "--method") {
+      options.methods.push_back(value);
+    } else if (name == "--arena") {
+      add_arena(options, value);
+    } else if (word == "--zeros") {
+      options.zeros = true;
+    } else if (word == "--serve") {
+      options.serve = true;
+    } else if (word == "--backends") {
+      options.backends = true;
+    } else {
+      throw UsageError("unknown option " + word);
+    }
+  }
+  if (options.program.empty() && !options.backends) {
+    throw UsageError("--program is missing");
+  }
+  if (words.size() % 3 != 0) {
+    throw UsageError("a call is METHOD INPUTS OUTPUTS");
+  }
+  for (size_t i = 0; i < words.size(); i += 3) {
+    options.calls.push_back({words[i], words[i + 1], words[i + 2]});
+  }
+  return options;
+}
+
+// Prints what the runtime says about errors, not about the CPU.
+void log_message(et_timestamp_t, et_pal_log_level_t level, const char* file, const char*, size_t line, const char* message,
+                 size_t) {
+  if (level == kError || level == kFatal) {
+    std::fprintf(stderr, "%s:%zu: %s\n", file, line, message);
+  }
+}
+
+void run(delegatec::Program& program, const Call& call) {
+  delegatec::write_tensors(program.run(call.method, delegatec::read_tensors(call.inputs)), call.outputs);
+}
+
+void serve(delegatec::Program& program) {
+  for (std::string line; std::getline(std::cin, line);) {
+    Call call;
+    std::istringstream words(line);
+    std::getline(words, call.method, '\t');
+    std::getline(words, call.inputs, '\t');
+    std::getline(words, call.outputs);
+    std::string answer = "ok";
+    try {
+      run(program, call);
+    } catch (const std::runtime_error& error) {
+      answer = std::string("error ") + error.what();
+    }
+    std::cout << answer << std::endl;
+  }
+}
+
+void write(const std::string& path, const void* data, size_t bytes) {
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+  stream.close();
+  if (!stream) {
+    throw std::runtime_error(path + ": cannot be written");
+  }
+}
+
+void run_all(const Options& options) {
+  if (!options.memory.empty()) {
+    const std::string text = delegatec::json_of(delegatec::measured_arenas(options.program, options.data, options.methods));
+    write(options.memory, text.data(), text.size());
+    return;
+  }
+  std::unique_ptr<executorch::etdump::ETDumpGen> tracer;
+  if (!options.etdump.empty()) {
+    tracer = std::make_unique<executorch::etdump::ETDumpGen>();
+  }
+  delegatec::Program program(options.program, options.data, options.methods, options.sizes, tracer.get());
+  for (const Call& call : options.calls) {
+    run(program, call);
+  }
+  if (options.zeros) {
+    for (const std::string& method : program.methods()) {
+      program.run(method, program.zeros(method));
+    }
+  }
+  if (options.serve) {
+    std::cout << "ready" << std::endl;
+    serve(program);
+  }
+  if (tracer != nullptr) {
+    const executorch::etdump::ETDumpResult result = tracer->get_etdump_data();
+    write(options.etdump, result.buf, result.size);
+    std::free(result.buf);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  executorch::runtime::register_pal(executorch::runtime::PalImpl::create(log_message, __FILE__));
+  executorch::runtime::runtime_init();
+  try {
+    const Options options = options_of(count, arguments);
+    if (options.backends) {
+      for (size_t i = 0; i < executorch::runtime::get_num_registered_backends(); ++i) {
+        std::puts(executorch::runtime::get_backend_name(i).get());
+      }
+    } else {
+      run_all(options);
+    }
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "runner: error: %s\n\n%s", error.what(), kUsage);
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "runner: error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
