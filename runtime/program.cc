@@ -50,6 +50,14 @@ Tag tag_of(const MethodMeta& meta, size_t input) {
   return tag.ok() ? tag.get() : Tag::None;
 }
 
+// The runtime deprecates it, because the values of tensors are not to be relied on.
+const EValue& initial_input(const executorch::runtime::Method& method, size_t input) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return method.get_input(input);
+#pragma GCC diagnostic pop
+}
+
 }  // namespace
 
 // The allocators precede the method, which uses them until its end.
@@ -195,9 +203,12 @@ TensorFile Program::zeros(const std::string& name) const {
         file.tensors[position] = zeros_for(value_of(info, "input " + position));
         break;
       }
-      case Tag::Int: file.tensors[position] = stored_number(EValue(int64_t{0})); break;
-      case Tag::Double: file.tensors[position] = stored_number(EValue(0.0)); break;
-      case Tag::Bool: file.tensors[position] = stored_number(EValue(false)); break;
+      case Tag::Int:
+      case Tag::Double:
+      case Tag::Bool:
+        // The program has a value for a number, and refuses others.
+        file.tensors[position] = stored_number(initial_input(*loaded(name).method, i));
+        break;
       default: break;
     }
   }

@@ -57,7 +57,7 @@ class Program {
   // Throws std::runtime_error if an input does not match, or an instruction fails.
   TensorFile run(const std::string& method, const TensorFile& inputs);
 
-  // Returns zeros for all inputs of a method, in their largest sizes.
+  // Returns zeros for the tensors among the inputs of a method, in their largest sizes, and its own numbers.
   TensorFile zeros(const std::string& method) const;
 
   // Returns the bytes of a method's arenas that were in use at once.

@@ -66,7 +66,8 @@ TensorFile read_tensors(const std::string& path) {
   TensorFile file;
   try {
     const std::string header(content.begin() + kLengthBytes, content.begin() + kLengthBytes + length);
-    for (const auto& [name, value] : Json::parse(header).members()) {
+    const Json parsed = Json::parse(header);
+    for (const auto& [name, value] : parsed.members()) {
       if (name != kMetadata) {
         file.tensors[name] = tensor_of(value, data, available);
         continue;
