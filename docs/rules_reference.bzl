@@ -5,6 +5,7 @@ load(
     "//rules:defs.bzl",
     _AppKernelsInfo = "AppKernelsInfo",
     _DelegateProgramInfo = "DelegateProgramInfo",
+    _DelegateRuntimeInfo = "DelegateRuntimeInfo",
     _ExportedProgramInfo = "ExportedProgramInfo",
     _LanguageModelInfo = "LanguageModelInfo",
     _ProgramBundleInfo = "ProgramBundleInfo",
@@ -13,6 +14,7 @@ load(
     _ProgramsInfo = "ProgramsInfo",
     _app_kernels = "app_kernels",
     _delegate_programs = "delegate_programs",
+    _delegate_runtime = "delegate_runtime",
     _language_model_test = "language_model_test",
     _program_budget_test = "program_budget_test",
     _program_bundle = "program_bundle",
@@ -59,6 +61,7 @@ vision_language = _vision_language
 speech_to_text = _speech_to_text
 delegate_program = _delegate_program
 delegate_programs = _delegate_programs
+delegate_runtime = _delegate_runtime
 ethos_u_program = _ethos_u_program
 mps_program = _mps_program
 portable_program = _portable_program
@@ -93,6 +96,7 @@ AppKernelsInfo = _AppKernelsInfo
 ExportedProgramInfo = _ExportedProgramInfo
 LanguageModelInfo = _LanguageModelInfo
 DelegateProgramInfo = _DelegateProgramInfo
+DelegateRuntimeInfo = _DelegateRuntimeInfo
 ProgramsInfo = _ProgramsInfo
 ProgramBundleInfo = _ProgramBundleInfo
 ProgramRuntimeInfo = _ProgramRuntimeInfo
