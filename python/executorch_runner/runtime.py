@@ -57,7 +57,7 @@ class RunnerRuntime:
 
 
 class RunnerProgram:
-    """A program in a process of its own, which keeps its state."""
+    """A program in a separate process, which keeps its state."""
 
     def __init__(self, runner: Path, pte: str, ptd: str | None) -> None:
         # Removed with the process, by the finalizer.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`@delegatec_runtime`: ExecuTorch's C++ runtime, out of its wheels.
 
-The libraries of a platform are a repository of their own, so that Bazel fetches only the wheel that a build links.
+Each platform has a repository, so that Bazel fetches only the wheel that a build links.
 """
 
 load("//third_party/python:host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
