@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the folder of a small checkpoint with random weights, and inputs of its model.
+"""Writes the folder of a small checkpoint with random weights, and inputs of a model of images or speech.
 
 Usage: write_checkpoint.py FAMILY FOLDER
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from delegatec.language import testing as text
 from delegatec.language.speech import testing as speech
 from delegatec.language.vision import testing as vision
 
@@ -22,6 +23,9 @@ def main() -> None:
         vision.write_family(family, folder)
         for seed in range(_INPUTS):
             vision.write_image(folder / f"image_{seed}.ppm", vision.random_image(seed))
+    elif family in text.FAMILIES:
+        text.write_family(family, folder, vocab_size=text.LETTERS, eos_token_id=0)
+        text.write_tokenizer(folder, text.LETTERS)
     else:
         speech.write_family(family, folder)
         for seed in range(_INPUTS):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a decoder: keys and values of earlier tokens, and operands of convolutions, in buffers."""
+"""The state of a decoder in buffers: keys and values, operands of convolutions, and recurrent ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from delegatec.language.decoder import AttentionLayer, ConvolutionLayer, Layer
+from delegatec.language.layer_kinds import ConvolutionLayer, Layer, RecurrentLayer
 
 _DTYPES: Final = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 _LARGEST: Final = 127
@@ -22,23 +22,30 @@ class Cache(nn.Module):
     """The state, with the methods of a cache that networks of transformers call.
 
     Args:
-        layers: the layers of the network by index.
+        layers: the kinds of state of each layer of the network, by index.
         context: tokens that it holds.
         dtype: of keys and values; "int8" with a scale for each row of a head.
     """
 
-    def __init__(self, layers: Mapping[int, Layer], context: int, dtype: str = "float32") -> None:
+    def __init__(self, layers: Mapping[int, Sequence[Layer]], context: int, dtype: str = "float32") -> None:
         super().__init__()
         self.context = context
-        self.layers = dict(layers)
-        for index, layer in layers.items():
-            if isinstance(layer, ConvolutionLayer):
-                self._register(f"operand_{index}", layer.channels, layer.width)
-            else:
-                for name, size in (("key", layer.key_size), ("value", layer.value_size)):
-                    self._register(f"{name}_{index}", layer.heads, context, size, dtype=_DTYPES[dtype])
-                    if dtype == "int8":
-                        self._register(f"{name}_{index}_scale", layer.heads, context, 1)
+        self.windows: dict[int, int] = {}
+        for index, kinds in layers.items():
+            for kind in kinds:
+                self._add(index, kind, dtype)
+
+    def _add(self, index: int, layer: Layer, dtype: str) -> None:
+        if isinstance(layer, ConvolutionLayer):
+            self._register(f"operand_{index}", layer.channels, layer.width)
+        elif isinstance(layer, RecurrentLayer):
+            self._register(f"state_{index}", *layer.shape)
+        else:
+            self.windows[index] = layer.window
+            for name, size in (("key", layer.key_size), ("value", layer.value_size)):
+                self._register(f"{name}_{index}", layer.heads, self.context, size, dtype=_DTYPES[dtype])
+                if dtype == "int8":
+                    self._register(f"{name}_{index}_scale", layer.heads, self.context, 1)
 
     def _register(self, name: str, *sizes: int, dtype: torch.dtype = torch.float32) -> None:
         self.register_buffer(name, torch.zeros(1, *sizes, dtype=dtype), persistent=False)
@@ -61,15 +68,14 @@ class Cache(nn.Module):
 
     def mask(self, layer_idx: int) -> Tensor:
         """Returns whether tokens attend to rows of a layer, bool [1, 1, n, context]."""
-        layer = self.layers[layer_idx]
-        assert isinstance(layer, AttentionLayer)
-        if layer.window not in self._masks:
+        window = self.windows[layer_idx]
+        if window not in self._masks:
             rows, own = torch.arange(self.context)[None], self._positions[:, None]
             mask = rows <= self._last_rows[:, None]
-            if 0 < layer.window < self.context:
-                mask = mask & (rows > own - layer.window)
-            self._masks[layer.window] = mask[None, None]
-        return self._masks[layer.window]
+            if 0 < window < self.context:
+                mask = mask & (rows > own - window)
+            self._masks[window] = mask[None, None]
+        return self._masks[window]
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Stores keys and values [1, heads, n, size] of the tokens; returns those of all rows."""
@@ -97,7 +103,29 @@ class Cache(nn.Module):
 
         The state is that of the last call, regardless of its positions, or zeros at position 0.
         """
-        state: Tensor = getattr(self, f"operand_{layer_idx}")
-        joined = torch.cat([torch.where(self._positions[0] > 0, state, 0.0), x], dim=-1)
+        name = f"operand_{layer_idx}"
+        joined = torch.cat([self._before(name), x], dim=-1)
+        state: Tensor = getattr(self, name)
         state.copy_(joined[..., -state.shape[-1] :])
         return joined
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> None:
+        """Returns no state: functions of a sequence read `recurrent_state`, also for one token."""
+
+    def recurrent_state(self, layer_idx: int, shape: tuple[int, ...]) -> Tensor:
+        """Returns the state before the tokens: that of the last call, or zeros at position 0."""
+        return self._before(f"state_{layer_idx}")
+
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0) -> Tensor:
+        """Stores the state of a recurrence after the tokens."""
+        state: Tensor = getattr(self, f"state_{layer_idx}")
+        return state.copy_(recurrent_states)
+
+    def has_previous_state(self, layer_idx: int | None = None) -> bool:
+        """Returns that there is none: masks of padding, which may depend on it, are not used."""
+        return False
+
+    def _before(self, name: str) -> Tensor:
+        """Returns a state that the last call has left, or zeros at position 0."""
+        state: Tensor = getattr(self, name)
+        return torch.where(self._positions[0] > 0, state, 0.0)

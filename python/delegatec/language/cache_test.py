@@ -12,7 +12,7 @@ from delegatec import language_model
 from delegatec.diagnostics import DelegatecError
 from delegatec.language.cache import Cache
 from delegatec.language.comparison import divergence
-from delegatec.language.decoder import AttentionLayer
+from delegatec.language.layer_kinds import AttentionLayer
 from delegatec.language.testing import write_family
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_rows_are_those_that_were_stored(dtype: str) -> None:
-    cache = Cache({0: AttentionLayer(2, 8, 4, 0)}, 6, dtype)
+    cache = Cache({0: (AttentionLayer(2, 8, 4, 0),)}, 6, dtype)
     key, value = torch.randn(1, 2, 3, 8) * torch.tensor([1e-2, 1.0, 1e2])[:, None], torch.randn(1, 2, 3, 4)
     value[:, :, 1] = 0
     with cache.at(torch.tensor([2, 3, 4])):
@@ -36,7 +36,7 @@ def test_rows_are_those_that_were_stored(dtype: str) -> None:
 def test_bytes_of_the_state() -> None:
     sizes = {}
     for dtype in ("float32", "float16", "int8"):
-        cache = Cache({0: AttentionLayer(2, 64, 64, 0)}, 256, dtype)
+        cache = Cache({0: (AttentionLayer(2, 64, 64, 0),)}, 256, dtype)
         sizes[dtype] = sum(each.nbytes for each in cache.buffers())
     assert sizes["float16"] * 2 == sizes["float32"]
     assert sizes["int8"] * 4 == sizes["float32"] * (1 + 4 / 64)

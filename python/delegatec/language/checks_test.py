@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoConfig
 
 import delegatec
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -18,7 +19,7 @@ from delegatec.language.checks import LanguageModelChecks, Limits
 from delegatec.language.comparison import divergence, perplexity
 from delegatec.language.reference import Reference, TextTokenizer
 from delegatec.language.running import RunningModel
-from delegatec.language.testing import write_checkpoint
+from delegatec.language.testing import BYTES, SIZES, write_checkpoint
 
 _CONTEXT: Final = 48
 
@@ -95,6 +96,20 @@ def test_a_right_program_passes(folder: Path) -> None:
     assert [each.problem for each in outcomes] == [None] * 6
     assert outcomes[0].figures["agreement"] == "100.0%"
     assert [each.figures.get("turns") for each in outcomes[:4]] == [None, "2", None, "2"]
+
+
+@pytest.mark.parametrize("family", ["mamba", "mamba2"])
+def test_a_recurrent_program_passes(family: str, tmp_path: Path) -> None:
+    """It accepts tokens beyond the context, and a text again from its start."""
+    sizes = {"mamba2": {"num_heads": 8, "head_dim": 16}}.get(family, {})
+    write_checkpoint(
+        tmp_path, AutoConfig.for_model(family, **SIZES | {"vocab_size": BYTES, "hidden_size": 64} | sizes)
+    )
+    checks = _checks(tmp_path, _Eager(tmp_path, is_bounded=False), Limits(perplexity=1.001))
+    outcomes = [*checks.prompts(["sea", "a longer prompt"], 6), checks.bounds("sea")]
+    outcomes.append(checks.perplexity("The sea is blue.", 12))
+    assert [each.problem for each in outcomes] == [None] * 6
+    assert outcomes[0].figures["agreement"] == "100.0%"
 
 
 def test_other_tokens_are_a_problem(folder: Path) -> None:

@@ -7,14 +7,16 @@ A decoder that does anything else with its state or its masks is not understood,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from delegatec.diagnostics.exceptions import first_line
+from delegatec.language.layer_kinds import AttentionLayer, ConvolutionLayer, Experts, Layer, RecurrentLayer
+from delegatec.language.recurrent import factors_marked, recurrent_modules
 
 _NAME: Final = "delegatec_layers"
 _TOKENS: Final = 3
@@ -36,63 +38,18 @@ _NEUTRAL: Final = {
 # The most positions at which a mask is compared.
 _POSITIONS: Final = 2**20
 _MASK: Final = "its mask of attention is not one of all earlier positions or of a window"
-_REQUIRED: Final = ("input_ids", "past_key_values", "position_ids", "logits_to_keep")
-
-
-@dataclass(frozen=True)
-class AttentionLayer:
-    """A layer of attention with a cache of keys and values.
-
-    Attributes:
-        heads: heads of keys and values.
-        key_size: elements of a key of one head.
-        value_size: elements of a value of one head.
-        window: positions that a token attends to, with its own; 0 for all up to its own.
-    """
-
-    heads: int
-    key_size: int
-    value_size: int
-    window: int
-
-
-@dataclass(frozen=True)
-class ConvolutionLayer:
-    """A causal convolution whose state is its operand at the last positions.
-
-    Attributes:
-        channels: number of channels.
-        width: number of positions.
-    """
-
-    channels: int
-    width: int
-
-
-@dataclass(frozen=True)
-class Experts:
-    """The experts of a mixture.
-
-    Attributes:
-        chosen: number of experts that a token chooses.
-        features: elements of a token.
-    """
-
-    chosen: int
-    features: int
-
-
-Layer = AttentionLayer | ConvolutionLayer
+_REQUIRED: Final = ("input_ids", "logits_to_keep")
 
 
 class NotUnderstoodError(Exception):
     """A decoder does what a program cannot; the text says what."""
 
 
-def layers_of(network: Any) -> Mapping[int, Layer]:
-    """Returns the layers of a network with state, by index.
+def layers_of(network: Any) -> Mapping[int, Sequence[Layer]]:
+    """Returns the layers of a network with state, by index; a layer may have several kinds of state.
 
-    Modules with experts get an attribute `delegatec_experts`, which is `Experts`.
+    Modules with experts get an attribute `delegatec_experts`, which is `Experts`. Recurrences become those of
+    `recurrent`.
 
     Args:
         network: a causal language model of transformers in eval mode, on the device meta.
@@ -113,11 +70,12 @@ def layers_of(network: Any) -> Mapping[int, Layer]:
     before = config._attn_implementation, config._experts_implementation
     config._attn_implementation, config._experts_implementation = _NAME, _NAME
     tokens = torch.zeros(1, _TOKENS, dtype=torch.int64, device="meta")
+    recurrent = [*recurrent_modules(network)]
+    for module in recurrent:
+        object.__setattr__(module, "delegatec_cache", calls)
     try:
-        with torch.no_grad(), torch.device("meta"):
-            result = network(
-                input_ids=tokens, position_ids=tokens, past_key_values=calls, use_cache=True, logits_to_keep=1
-            )
+        with torch.no_grad(), torch.device("meta"), factors_marked(recurrent):
+            result = network(input_ids=tokens, **state_arguments(network, calls, tokens))
     except NotUnderstoodError:
         raise
     except Exception as error:
@@ -126,36 +84,56 @@ def layers_of(network: Any) -> Mapping[int, Layer]:
     finally:
         config._attn_implementation, config._experts_implementation = before
     if calls.updated:
-        raise NotUnderstoodError("it does not attend to all keys and values of its cache")
+        raise NotUnderstoodError(
+            "it does not pass all keys and values to the attention interface of transformers"
+        )
     if without := sorted({*range(config.num_hidden_layers)} ^ {*calls.layers}):
         raise NotUnderstoodError(f"layer {without[0]} keeps nothing in the cache")
     if tuple(result.logits.shape) != (1, 1, config.vocab_size):
         raise NotUnderstoodError(f"its logits for the last token have shape {list(result.logits.shape)}")
-    return dict(sorted(calls.layers.items()))
+    layers = {index: tuple(found.values()) for index, found in sorted(calls.layers.items())}
+    has_attention = any(isinstance(layer, AttentionLayer) for found in layers.values() for layer in found)
+    if has_attention and not _has_positions(network):
+        raise NotUnderstoodError("its forward has no argument position_ids")
+    return layers
+
+
+def state_arguments(network: Any, cache: Any, positions: Tensor) -> dict[str, Any]:
+    """Returns the arguments of a network for its state and the logits of the last token.
+
+    Args:
+        network: the network.
+        cache: its state.
+        positions: those of the tokens, int64 [1, n]; a network of recurrences does not receive them.
+    """
+    arguments: dict[str, Any] = {"use_cache": True, "logits_to_keep": 1}
+    if _has_positions(network):
+        return arguments | {"past_key_values": cache, "position_ids": positions}
+    return arguments | {"cache_params": cache}
+
+
+def _has_positions(network: Any) -> bool:
+    return "past_key_values" in inspect.signature(network.forward).parameters
 
 
 def _check_interface(network: Any) -> None:
-    # one of images and text does not say what its decoder does
-    decoder = network.get_decoder()
-    if network._is_stateful or decoder._is_stateful:
-        raise NotUnderstoodError("it has a recurrent state")
     parameters = inspect.signature(network.forward).parameters
-    if missing := [name for name in _REQUIRED if name not in parameters]:
+    is_recurrent = "cache_params" in parameters
+    required = ("cache_params",) if is_recurrent else ("past_key_values", "position_ids")
+    if missing := [name for name in (*_REQUIRED, *required) if name not in parameters]:
         raise NotUnderstoodError(f"its forward has no argument {', '.join(missing)}")
-    if not decoder._supports_attention_backend:
-        raise NotUnderstoodError("it does not call the attention interface of transformers")
 
 
 class _Calls:
     """Records calls of a cache, of attention and of masks, and computes their shapes only.
 
     Attributes:
-        layers: the layers found, by index.
+        layers: the layers found, by index and kind.
         updated: index of a layer -> its keys and values, until they are attended to.
     """
 
     def __init__(self, positions: int) -> None:
-        self.layers: dict[int, Layer] = {}
+        self.layers: dict[int, dict[type, Layer]] = {}
         self.updated: dict[int, tuple[Tensor, Tensor]] = {}
         self._positions = positions
         self._masks: list[tuple[Tensor, Callable[..., Any]]] = []
@@ -180,6 +158,25 @@ class _Calls:
         self._add(layer_idx, ConvolutionLayer(x.shape[1], conv_kernel_size))
         return x.new_empty(1, x.shape[1], conv_kernel_size + x.shape[2])
 
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> None:
+        """Counterpart of `Cache.get_recurrent_state`: functions of `recurrent` call `recurrent_state`."""
+
+    def recurrent_state(self, layer_idx: int, shape: tuple[int, ...]) -> Tensor:
+        """Counterpart of `Cache.recurrent_state` of `cache`."""
+        self._add(layer_idx, RecurrentLayer(shape))
+        return torch.empty(1, *shape, device="meta")
+
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0) -> Tensor:
+        """Counterpart of `Cache.update_recurrent_state`."""
+        found = self.layers.get(layer_idx, {}).get(RecurrentLayer)
+        if found != RecurrentLayer(tuple(recurrent_states.shape[1:])) or state_idx:
+            raise NotUnderstoodError("it has a recurrent state of an unknown function")
+        return recurrent_states
+
+    def has_previous_state(self, layer_idx: int | None = None) -> bool:
+        """Counterpart of `Cache.has_previous_state`."""
+        return False
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Counterpart of `Cache.get_seq_length`: a program receives positions only."""
         raise NotUnderstoodError("it asks its cache for the number of earlier tokens")
@@ -195,7 +192,7 @@ class _Calls:
         """Counterpart of `attention`."""
         index: int = getattr(module, "layer_idx", -1)
         cached = self.updated.pop(index, None)
-        layer = self.layers.get(index)
+        layer = self.layers.get(index, {}).get(AttentionLayer)
         is_cached = cached is not None and cached[0] is key and cached[1] is value
         if not is_cached or not isinstance(layer, AttentionLayer):
             raise NotUnderstoodError("it does not attend to the keys and values as its cache returns them")
@@ -210,7 +207,7 @@ class _Calls:
         except RuntimeError as error:
             # the mask needs values of tensors
             raise NotUnderstoodError(_MASK) from error
-        self.layers[index] = AttentionLayer(layer.heads, layer.key_size, layer.value_size, window)
+        self.layers[index][AttentionLayer] = replace(layer, window=window)
         batch, heads, tokens = query.shape[:3]
         return query.new_empty(batch, tokens, heads, layer.value_size), None
 
@@ -241,9 +238,10 @@ class _Calls:
         return 0
 
     def _add(self, index: int, layer: Layer) -> None:
-        if index in self.layers:
+        found = self.layers.setdefault(index, {})
+        if type(layer) in found:
             raise NotUnderstoodError(f"layer {index} has several states")
-        self.layers[index] = layer
+        found[type(layer)] = layer
 
 
 def window_of(mask_function: Callable[..., Any], count: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from delegatec.language.decoder import Experts
+from delegatec.language.layer_kinds import Experts
 from delegatec.language.layers import product
 
 NAME: Final = "delegatec"

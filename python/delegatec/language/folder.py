@@ -153,6 +153,11 @@ def _weight_files(path: str) -> list[str]:
     return [_WHOLE] if _WHOLE in files else files
 
 
+def _number(value: dict[str, Any]) -> Any:
+    """Returns the number that an object stands for, as transformers writes infinities and NaN."""
+    return float(value["__float__"]) if value.keys() == {"__float__"} else value
+
+
 def read_json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
     """Returns the object in a file of a folder.
 
@@ -167,7 +172,7 @@ def read_json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
     path = os.path.join(folder, name)
     try:
         with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+            content = json.load(file, object_hook=_number)
     except FileNotFoundError:
         listed = ", ".join(sorted(os.listdir(folder))[:8]) if os.path.isdir(folder) else ""
         problem = Diagnostic(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -58,13 +59,13 @@ def store_weight(module: nn.Module, name: str, form: Form, activation: str, oper
     module.delegatec_activation = activation  # type: ignore[assignment]
     module.delegatec_operands = operands  # type: ignore[assignment]
     if not form.per_expert:
-        module.__class__ = _with_stored_weight(type(module))  # type: ignore[arg-type]
+        module.__class__ = _with_stored_weight(type(module), hasattr(module, "delegatec_is_factor"))  # type: ignore[arg-type]
 
 
 @functools.cache
-def _with_stored_weight(owner: type[nn.Module]) -> type[nn.Module]:
+def _with_stored_weight(owner: type[nn.Module], is_factor: bool) -> type[nn.Module]:
     """Returns a subclass of a layer's class whose weight is computed from stored tensors."""
-    mixin = _Embedding if issubclass(owner, nn.Embedding) else _Linear
+    mixin = _Embedding if issubclass(owner, nn.Embedding) else _Factor if is_factor else _Linear
     return type(owner.__name__, (mixin, owner), {"__module__": owner.__module__})
 
 
@@ -92,6 +93,25 @@ class _Linear(_Stored):
         """Applies the layer to float32 [..., columns]."""
         bias: Tensor | None = self.bias  # type: ignore[assignment]
         return product(self, "weight", x, bias)
+
+
+class _Factor(_Stored):
+    """A linear layer that its network does not call, but multiplies its weight by columns."""
+
+    @property
+    def weight(self) -> _Matrix:  # type: ignore[override]
+        """The weight, as the left operand of `@`."""
+        return _Matrix(self)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """The weight of a layer as the left operand of a product, which is computed as that of a layer."""
+
+    layer: _Factor
+
+    def __matmul__(self, columns: Tensor) -> Tensor:
+        return product(self.layer, "weight", columns.transpose(-1, -2), None).transpose(-1, -2)
 
 
 def product(module: Any, name: str, x: Tensor, bias: Tensor | None) -> Tensor:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,11 +123,24 @@ def compute_buffers(network: Any) -> None:
     for owner in owners:
         module = network.get_submodule(owner)
         part = _initializer(network, owner)
-        # elements that nothing computes keep what they had
-        before, after = (_computed(part, module, fill) for fill in (0, 1))
-        for name, buffer in after.items():
-            if not torch.equal(before[name], buffer):
-                raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{name}"')
+        outer = [network.get_submodule(owner[:index]) for index, letter in enumerate(owner) if letter == "."]
+        # its own code, or that of the modules around it
+        unknown = _unknown_buffers(part, module, [module])
+        if unknown and _unknown_buffers(part, module, [module, *reversed(outer)]):
+            raise NotUnderstoodError(f'it does not initialize its buffer "{owner}.{unknown[0]}"')
+
+
+def _unknown_buffers(network: Any, module: Any, initialized: Sequence[nn.Module]) -> list[str]:
+    """Computes the buffers of a module, in place; returns the names of those that stay unknown.
+
+    Args:
+        network: the network with the module.
+        module: the module.
+        initialized: the modules that the network initializes for it.
+    """
+    # elements that nothing computes keep what they had
+    before, after = (_computed(network, module, initialized, fill) for fill in (0, 1))
+    return [name for name, buffer in after.items() if not torch.equal(before[name], buffer)]
 
 
 def _initializer(network: Any, name: str) -> Any:
@@ -140,18 +153,22 @@ def _initializer(network: Any, name: str) -> Any:
     return result
 
 
-def _computed(network: Any, module: Any, fill: int) -> dict[str, torch.Tensor]:
+def _computed(
+    network: Any, module: Any, initialized: Sequence[nn.Module], fill: int
+) -> dict[str, torch.Tensor]:
     """Lets a network compute the buffers of a module, in place; returns them.
 
     Args:
         network: the network with the module.
         module: the module.
+        initialized: the modules that the network initializes for it.
         fill: the value of their elements before.
     """
     for name in module._non_persistent_buffers_set:
         module._buffers[name] = torch.full_like(module._buffers[name], fill, device="cpu")
     try:
-        network._init_weights(module)
+        for each in initialized:
+            network._init_weights(each)
     except Exception as error:
         # each family has its own code
         text = f"its buffers cannot be computed: {type(error).__name__}: {first_line(error)}"

@@ -162,15 +162,15 @@ def test_weights_in_another_form_are_not_read(folder: Path) -> None:
 
 # family -> its configuration besides sizes, and the reason
 _REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "mamba": ({}, "a recurrent state"),
-    "falcon_mamba": ({}, "a recurrent state"),
-    "rwkv": ({}, "a recurrent state"),
-    "recurrent_gemma": ({"block_types": ["recurrent", "attention"]}, "a recurrent state"),
-    "qwen3_next": ({}, "a recurrent state"),
+    "kimi_linear": ({}, "a recurrent state"),
+    "nemotron_h": ({}, "keeps nothing in the cache"),
+    "recurrent_gemma": ({"block_types": ["recurrent", "attention"]}, "keeps nothing in the cache"),
+    "rwkv": ({}, "no argument"),
+    "zamba2": ({"layers_block_type": ["mamba", "hybrid"]}, "as its cache returns"),
     "bloom": ({}, "no argument position_ids"),
     "mpt": ({}, "no argument position_ids"),
     "opt": ({"ffn_dim": 32, "word_embed_proj_dim": 32}, "the number of earlier tokens"),
-    "falcon": ({}, "the attention interface of transformers"),
+    "falcon": ({}, "the number of earlier tokens"),
     "gptj": ({"rotary_dim": 8}, "the attention interface of transformers"),
     "llama4_text": ({"attention_chunk_size": 8, "head_dim": 8}, "its mask of attention"),
     "deepseek_v3": (

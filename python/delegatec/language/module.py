@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module that is exported: tokens and a position to logits, with keys and values in buffers."""
+"""The module that is exported: tokens and a position to logits, with state in buffers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from delegatec.language.cache import Cache
+from delegatec.language.decoder import state_arguments
 from delegatec.language.experts import ExpertRows
 
 
 class Decoder(nn.Module):
-    """A network with a cache of keys and values.
+    """A network with its state.
 
     Args:
         network: a network of transformers that generates text.
@@ -50,13 +51,7 @@ class Decoder(nn.Module):
         positions = start_pos + torch.arange(count)
         last_rows = None if attends_to_all is None else torch.where(attends_to_all, positions[-1], positions)
         with self.cache.at(positions, last_rows), self.network.delegatec_operands.of_one_call():
-            result = self.network(
-                position_ids=positions[None],
-                past_key_values=self.cache,
-                use_cache=True,
-                logits_to_keep=1,
-                **inputs,
-            )
+            result = self.network(**state_arguments(self.network, self.cache, positions[None]), **inputs)
         logits: Tensor = result.logits
         return logits
 

@@ -143,7 +143,9 @@ def _matrices(module: Any, form: Form) -> Iterator[tuple[str, Form]]:
     from transformers.pytorch_utils import Conv1D
 
     if isinstance(module, nn.Linear):
-        yield "weight", form
+        # a factor has few columns, which groups may not divide
+        is_narrow = form.is_integer and hasattr(module, "delegatec_is_factor")
+        yield "weight", Form("int8") if is_narrow else form
     elif isinstance(module, Conv1D):
         yield "weight", replace(form, is_transposed=True)
     elif hasattr(module, "delegatec_experts"):

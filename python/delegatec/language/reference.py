@@ -96,6 +96,13 @@ class Reference:
         )
         self._network: Any = network.eval()
 
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it has a state that each token changes, besides rows of keys and values."""
+        cache: Any = importlib.import_module("transformers.cache_utils")
+        layers = cache.DynamicCache(config=self._network.config.get_text_config()).layers
+        return any(isinstance(layer, cache.LinearAttentionCacheLayerMixin) for layer in layers)
+
     def continuation(self, tokens: Sequence[int], count: int) -> list[int]:
         """Returns the greedy continuation of a text, up to the first token that ends it.
 

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Qwen3Config
 
 BYTES: Final = 256
+LETTERS: Final = 94
 SIZES: Final[dict[str, Any]] = {
     "vocab_size": 99,
     "hidden_size": 32,
@@ -105,6 +106,91 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
     "LFM2": ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),
+    "Mamba": ("mamba", {"state_size": 8, "time_step_rank": 4}),
+    "Falcon Mamba": ("falcon_mamba", {"state_size": 8, "time_step_rank": 4}),
+    "Mamba 2": ("mamba2", {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4}),
+    "Mamba 2, bounded steps": (
+        "mamba2",
+        {
+            "state_size": 8,
+            "num_heads": 8,
+            "head_dim": 8,
+            "n_groups": 2,
+            "chunk_size": 4,
+            "time_step_limit": [0.6, 0.8],
+        },
+    ),
+    "Jamba": ("jamba", {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, **_EXPERTS}),
+    "Bamba": (
+        "bamba",
+        {
+            "attn_layer_indices": [1],
+            "mamba_d_state": 8,
+            "mamba_n_heads": 8,
+            "mamba_d_head": 8,
+            "mamba_n_groups": 2,
+            "mamba_chunk_size": 4,
+        },
+    ),
+    "Falcon-H1": (
+        "falcon_h1",
+        {
+            "head_dim": 8,
+            "mamba_d_ssm": 64,
+            "mamba_d_state": 8,
+            "mamba_n_heads": 8,
+            "mamba_d_head": 8,
+            "mamba_n_groups": 2,
+            "mamba_chunk_size": 4,
+        },
+    ),
+    "Granite 4": (
+        "granitemoehybrid",
+        {
+            "layer_types": ["mamba", "attention"],
+            "shared_intermediate_size": 32,
+            "mamba_d_state": 8,
+            "mamba_n_heads": 8,
+            "mamba_d_head": 8,
+            "mamba_n_groups": 2,
+            "mamba_chunk_size": 4,
+            **_EXPERTS,
+        },
+    ),
+    "Qwen3-Next": (
+        "qwen3_next",
+        {
+            "head_dim": 8,
+            "layer_types": ["linear_attention", "full_attention"],
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "shared_expert_intermediate_size": 32,
+            **_EXPERTS,
+        },
+    ),
+    "Qwen3.5": (
+        "qwen3_5_text",
+        {
+            "head_dim": 8,
+            "layer_types": ["linear_attention", "full_attention"],
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+        },
+    ),
+    "OLMo Hybrid": (
+        "olmo_hybrid",
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+            "linear_num_key_heads": 4,
+            "linear_num_value_heads": 4,
+        },
+    ),
     "GPT-2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
 }
 _BFLOAT16: Final = {"Qwen3", "Gemma 3", "LFM2"}
@@ -140,7 +226,7 @@ def write_checkpoint(
     torch.manual_seed(0)
     network: Any = AutoModelForCausalLM.from_config(config or small_config())
     network.to(dtype).save_pretrained(folder)
-    _tokenizer().save(str(folder / "tokenizer.json"))
+    write_tokenizer(folder)
     # buffers that were not stored have not lost digits
     loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return loaded.eval()
@@ -166,10 +252,15 @@ def write_family(name: str, folder: Path, **changes: Any) -> Any:
     return make.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
-def _tokenizer() -> Any:
-    """Returns a tokenizer with a token for each byte."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+def write_tokenizer(folder: Path, size: int = BYTES) -> None:
+    """Writes a tokenizer with a token for each byte, or for some of them.
+
+    Args:
+        folder: the directory.
+        size: number of tokens; `LETTERS` for those of texts in ASCII without spaces.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())[:size]
     tokenizer = Tokenizer(models.BPE({each: index for index, each in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
+    tokenizer.save(str(folder / "tokenizer.json"))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from delegatec.language.cache import Cache
-from delegatec.language.decoder import AttentionLayer
+from delegatec.language.layer_kinds import AttentionLayer
 
 
 class TokenCache(Cache):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from delegatec.language.attention import NAME, register_attention
-from delegatec.language.decoder import AttentionLayer
 from delegatec.language.folder import Description
+from delegatec.language.layer_kinds import AttentionLayer
 from delegatec.language.library import Kind, compute_buffers, network_without_weights
 
 _KIND: Final = Kind(
