@@ -41,6 +41,7 @@ class GraphBuilder:
         facts: analysis results for the program.
         reshaped: result of each reshape -> its operand.
         transposed: result of each transpose -> its operand and the permutation.
+        clamped: result of each clamp -> its bounds.
         stacks: value -> a dimension, and the values that it is a stack of along that dimension.
     """
 
@@ -51,6 +52,7 @@ class GraphBuilder:
         self.facts = view.facts
         self.reshaped: dict[int, int] = {}
         self.transposed: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.clamped: dict[int, tuple[float, float]] = {}
         self.stacks: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE

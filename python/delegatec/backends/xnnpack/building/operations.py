@@ -6,6 +6,7 @@ Operands of one operation have one dtype. Sizes may be symbolic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -81,11 +82,25 @@ def _without_first(b: GraphBuilder, id: int, dims: Collection[int]) -> int:
 
 
 def clamp(b: GraphBuilder, id: int, least: float, most: float) -> int:
-    """Emits a clamp; infinite bounds do not limit."""
+    """Emits a clamp; infinite bounds do not limit.
+
+    The runtime makes clamps, minima and maxima part of the convolution before them, which fails if their
+    joint bounds are equal or empty. So these are bounds of a product.
+    """
     dtype, shape = b.type_of(id)
-    out = b.temporary(shape, dtype)
     limits = b.representable(least, dtype), b.representable(most, dtype)
+    if dtype.is_floating_point and limits[0] == limits[1]:
+        zeros = binary(b, Operation.Multiply, clamp(b, id, -1.0, 1.0), 0.0)
+        return binary(b, Operation.Add, zeros, most)
+    joint = limits
+    if dtype.is_floating_point:
+        before = b.clamped.get(id, (-math.inf, math.inf))
+        joint = max(before[0], limits[0]), min(before[1], limits[1])
+        if joint[0] >= joint[1]:
+            id, joint = binary(b, Operation.Multiply, id, 1.0), limits
+    out = b.temporary(shape, dtype)
     b.emit(Operation.Clamp, schema.UnaryT(id, out, 0), limits)
+    b.clamped[out] = joint
     return out
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,7 +14,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import variants
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.operations import binary, converted, operand, unary
+from delegatec.backends.xnnpack.building.operations import binary, clamp, converted, operand, unary
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import CONSTANT_SCALAR, FLOAT_RESULT, FLOATS_OR_BOOLS
@@ -42,9 +43,8 @@ _BINARY: Final = {
     "div": "Divide",
     "mul": "Multiply",
     "sub": "Subtract",
-    "maximum": "Maximum",
-    "minimum": "Minimum",
 }
+_EXTREMA: Final = {"maximum": "Maximum", "minimum": "Minimum"}
 
 
 def _unary(operation: int) -> Lower:
@@ -69,6 +69,36 @@ def _binary(operation: int) -> Lower:
         b.alias(node, binary(b, operation, operand(b, first, dtype), right))
 
     return lower
+
+
+def _extremum(operation: int) -> Lower:
+    """Returns the lowering of a minimum or maximum: a clamp, if an operand is one constant number."""
+    plain = _binary(operation)
+
+    def lower(b: QuantizedBuilder, node: Node) -> None:
+        first, second = bind(node).values()
+        if b.scale_of(node) is not None:
+            plain(b, node)
+            return
+        for source, other in ((first, second), (second, first)):
+            bound = _number(b, other)
+            if bound is None or b.constant_value(source) is not None:
+                continue
+            x = operand(b, source, dtype_of(node))
+            limits = (bound, math.inf) if operation == Operation.Maximum else (-math.inf, bound)
+            b.alias(node, clamp(b, x, *limits))
+            return
+        plain(b, node)
+
+    return lower
+
+
+def _number(b: GraphBuilder, node: Node) -> float | None:
+    """Returns the value of a constant float without dimensions that is not NaN."""
+    tensor = b.constant_value(node)
+    if tensor is None or tensor.dim() or not tensor.dtype.is_floating_point or tensor.isnan():
+        return None
+    return float(tensor)
 
 
 def _reversed_sub(b: GraphBuilder, node: Node) -> None:
@@ -124,6 +154,9 @@ def _rows() -> Iterator[OperatorRow]:
                 FLOAT_RESULT,
                 dtypes=FLOATS_OR_BOOLS,
             )
+    for name, operation in _EXTREMA.items():
+        lower = _extremum(getattr(Operation, operation))
+        yield _row(name, lower, CONSTANT_SCALAR, FLOAT_RESULT, dtypes=FLOATS_OR_BOOLS)
     yield _row("rsub.Scalar", _reversed_sub, CONSTANT_SCALAR, FLOAT_RESULT)
 
 

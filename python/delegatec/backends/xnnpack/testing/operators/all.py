@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from delegatec.backends.xnnpack.testing.operators import (
+    clamps,
     constant_indices,
     copies,
     elements,
@@ -28,6 +29,7 @@ ALL: Final[dict[str, Case]] = {
     **lengths.CASES,
     **several_sizes.CASES,
     **moves.CASES,
+    **clamps.CASES,
     **constant_indices.CASES,
     **positions.CASES,
     **images.CASES,
