@@ -199,8 +199,8 @@ CHECKPOINT_ATTRS = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
               "file, which has its configuration, and `tokenizer.json`.",
     ),
     "embedding": attr.string(
-        doc = "Dtype of embeddings: as `weights`, with a scale for each row if they are integers. By default `int8` next to " +
-              "int8 and int4 weights, and otherwise the dtype of the weights.",
+        doc = "Dtype of embeddings: as `weights`, with their groups if both are int4, and a scale for each row otherwise. By " +
+              "default the dtype of the weights, or `int8` next to int4 weights if no layer is tied to the embedding.",
     ),
     "group_size": attr.int(
         doc = "Input features of a linear layer with one scale, such as 32, with int8 and int4 weights. 0: all of them.",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from delegatec.language.running import RunningModel
 from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from tests.oracle.oracle import mapped
+from tests.oracle.oracle import OracleProgram, mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -30,8 +30,8 @@ class _Executor:
 
     name = "executorch"
 
-    def __init__(self, pte: bytes) -> None:
-        self._program = mapped(pte)
+    def __init__(self, pte: bytes, load: Callable[[bytes], OracleProgram] = mapped) -> None:
+        self._program = load(pte)
 
     def run(self, method: str, inputs: Sequence[Any], /) -> Sequence[Any]:
         return self._program.run(inputs, method)
@@ -72,6 +72,37 @@ def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) 
             wanted = model.module(tokens, torch.tensor([start]))[0]
         assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > 25
         start += count
+
+
+@pytest.mark.parametrize(
+    ("settings", "bits", "least"),
+    [
+        ({}, 32, 80),
+        ({"weights": "float16"}, 16, 80),
+        ({"weights": "int8"}, 8, 25),
+        ({"weights": "int4", "group_size": 32}, 4, 25),
+        ({"weights": "int4"}, 4, 25),
+    ],
+)
+def test_tied_weights_are_in_the_file_once(
+    settings: dict[str, Any], bits: int, least: float, tmp_path: Path
+) -> None:
+    """A kernel gathers rows of the weight that a delegate multiplies by."""
+    rows, columns = 16384, 64
+    write_family("Qwen3", tmp_path, vocab_size=rows, hidden_size=columns)
+    model = language_model(str(tmp_path), context=24, prefill=8, **settings)
+    file = io.BytesIO()
+    write_program(lower(export(model), "xnnpack", constant_methods=model.constant_methods).emitted, file)
+    pte = file.getvalue()
+    assert len(pte) < 1.5 * rows * columns * bits // 8
+    for executor in (_Executor(pte), _Executor(pte, load=OracleProgram)):
+        program, start = RunningModel(executor), 0
+        for count in (5, 1):
+            tokens = torch.randint(0, rows, (1, count))
+            with torch.no_grad():
+                wanted = model.module(tokens, torch.tensor([start]))[0]
+            assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > least
+            start += count
 
 
 @pytest.mark.parametrize("context", [24, 300])

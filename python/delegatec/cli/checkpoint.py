@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="input features of a linear layer with one scale (default: 0, all)",
     )
     parser.add_argument(
-        "--embedding", default="", help="as --weights, of embeddings (default: int8 next to int4)"
+        "--embedding",
+        default="",
+        help="as --weights, of embeddings (default: the same; int8 next to int4 if no layer is tied to it)",
     )
     parser.add_argument(
         "--activation",

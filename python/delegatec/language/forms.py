@@ -18,8 +18,8 @@ _FLOATS: Final = {"float32": torch.float32, "float16": torch.float16}
 _CHUNK: Final = 2**17
 # The least scale with which XNNPACK computes: rows with smaller weights, as those of unused tokens, are 0.
 _LEAST_SCALE: Final = 2.0**-59
-# Of the scale at which no value is cut off.
-_FACTORS: Final = (1.0, 0.95, 0.9, 0.85, 0.8)
+# First scales of int4, relative to that whose range has the largest value in its middle between 7 and 8.
+_FACTORS: Final = (7.5 / 7, 1.0, 0.93, 0.86)
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,7 @@ Chunks = Iterator[tuple[str, int, Tensor]]
 def quantized_rows(value: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """Returns quantized values, int8 [rows, columns], and scales, float32 [rows, groups].
 
-    Those of int8 are torchao's of `quantize_` with symmetric weights. With int4, the largest value of a
-    group is often so far from the others that a smaller scale, which cuts it off, has less squared error.
+    Those of int8 are torchao's of `quantize_` with symmetric weights.
 
     Args:
         value: float32 [rows, columns].
@@ -132,27 +131,37 @@ def quantized_rows(value: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """
     block = form.block(value.shape[1])
     scale, _ = choose_qparams(value, "SYMMETRIC", block, torch.int8, *form.limits)
-    scale = scale.reshape(value.shape[0], -1)
-    scale = torch.where(scale < _LEAST_SCALE, 1.0, scale)
+    scale = _not_too_small(scale.reshape(value.shape[0], -1))
     if form.dtype == "int4":
-        scale = scale * _best_factor(value.view(len(value), -1, block[1]), scale, form.limits)
+        scale = _fitted(value.view(len(value), -1, block[1]), scale, form.limits)
+        if form.group_size:
+            # as XNNPACK has them
+            scale = scale.to(torch.bfloat16).to(torch.float32)
     return quantize(value, block, scale, None, torch.int8, *form.limits), scale
 
 
-def _best_factor(groups: Tensor, scale: Tensor, limits: tuple[int, int]) -> Tensor:
-    """Returns the factor of each scale with the least squared error.
+def _not_too_small(scale: Tensor) -> Tensor:
+    return torch.where(scale < _LEAST_SCALE, 1.0, scale)
+
+
+def _fitted(groups: Tensor, scale: Tensor, limits: tuple[int, int]) -> Tensor:
+    """Returns scales with little squared error: by least squares, for the quantized values of other scales.
+
+    The largest value of a group is often so far from the others that a smaller scale, which cuts it off, has
+    less error.
 
     Args:
         groups: the weight, [rows, groups, elements].
-        scale: [rows, groups].
+        scale: that at which no value is cut off by more than a half, [rows, groups].
         limits: the least and the largest quantized value.
     """
-    best = torch.ones_like(scale)
-    least = torch.full_like(scale, torch.inf)
+    best, most = scale, torch.zeros_like(scale)
     for factor in _FACTORS:
-        each = (scale * factor)[:, :, None]
-        values = (groups * each.reciprocal()).round_().clamp_(*limits)
-        error = torch.addcmul(groups, values, each, value=-1).square_().sum(2)
-        best = torch.where(error < least, factor, best)
-        least = torch.minimum(error, least)
-    return best
+        values = (groups * (scale * factor).reciprocal()[:, :, None]).round_().clamp_(*limits)
+        product = (groups * values).sum(2)
+        fitted = product / values.square_().sum(2).clamp_(min=1)
+        # by which the squared error is less than that of zeros
+        gain = product * fitted
+        best = torch.where(gain > most, fitted, best)
+        most = torch.maximum(gain, most)
+    return _not_too_small(best)

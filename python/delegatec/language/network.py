@@ -115,11 +115,12 @@ def forms_of(network: Any, settings: WeightSettings) -> dict[str, Form]:
     if vision.dtype == text.dtype:
         vision = text
     tokens = network.get_input_embeddings()
+    tied = {name for pair in network.all_tied_weights_keys.items() for name in pair}
     parts = tuple(f"{name}." for name in getattr(network, "delegatec_vision", ()))
     for name, module in network.named_modules():
         is_vision = name.startswith(parts)
         if module is tokens:
-            forms[f"{name}.weight"] = Form(settings.embedding)
+            forms[f"{name}.weight"] = _embedding(settings, is_tied=f"{name}.weight" in tied)
         for weight, form in _matrices(module, vision if is_vision else text):
             forms[f"{name}.{weight}"] = form
             (features,) = {each.shape[1] for each in form.matrices(weight, getattr(module, weight)).values()}
@@ -136,6 +137,12 @@ def forms_of(network: Any, settings: WeightSettings) -> dict[str, Form]:
     if problems:
         raise DelegatecError(problems)
     return forms
+
+
+def _embedding(settings: WeightSettings, *, is_tied: bool) -> Form:
+    """Returns the form of the embedding of tokens: if possible, that of the layer with the same weight."""
+    dtype = settings.embedding or (settings.weights if is_tied else "int8")
+    return Form(dtype, settings.group_size if dtype == settings.weights == "int4" else 0)
 
 
 def _matrices(module: Any, form: Form) -> Iterator[tuple[str, Form]]:

@@ -51,7 +51,15 @@ def test_the_model_is_the_same_as_from_the_folder(name: str, folder: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("settings", "is_once"), [({}, True), ({"weights": "int8"}, True), ({"weights": "int4"}, False)]
+    ("settings", "is_once"),
+    [
+        ({}, True),
+        ({"weights": "int8"}, True),
+        ({"weights": "int4", "group_size": 16}, True),
+        ({"weights": "int4", "group_size": 16, "embedding": "int4"}, True),
+        ({"weights": "int4", "embedding": "int8"}, False),
+        ({"weights": "int8", "group_size": 16}, False),
+    ],
 )
 def test_tied_weights_are_stored_once(
     settings: dict[str, Any], is_once: bool, folder: Path, tmp_path: Path

@@ -17,6 +17,7 @@ from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.kernels.dim_order import reorder_boundary
 from delegatec.program.kernels.legalize import legalize
+from delegatec.program.kernels.narrow_tables import narrow_tables
 from delegatec.program.kernels.pack_weights import pack_weights
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
@@ -52,6 +53,7 @@ def emit(
     for program in programs.values():
         if not external.names:
             pack_weights(program)
+            narrow_tables(program)
         legalize(program)
         for each in program.walk():
             sink_constant_calls(each)

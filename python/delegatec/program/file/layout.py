@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
-from delegatec.delegation import ComputedBytes, Part
+from delegatec.delegation import ComputedBytes, NamedData, Part
+from delegatec.delegation.protocol.parts import read
 from delegatec.program.alignment import align
-from delegatec.program.content import ContentIndex
+from delegatec.program.content import ContentIndex, equal_bytes
 from delegatec.program.emitted import Delegate, EmittedProgram
 from delegatec.program.file.segments import Parts, Segments, concatenate
+
+_HEAD_BYTES: Final = 192
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,14 @@ def lay_out(program: EmittedProgram) -> Layout:
     """Lays out constants, mutable data, delegates and named data; equal blobs are stored once."""
     options = program.options
     layout = Layout(Segments(options.segment_alignment))
-    layout.constant_offsets, parts = pack(program.constants, options.constant_alignment)
+    shared = _shared_constants(program)
+    alignments = {
+        index: _segment_alignment(program, program.named_data[key]) for key, index in shared.items()
+    }
+    layout.constant_offsets, parts = pack(program.constants, options.constant_alignment, alignments)
     if parts:
-        layout.constant_segment = layout.segments.add(parts, options.constant_alignment)
+        alignment = max(options.constant_alignment, *alignments.values(), 1)
+        layout.constant_segment = layout.segments.add(parts, alignment)
     layout.mutable_offsets, parts = pack(program.mutable_data, options.constant_alignment)
     if parts:
         layout.mutable_segment = layout.segments.add(parts, options.constant_alignment)
@@ -69,10 +78,42 @@ def lay_out(program: EmittedProgram) -> Layout:
     known = ContentIndex()  # different numbering of blobs
     for key, item in program.named_data.items():
         fresh = len(layout.segments.spans)
+        offset = layout.constant_offsets[shared[key] + 1] if key in shared else None
+        if offset is not None and offset % alignments[shared[key]] == 0:
+            layout.named[key] = layout.segments.add_part(layout.constant_segment, offset, len(item.data))
+            continue
         layout.named[key] = fresh if item.is_separate else known.find_or_add([item.data], fresh)
         if layout.named[key] == fresh:
             layout.segments.add([(0, item.data)], item.alignment)
     return layout
+
+
+def _shared_constants(program: EmittedProgram) -> dict[str, int]:
+    """Returns key of named data -> position of the constant with the same bytes, such as a tied embedding.
+
+    No two keys have the same constant, since a runtime may identify named data by its address.
+    """
+    constants: dict[int, list[int]] = {}
+    for index, data in enumerate(program.constants):
+        constants.setdefault(len(data), []).append(index)
+    shared: dict[int, str] = {}
+    for key, item in program.named_data.items():
+        for index in constants.get(len(item.data), ()):
+            if index not in shared and _are_equal(item.data, program.constants[index]):
+                shared[index] = key
+                break
+    return {key: index for index, key in shared.items()}
+
+
+def _are_equal(first: Part, second: Part) -> bool:
+    """Whether two byte sequences of one size are equal; most differ at the beginning."""
+    heads = [read(part, 0, _HEAD_BYTES) for part in (first, second)]
+    return bytes(heads[0]) == bytes(heads[1]) and equal_bytes(first, second)
+
+
+def _segment_alignment(program: EmittedProgram, item: NamedData) -> int:
+    """Returns the alignment of the segment of named data in bytes."""
+    return max(program.options.segment_alignment, item.alignment)
 
 
 def _locate_blob(
@@ -88,12 +129,15 @@ def _locate_blob(
     return BlobLocation(is_inline, index)
 
 
-def pack(data: Sequence[Part], alignment: int) -> tuple[list[int], Parts]:
+def pack(
+    data: Sequence[Part], alignment: int, larger: Mapping[int, int] | None = None
+) -> tuple[list[int], Parts]:
     """Concatenates byte sequences to one segment, in which views share the bytes of their base.
 
     Args:
         data: the sequences.
         alignment: alignment of each sequence in bytes.
+        larger: index of a sequence that is no view -> its alignment, if it is a larger one.
 
     Returns:
         The offset of each sequence, after a leading 0, and the parts of the segment.
@@ -103,7 +147,7 @@ def pack(data: Sequence[Part], alignment: int) -> tuple[list[int], Parts]:
     parts: Parts = []
     for index, item in enumerate(data):
         if index not in inside:
-            offsets[index + 1] = align(end, alignment)
+            offsets[index + 1] = align(end, (larger or {}).get(index, alignment))
             parts.append((offsets[index + 1], item))
             end = offsets[index + 1] + len(item)
     for index, (owner, offset) in inside.items():

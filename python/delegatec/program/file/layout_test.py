@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from delegatec.delegation import NamedData
+from delegatec.delegation import ComputedBytes, NamedData, Part
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.file.layout import lay_out, pack
@@ -51,6 +51,43 @@ def test_equal_data_is_stored_separately_on_request() -> None:
     layout = lay_out(EmittedProgram([], named_data=data))
     assert layout.named["a"] == layout.named["b"]
     assert len({*layout.named.values()}) == len(layout.segments.spans) == 3
+
+
+@pytest.mark.parametrize("alignment", [1, 128, 4096])
+def test_a_constant_is_also_named_data(alignment: int) -> None:
+    """As the weight of a layer that is tied to an embedding; other keys have data of their own."""
+    constants: list[Part] = [b"x" * 16, b"y" * 300, b"z" * 300]
+    data = {
+        "a": NamedData(b"z" * 300, is_separate=True),
+        "b": NamedData(b"z" * 300, is_separate=True),
+        "c": NamedData(b"y" * 299 + b"x", 256),
+        "d": NamedData(_Letters("y", 300), 512),
+    }
+    options = ProgramOptions(segment_alignment=alignment, constant_alignment=16)
+    layout = lay_out(EmittedProgram([], constants=constants, named_data=data, options=options))
+    content = bytearray(layout.segments.size)
+    for (start, _), parts in zip(layout.segments.spans, layout.segments.parts, strict=True):
+        assert start % alignment == 0
+        for offset, part in parts:
+            assert not any(content[start + offset : start + offset + len(part)])
+            content[start + offset : start + offset + len(part)] = part[: len(part)]
+    for key, item in data.items():
+        start, size = layout.segments.spans[layout.named[key]]
+        assert content[start : start + size] == item.data[: len(item.data)]
+        assert start % item.alignment == 0
+    stored = {key: bool(layout.segments.parts[index]) for key, index in layout.named.items()}
+    assert stored == {"a": False, "b": True, "c": True, "d": False}
+
+
+class _Letters(ComputedBytes):
+    def __init__(self, letter: str, count: int) -> None:
+        self._bytes = letter.encode() * count
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def __getitem__(self, span: slice) -> bytes:
+        return self._bytes[span]
 
 
 @pytest.mark.parametrize("value", [0, -16, 3, 24, 2**31])

@@ -43,7 +43,7 @@ class Segments:
     @property
     def size(self) -> int:
         """Number of bytes from the segment base to the end of the last segment."""
-        return sum(self.spans[-1]) if self.spans else 0
+        return max(map(sum, self.spans), default=0)
 
     def add(self, parts: Parts, alignment: int = 1) -> int:
         """Adds a segment, and returns its index.
@@ -57,6 +57,18 @@ class Segments:
         self.base_alignment = max(self.base_alignment, alignment)
         self.spans.append((align(self.size, alignment), size))
         self.parts.append(parts)
+        return len(self.spans) - 1
+
+    def add_part(self, segment: int, offset: int, size: int) -> int:
+        """Adds a segment that is a part of another one, and returns its index.
+
+        Args:
+            segment: index of the other one.
+            offset: in the other one, in bytes.
+            size: in bytes.
+        """
+        self.spans.append((self.spans[segment][0] + offset, size))
+        self.parts.append([])
         return len(self.spans) - 1
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -42,14 +43,24 @@ def pack_weights(program: EdgeProgram) -> None:
         if not candidates:
             continue
         builder = Builder(each)
-        gathered = {constants[node.name].data_ptr() for node in candidates if any(map(_gathers, node.users))}
+        users: dict[int, list[Node]] = {}
+        for node in candidates:
+            users.setdefault(constants[node.name].data_ptr(), []).extend(node.users)
         for node in candidates:
             tensor = constants[node.name]
-            _pack(builder, node, tensor, by_row=tensor.data_ptr() in gathered)
+            _pack(builder, node, tensor, users[tensor.data_ptr()])
         each.erase_unused_placeholders()
 
 
-def _pack(builder: Builder, node: Node, tensor: Tensor, by_row: bool) -> None:
+def _pack(builder: Builder, node: Node, tensor: Tensor, readers: list[Node]) -> None:
+    """Packs a constant.
+
+    Args:
+        builder: the builder.
+        node: the constant.
+        tensor: its values.
+        readers: the users of all constants with the same memory, which share the packed values, too.
+    """
     users = list(node.users)
     if not users or not all(_gathers(user) or _is_converted(user) for user in users):
         return
@@ -63,8 +74,15 @@ def _pack(builder: Builder, node: Node, tensor: Tensor, by_row: bool) -> None:
     half = 1 << (bits - 1)
     middle = 0 if -half <= low and high < half else low + half
     rest = tensor.view(torch.uint8) - (middle - half) % 256
+    if parts == (4,) and tensor.shape[-1] % 2 == 0 and all(map(_gathers, readers)):
+        pairs = builder.derived(node, _pairs_of(rest), torch.int8)
+        for user in users:
+            builder.at(user)
+            gathered = builder.call(user.target, pairs, *user.args[1:])
+            _replace(builder, user, _unpacked_pairs(builder, gathered, middle))
+        return
     packed: list[tuple[Node, int]] = []
-    dim = _dim(tensor, 8 // min(parts), by_row)
+    dim = _dim(tensor, 8 // min(parts), by_row=any(map(_gathers, readers)))
     if dim is None:
         return
     for width in parts:
@@ -79,11 +97,15 @@ def _pack(builder: Builder, node: Node, tensor: Tensor, by_row: bool) -> None:
             rows = [(builder.call(user.target, part, *user.args[1:]), width) for part, width in packed]
         values = _unpacked(builder, rows, dim, middle)
         if _gathers(user):
-            user.replace_all_uses_with(values)
-            builder.program.graph.erase_node(user)
+            _replace(builder, user, values)
         else:
             user.replace_input_with(node, values)
             _signed(user)
+
+
+def _replace(builder: Builder, node: Node, value: Node) -> None:
+    node.replace_all_uses_with(value)
+    builder.program.graph.erase_node(node)
 
 
 def _cost(parts: tuple[int, ...]) -> int:
@@ -114,6 +136,27 @@ def _dim(tensor: Tensor, count: int, by_row: bool) -> int | None:
     """Returns the dimension whose parts share bytes: the first, with the longest parts, if divisible."""
     dims = (dim for dim, size in enumerate(tensor.shape) if size % count == 0 and (dim or not by_row))
     return next(dims, None)
+
+
+def _pairs_of(values: Tensor) -> Tensor:
+    """Returns uint8 values of four bits as bytes, the first of two neighbors in the low bits.
+
+    XNNPACK's weights have this form: a table that is also the weight of a layer is in the file once.
+    """
+    return (values[..., ::2] | (values[..., 1::2] << 4)).view(torch.int8)
+
+
+def _unpacked_pairs(builder: Builder, rows: Node, middle: int) -> Node:
+    """Returns the values of pairs in int8."""
+    high = builder.call(aten.bitwise_right_shift.Tensor_Scalar, rows, 4)
+    low = builder.call(aten.add.Tensor, rows, high, alpha=-16)
+    # the kernel shifts signed values
+    halves = [low, builder.call(aten.bitwise_and.Scalar, high, 15)]
+    *sizes, width = shape_of(rows)
+    columns = [builder.call(aten.view.default, half, [*sizes, width, 1]) for half in halves]
+    pairs = builder.call(aten.cat.default, columns, len(sizes) + 1)
+    values = builder.call(aten.view.default, pairs, [*sizes, 2 * width])
+    return builder.call(aten.sub.Scalar, values, 8 - middle)
 
 
 def _packed(unpacked: Tensor, width: int, dim: int) -> Tensor:

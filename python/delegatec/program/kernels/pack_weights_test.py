@@ -83,6 +83,24 @@ def test_rows_are_gathered_before_they_are_unpacked(bits: int) -> None:
     assert "cat" in print_program(program) and "[512, 64]" not in print_program(program)
 
 
+@pytest.mark.parametrize("low", [-8, -4, 0, 100])
+@pytest.mark.parametrize("columns", [64, 65])
+def test_a_table_of_four_bits_has_the_form_of_a_layer(low: int, columns: int) -> None:
+    """Two neighbors in a byte, the first in the low bits, as in weights of XNNPACK."""
+
+    class Gathers(Quantized):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.index_select(self.quantized, 0, x).float()
+
+    table = _random(low, low + 15, 512, columns)[:, torch.randperm(columns)]
+    program, _ = _packed(Gathers(table), torch.tensor([3, 511, 0, 7, 1]))
+    packed = [each for each in program.constants.values() if each.numel() == table.numel() // 2]
+    assert len(packed) == 1 - columns % 2
+    for each in packed:
+        values = (each[:, :, None] >> torch.tensor([0, 4], dtype=torch.int8)) & 15
+        assert torch.equal(values.view(table.shape), table - low)
+
+
 @pytest.mark.parametrize(
     "quantized",
     [
