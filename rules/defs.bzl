@@ -17,6 +17,7 @@ load("//rules/private:language_model.bzl", _language_model = "language_model")
 load("//rules/private:language_model_test.bzl", _language_model_test = "language_model_test")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
+load("//rules/private:program_cc_library.bzl", _program_cc_library = "program_cc_library")
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
@@ -61,6 +62,7 @@ language_model_test = _language_model_test
 portable_program = _portable_program
 program_budget_test = _program_budget_test
 program_bundle = _program_bundle
+program_cc_library = _program_cc_library
 program_diff = _program_diff
 program_golden_test = _program_golden_test
 program_index = _program_index

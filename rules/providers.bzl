@@ -56,6 +56,7 @@ DelegateProgramInfo = provider(
         "debug": "File: maps instructions, including those of delegates, to nodes of the exported program and lines of the model, as JSON.",
         "etrecord": "File: the program with its weights and debug handles, for ExecuTorch's developer tools. Built on demand.",
         "exported": "ExportedProgramInfo: the model that was lowered.",
+        "full_delegation": "bool: whether the lowering fails if anything is left outside of delegates.",
         "host_options": "dict like `options`: those of `host_program`, or None.",
         "host_program": "File: the same program with delegates that run on this host, if its own do not, else None. Built on demand.",
         "ir": "File: the program after lowering, as text.",

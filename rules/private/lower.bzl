@@ -111,6 +111,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         debug = outputs["debug"],
         etrecord = etrecord,
         exported = exported,
+        full_delegation = getattr(ctx.attr, "require_full_delegation", False),
         host_options = host_options,
         host_program = host_program,
         ir = outputs["ir"],

@@ -14,7 +14,7 @@ def runtime_libraries(ctx, runtime, libraries, backends):
         backends: ids of backends.
 
     Returns:
-        A list of providers: DefaultInfo and CcInfo.
+        A struct: `cc_info`, and `runfiles`.
     """
     info = runtime[DelegateRuntimeInfo]
     missing = ["library \"%s\"" % name for name in libraries if name not in info.libraries]
@@ -31,14 +31,15 @@ def runtime_libraries(ctx, runtime, libraries, backends):
     runfiles = ctx.runfiles()
     for target in targets:
         runfiles = runfiles.merge(target[DefaultInfo].default_runfiles)
-    return [
-        DefaultInfo(runfiles = runfiles),
-        cc_common.merge_cc_infos(cc_infos = [target[CcInfo] for target in targets]),
-    ]
+    return struct(
+        cc_info = cc_common.merge_cc_infos(cc_infos = [target[CcInfo] for target in targets]),
+        runfiles = runfiles,
+    )
 
 def _runtime_library_impl(ctx):
     backends = sorted(ctx.attr.runtime[DelegateRuntimeInfo].backends) if ctx.attr.all_backends else []
-    return runtime_libraries(ctx, ctx.attr.runtime, ctx.attr.libraries, backends)
+    libraries = runtime_libraries(ctx, ctx.attr.runtime, ctx.attr.libraries, backends)
+    return [DefaultInfo(runfiles = libraries.runfiles), libraries.cc_info]
 
 runtime_library = rule(
     implementation = _runtime_library_impl,

@@ -21,6 +21,7 @@ BELOW: dict[str, set[str]] = {
     "flatbuffer": {"diagnostics"},
     "edge": {"diagnostics"},
     "delegation": {"edge", "diagnostics"},
+    "app": _GRAPHS | {"program", "report"},
     "backends": _GRAPHS | {"flatbuffer"},
     "samples": set(),
     "frontend": _GRAPHS | {"files", "samples"},
@@ -38,6 +39,7 @@ BELOW: dict[str, set[str]] = {
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
     | {
+        "app",
         "backends",
         "files",
         "frontend",

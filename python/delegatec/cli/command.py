@@ -27,6 +27,7 @@ VERBS: Final = {
     "index": "write one page over many programs from their manifests",
     "bundle": "collect programs, weights and licenses in a directory or a .zip, with an index",
     "operators": "list what an app links for some programs, for ExecuTorch's selective build",
+    "header": "write the C++ header of a program, and check what its app links",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
     "budget": "compare the sizes and estimates of a program with limits",
     "golden": "compare a program with what was recorded of it, or record it",

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in C++ apps: a header with a class for a program, and the check of what its app links."""
+
+from delegatec.app.header import header as header
+from delegatec.app.links import link_problems as link_problems

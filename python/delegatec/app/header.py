@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from delegatec.app.identifiers import identifiers
+from delegatec.app.signature import Function, function_of
+from delegatec.program.reader.model import Program
+from delegatec.report.manifest import Manifest
+
+# Members of the generated class and its base, and what else its methods cannot be named.
+_TAKEN: Final = ("Program", "TypedProgram", "call", "load", "module")
+# Arenas of a method that shares none: entry 0 is reserved.
+_OWN_ARENAS: Final = 2
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an app finds a program.
+
+    Attributes:
+        pte: its path in the runfiles; "" if it is embedded.
+        ptd: likewise of its weights; "" without.
+        symbol: what the symbols of the embedded files start with; "" for files.
+        has_weights: whether it has external weights.
+    """
+
+    pte: str = ""
+    ptd: str = ""
+    symbol: str = ""
+    has_weights: bool = False
+
+
+def header(
+    program: Program,
+    manifest: Manifest,
+    namespace: str,
+    place: Place,
+    memory: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """Returns the header of a program: a class with a function for each method.
+
+    Args:
+        program: the program.
+        manifest: its manifest.
+        namespace: namespace of the class.
+        place: where the app finds it.
+        memory: method -> bytes of its arenas, as `runner --memory` writes them; may be empty.
+
+    Raises:
+        DelegatecError: DC519, for a method that cannot be a function.
+    """
+    infos = {each.name: each for each in manifest.methods}
+    names = identifiers((method.name for method in program.methods), _TAKEN)
+    functions: list[Function] = [
+        function_of(method, infos.get(method.name), name, memory.get(method.name, {}))
+        for method, name in zip(program.methods, names, strict=True)
+    ]
+    environment = Environment(
+        loader=PackageLoader("delegatec.app"),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("program.h.jinja").render(
+        backends=manifest.runtime.backends,
+        functions=functions,
+        kernels=manifest.runtime.kernels,
+        label=manifest.label,
+        namespace=namespace,
+        place=place,
+        shares_state=any(len(method.arena_bytes) > _OWN_ARENAS for method in program.methods),
+    )

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec header`: the header of programs, compared with recorded ones, and messages for mistakes.
+
+`DELEGATEC_RECORD=1 pytest python/delegatec/app` records the headers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from delegatec.cli.main import run_verb
+
+TESTDATA: Final = Path(__file__).parent / "testdata"
+
+_MODEL: Final = """
+import torch, delegatec
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, new, scale, mask=None):
+        y = self.conv(new).relu()
+        self.total.add_(y.sum((0, 2, 3)))
+        return {"class": y * scale, "sizes": (new.shape[0], self.total * 2)}
+
+    def take(self):
+        return self.total + 1
+
+def build():
+    image = torch.ones(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    batch = torch.export.Dim("batch", min=1, max=5)
+    return delegatec.Model(
+        Net(), (image, 0.5), dynamic_shapes={"new": {0: batch}, "scale": None},
+        methods={"take": delegatec.Method("take", ())},
+    )
+
+class Plain(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, -1)
+
+def plain():
+    return delegatec.Model(Plain(), (torch.ones(2, 3),))
+"""
+
+
+def _program(folder: Path, entry: str, backend: str, *flags: str) -> list[str]:
+    """Exports and lowers a model, and returns the flags that name the result."""
+    (folder / "net.py").write_text(_MODEL)
+    export = ["export", f"--entry=net:{entry}", f"--source={folder / 'net.py'}", f"--import-path={folder}"]
+    assert run_verb([*export, f"--program={folder / 'net.pt2'}"]) == 0
+    outputs = [f"--pte={folder / 'net.pte'}", f"--manifest={folder / 'net.json'}"]
+    lower = ["lower", f"--program={folder / 'net.pt2'}", "--label=//app:net", *outputs, *flags]
+    assert run_verb([*lower, *([f"--backend={backend}"] if backend else [])]) == 0
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The flags of a program that calls one kernel."""
+    return _program(tmp_path_factory.mktemp("plain"), "plain", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "backend", "flags"),
+    [
+        ("net_xnnpack.h", "build", "xnnpack", ["--link=kernels", "--runfile=w/app/net.pte"]),
+        ("net_embedded.h", "plain", "xnnpack", ["--symbol=delegatec_net", "--namespace=app::models"]),
+    ],
+)
+def test_headers(tmp_path: Path, name: str, entry: str, backend: str, flags: list[str]) -> None:
+    sizes = {"forward": {"method": 100, "planned": [1], "temporary": 20}}
+    (tmp_path / "memory.json").write_text(json.dumps(sizes if entry == "plain" else {}))
+    command = ["header", *_program(tmp_path, entry, backend), f"--header={tmp_path / name}"]
+    assert run_verb([*command, f"--memory={tmp_path / 'memory.json'}", "--link=XnnpackBackend", *flags]) == 0
+    if "DELEGATEC_RECORD" in os.environ:
+        (TESTDATA / name).write_text((tmp_path / name).read_text())
+    assert (tmp_path / name).read_text() == (TESTDATA / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "problems"),
+    [
+        (
+            [],
+            ["DC518", "//app:net calls kernel aten::_softmax.out outside of delegates", "set kernels = True"],
+        ),
+        (["--link=kernels", "--link=XnnpackBackend", "--exact=kernels"], []),
+        (
+            ["--link=kernels", "--link=quantized_kernels", "--exact=quantized_kernels"],
+            ["DC423", "`quantized_kernels` is linked, but //app:net calls nothing of it"],
+        ),
+        (
+            ["--link=kernels", "--link=XnnpackBackend", "--exact=XnnpackBackend"],
+            ["DC423", 'remove "XnnpackBackend" from `backends`'],
+        ),
+    ],
+)
+def test_links(
+    tmp_path: Path,
+    plain: list[str],
+    flags: list[str],
+    problems: list[str],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = run_verb(["header", *plain, f"--header={tmp_path / 'net.h'}", *flags])
+    printed = capfd.readouterr().err
+    assert (code == 0) == (not problems) == (tmp_path / "net.h").exists()
+    assert [each for each in problems if each not in printed] == []
+
+
+def test_a_backend_that_is_not_linked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["header", *_program(tmp_path, "plain", "mps"), f"--header={tmp_path / 'net.h'}"]
+    assert run_verb([*command, "--link=XnnpackBackend"]) == 1
+    assert "DC518: //app:net has delegates of MPSBackend, which is not linked" in capfd.readouterr().err
+
+
+def test_outputs_of_the_caller(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    outputs = _program(tmp_path, "plain", "", "--no-plan-outputs")
+    assert run_verb(["header", *outputs, f"--header={tmp_path / 'net.h'}", "--link=kernels"]) == 1
+    assert (
+        "DC519: a function of C++ for method 'forward': output 0 has no planned memory"
+        in capfd.readouterr().err
+    )
+
+
+def test_another_manifest(tmp_path: Path, plain: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    _, manifest = _program(tmp_path, "plain", "xnnpack")
+    assert run_verb(["header", plain[0], manifest, f"--header={tmp_path / 'net.h'}"]) == 2
+    assert "the manifest of net.pte describes another program" in capfd.readouterr().err
+    (tmp_path / "sizes.json").write_text('{"forward": {}}')
+    assert (
+        run_verb(["header", *plain, f"--memory={tmp_path / 'sizes.json'}", f"--header={tmp_path / 'n.h'}"]) == 2
+    )

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec header`: writes the C++ header of a program, and checks what its app links."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from delegatec.cli.documents import read_document
+from delegatec.cli.errors import CommandLineError
+
+INPUTS = ("pte", "manifest", "memory")
+OUTPUTS = ("header",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
+    parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program")
+    parser.add_argument("--manifest", required=True, metavar="IN.json", help="its manifest")
+    parser.add_argument("--memory", default="", metavar="IN.json", help="what `runner --memory` wrote of it")
+    parser.add_argument("--header", required=True, metavar="OUT.h", help="the header")
+    parser.add_argument(
+        "--namespace", default="", help="namespace of the class; by default the program's name"
+    )
+    parser.add_argument("--runfile", default="", metavar="PATH", help="path of the program in the runfiles")
+    parser.add_argument("--weights-runfile", default="", metavar="PATH", help="likewise of external weights")
+    parser.add_argument(
+        "--symbol", default="", help="instead of paths: what the symbols of the embedded files start with"
+    )
+    parser.add_argument("--external-weights", action="store_true", help="whether weights are in a .ptd")
+    parser.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="what the app links: the id of a backend, kernels or quantized_kernels; may be repeated",
+    )
+    parser.add_argument(
+        "--exact",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a library that must not be linked in vain; may be repeated",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the header, unless the app lacks a library."""
+    from delegatec.app import header, link_problems
+    from delegatec.app.header import Place
+    from delegatec.app.identifiers import identifier
+    from delegatec.diagnostics import DelegatecError
+    from delegatec.files import replacing
+    from delegatec.program.reader import read_program
+    from delegatec.report.manifest import from_json
+
+    program = read_program(arguments.pte)
+    manifest = read_document(arguments.manifest, from_json)
+    if manifest.file.bytes != program.file_bytes:
+        raise CommandLineError(f"the manifest of {os.path.basename(arguments.pte)} describes another program")
+    memory = read_document(arguments.memory, _memory) if arguments.memory else {}
+    shown = manifest.label or os.path.basename(arguments.pte)
+    problems = [*link_problems(manifest.runtime, shown, arguments.link, arguments.exact)]
+    if problems:
+        raise DelegatecError(problems)
+    name = os.path.basename(arguments.pte).removesuffix(".pte")
+    place = Place(arguments.runfile, arguments.weights_runfile, arguments.symbol, arguments.external_weights)
+    text = header(program, manifest, arguments.namespace or identifier(name), place, memory)
+    with replacing(arguments.header) as file:
+        file.write(text.encode())
+    return 0
+
+
+def _memory(text: str) -> dict[str, dict[str, Any]]:
+    found = json.loads(text)
+    for sizes in found.values():
+        if not {"method", "temporary"} <= sizes.keys():
+            raise ValueError("the sizes of a method's arenas are missing")
+    return dict(found)

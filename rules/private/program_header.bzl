@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`program_header`: the C++ header of a program, and the libraries of the runtime that it needs."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo", "DelegateRuntimeInfo")
+load(":backends.bzl", "is_plugin")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
+load(":labels.bzl", "label_text")
+load(":options.bzl", "fail_with")
+load(":runtime_library.bzl", "runtime_libraries")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+# Built-in backend -> its id in the runtime. One that is wrong is an error of the action, which reads the program.
+_IDS = {
+    "ethos_u": "EthosUBackend",
+    "mps": "MPSBackend",
+    "vgf": "VgfBackend",
+    "vulkan": "VulkanBackend",
+    "xnnpack": "XnnpackBackend",
+}
+
+# Of an embedded program: no compiler reads its bytes. The alignment is that of segments by default.
+_ASSEMBLY = """\
+#ifdef __APPLE__
+#define SYMBOL(name) _##name
+.section __TEXT,__const
+#else
+#define SYMBOL(name) name
+.section .rodata
+#endif
+"""
+
+_EMBEDDED_FILE = """\
+.global SYMBOL({symbol})
+.global SYMBOL({symbol}_end)
+.balign 128
+SYMBOL({symbol}):
+.incbin "{path}"
+SYMBOL({symbol}_end):
+"""
+
+_ASSEMBLY_END = """\
+#ifdef __ELF__
+.section .note.GNU-stack,"",%progbits
+#endif
+"""
+
+def _linked_backends(ctx, info):
+    """Returns the ids of the backends to link."""
+    if ctx.attr.backends:
+        return ctx.attr.backends
+    unknown = [backend for backend in info.backends if backend not in _IDS]
+    if unknown:
+        fail_with(
+            ctx.label,
+            "DC518",
+            "the id of %s in the runtime is unknown" % " and ".join(unknown),
+            expected = "backends = [\"...\"], with the ids of all backends of the program" if is_plugin(unknown[0]) else "a program for a runtime",
+        )
+    return [_IDS[backend] for backend in info.backends]
+
+def _embedded(ctx, files, symbol):
+    """Declares the assembly that contains files: suffix of the symbol -> File."""
+    assembly = ctx.actions.declare_file(ctx.attr.file_name + ".embedded.S")
+    parts = [_EMBEDDED_FILE.format(path = file.path, symbol = symbol + suffix) for suffix, file in files.items()]
+    ctx.actions.write(assembly, _ASSEMBLY + "".join(parts) + _ASSEMBLY_END)
+    return assembly
+
+def _memory(ctx, info):
+    """Declares the action that measures arenas."""
+    memory = ctx.actions.declare_file(ctx.attr.file_name + ".memory.json")
+    args = ctx.actions.args()
+    args.add(info.program, format = "--program=%s")
+    args.add(memory, format = "--memory=%s")
+    inputs = [info.program]
+    if info.weights:
+        args.add(info.weights, format = "--data=%s")
+        inputs.append(info.weights)
+    ctx.actions.run(
+        arguments = [args],
+        executable = ctx.executable.runner,
+        inputs = inputs,
+        mnemonic = "DelegateMemory",
+        outputs = [memory],
+        progress_message = "Measuring the arenas of %s" % label_text(ctx.label),
+    )
+    return memory
+
+def _runfile(ctx, file):
+    path = file.short_path
+    return path[len("../"):] if path.startswith("../") else ctx.workspace_name + "/" + path
+
+def _program_header_impl(ctx):
+    info = ctx.attr.program[DelegateProgramInfo]
+    backends = _linked_backends(ctx, info)
+    kernels = ctx.attr.kernels == "yes" or (ctx.attr.kernels == "auto" and not info.full_delegation)
+    libraries = ["kernels"] * kernels + ["quantized_kernels"] * ctx.attr.quantized_kernels
+    exact = (["kernels"] if ctx.attr.kernels == "yes" else []) + ["quantized_kernels"] + ctx.attr.backends
+    runtime = runtime_libraries(ctx, ctx.attr.runtime, ["executorch"] + libraries, backends)
+
+    header = ctx.actions.declare_file(ctx.attr.file_name + ".h")
+    args = delegatec_arguments(ctx, "header")
+    args.add(info.program, format = "--pte=%s")
+    args.add(info.manifest, format = "--manifest=%s")
+    args.add(header, format = "--header=%s")
+    args.add(ctx.attr.namespace or ctx.attr.file_name, format = "--namespace=%s")
+    args.add_all(backends + libraries, format_each = "--link=%s")
+    args.add_all(exact, format_each = "--exact=%s")
+    inputs = [info.program, info.manifest]
+    if ctx.attr.runner:
+        inputs.append(_memory(ctx, info))
+        args.add(inputs[-1], format = "--memory=%s")
+    if info.weights:
+        args.add("--external-weights")
+    groups = {}
+    if ctx.attr.embed:
+        symbol = "delegatec_" + "".join([
+            each if each.isalnum() else "_"
+            for each in ("%s/%s" % (ctx.label.package, ctx.attr.file_name)).elems()
+        ])
+        args.add(symbol, format = "--symbol=%s")
+        files = dict([("_pte", info.program)] + ([("_ptd", info.weights)] if info.weights else []))
+        groups = {
+            "assembly": depset([_embedded(ctx, files, symbol)]),
+            "embedded": depset(files.values()),
+        }
+    else:
+        args.add(_runfile(ctx, info.program), format = "--runfile=%s")
+        if info.weights:
+            args.add(_runfile(ctx, info.weights), format = "--weights-runfile=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset(inputs),
+        mnemonic = "DelegateHeader",
+        outputs = [header],
+        progress_message = "Writing the header of %s" % label_text(ctx.label),
+    )
+    return [
+        DefaultInfo(
+            files = depset([header]),
+            runfiles = runtime.runfiles,
+        ),
+        OutputGroupInfo(**groups),
+        runtime.cc_info,
+    ]
+
+program_header = rule(
+    implementation = _program_header_impl,
+    doc = "The header of a program, for `program_cc_library`, with the libraries of the runtime that the program needs.",
+    attrs = dict(ACTION_ATTRS, **{
+        "backends": attr.string_list(),
+        "embed": attr.bool(),
+        "file_name": attr.string(mandatory = True),
+        "kernels": attr.string(
+            default = "auto",
+            values = ["auto", "no", "yes"],
+        ),
+        "namespace": attr.string(),
+        "program": attr.label(
+            mandatory = True,
+            providers = [DelegateProgramInfo],
+        ),
+        "quantized_kernels": attr.bool(),
+        "runner": attr.label(
+            cfg = "exec",
+            executable = True,
+        ),
+        "runtime": attr.label(
+            default = "//config:runtime",
+            providers = [DelegateRuntimeInfo],
+        ),
+    }),
+    provides = [CcInfo],
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading of programs, and the check of their inputs.
+#include "runtime/typed_program.h"
+
+#include <memory>
+
+#include <executorch/extension/data_loader/buffer_data_loader.h>
+#include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
+#include <executorch/runtime/platform/log.h>
+
+namespace delegatec {
+namespace {
+
+using executorch::extension::BufferDataLoader;
+using executorch::extension::Module;
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::Result;
+
+std::unique_ptr<executorch::runtime::DataLoader> loader(executorch::runtime::Span<const uint8_t> bytes) {
+  return bytes.empty() ? nullptr : std::make_unique<BufferDataLoader>(bytes.data(), bytes.size());
+}
+
+// Whether the elements are in memory as the method reads them. Dimensions of one element may be anywhere.
+bool has_order(const executorch::aten::Tensor& tensor, const TensorSpec& spec) {
+  size_t next = 0;
+  for (const uint8_t dim : tensor.dim_order()) {
+    if (tensor.size(dim) == 1) {
+      continue;
+    }
+    while (next < spec.rank && tensor.size(spec.dim_order[next]) == 1) {
+      ++next;
+    }
+    if (next == spec.rank || spec.dim_order[next++] != dim) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <typename Sizes>
+std::string described(executorch::aten::ScalarType type, const Sizes& sizes, size_t rank) {
+  std::string text = std::string(executorch::runtime::toString(type)) + "[";
+  for (size_t i = 0; i < rank; ++i) {
+    text += (i ? ", " : "") + std::to_string(sizes[i]);
+  }
+  return text + "]";
+}
+
+Error check(const char* method, const TensorSpec& spec, const executorch::aten::Tensor& tensor) {
+  const size_t rank = static_cast<size_t>(tensor.dim());
+  bool fits = tensor.scalar_type() == spec.type && rank == spec.rank;
+  for (size_t i = 0; fits && i < rank; ++i) {
+    fits = spec.dynamic ? tensor.size(i) <= spec.sizes[i] : tensor.size(i) == spec.sizes[i];
+  }
+  if (!fits) {
+    ET_LOG(Error, "%s: %s is %s, but must be %s%s", method, spec.name,
+           described(tensor.scalar_type(), tensor.sizes(), rank).c_str(),
+           described(spec.type, spec.sizes, spec.rank).c_str(), spec.dynamic ? ", or smaller" : "");
+    return Error::InvalidArgument;
+  }
+  if (!has_order(tensor, spec)) {
+    ET_LOG(Error, "%s: the dimensions of %s have another order in memory than the method reads, such as channels-last",
+           method, spec.name);
+    return Error::InvalidArgument;
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+
+TypedProgram::TypedProgram(Names methods, bool shares_state, const std::string& pte, const std::string& ptd)
+    : methods_(methods),
+      module_(pte, ptd.empty() ? std::vector<std::string>() : std::vector<std::string>{ptd}, Module::LoadMode::Mmap,
+              nullptr, nullptr, nullptr, shares_state) {}
+
+TypedProgram::TypedProgram(Names methods, bool shares_state, Bytes pte, Bytes ptd)
+    : methods_(methods), module_(loader(pte), nullptr, nullptr, nullptr, loader(ptd), shares_state) {}
+
+Error TypedProgram::load() {
+  if (loaded_) {
+    return Error::Ok;
+  }
+  // All at once: loading a method writes the initial state that it shares with others.
+  for (const char* method : methods_) {
+    const Error error = module_.load_method(method);
+    if (error != Error::Ok) {
+      return error;
+    }
+  }
+  loaded_ = true;
+  return Error::Ok;
+}
+
+Result<std::vector<EValue>> TypedProgram::call(const char* method, executorch::runtime::Span<const TensorSpec> specs,
+                                               const std::vector<EValue>& inputs) {
+  Error error = load();
+  for (const TensorSpec& spec : specs) {
+    error = error == Error::Ok ? check(method, spec, inputs[spec.position].toTensor()) : error;
+  }
+  if (error != Error::Ok) {
+    return error;
+  }
+  return module_.execute(method, inputs);
+}
+
+}  // namespace delegatec
