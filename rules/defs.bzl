@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public rules, and the table of the built-in backends."""
 
+load("//rules/private:app_budget_test.bzl", _app_budget_test = "app_budget_test")
 load("//rules/private:app_kernels.bzl", _app_kernels = "app_kernels")
 load(
     "//rules/private:builtin_backends.bzl",
@@ -54,6 +55,7 @@ ProgramBundleInfo = _ProgramBundleInfo
 ProgramRuntimeInfo = _ProgramRuntimeInfo
 ProgramVariantsInfo = _ProgramVariantsInfo
 ProgramsInfo = _ProgramsInfo
+app_budget_test = _app_budget_test
 app_kernels = _app_kernels
 delegate_program = _delegate_program
 delegate_runtime = _delegate_runtime

@@ -93,7 +93,7 @@ def _program_header_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     backends = _linked_backends(ctx, info)
     kernels = ctx.attr.kernels == "yes" or (ctx.attr.kernels == "auto" and not info.full_delegation)
-    libraries = ["kernels"] * kernels + ["quantized_kernels"] * ctx.attr.quantized_kernels
+    libraries = (["kernels"] if kernels else []) + (["quantized_kernels"] if ctx.attr.quantized_kernels else [])
     exact = (["kernels"] if ctx.attr.kernels == "yes" else []) + ["quantized_kernels"] + ctx.attr.backends
     runtime = runtime_libraries(ctx, ctx.attr.runtime, ["executorch"] + libraries, backends)
 
