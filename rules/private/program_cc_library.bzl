@@ -42,22 +42,21 @@ def program_cc_library(name, program, embed = False, kernels = None, quantized_k
         runner = Label("//runtime:runner") if measure else None,
         **common
     )
-    if embed:
-        for group in ["assembly", "embedded"]:
-            native.filegroup(
-                name = "%s.%s" % (name, group),
-                srcs = [":" + name + ".header"],
-                output_group = group,
-                **common
-            )
-        kwargs["srcs"] = [":" + name + ".assembly"]
-        kwargs["textual_hdrs"] = [":" + name + ".embedded"]
-    else:
-        kwargs["data"] = [program]
+    for group in ["assembly", "embedded"]:
+        native.filegroup(
+            name = "%s.%s" % (name, group),
+            srcs = [":" + name + ".header"],
+            output_group = group,
+            **common
+        )
+    if not embed:
+        kwargs["data"] = [program] + kwargs.pop("data", [])
     native.cc_library(
         name = name,
+        srcs = [":" + name + ".assembly"],
         hdrs = [":" + name + ".header"],
-        deps = [":" + name + ".header", Label("//runtime:typed_program")] + kwargs.pop("deps", []),
         linkstatic = True,
+        textual_hdrs = [":" + name + ".embedded"],
+        deps = [":" + name + ".header", Label("//runtime:typed_program")] + kwargs.pop("deps", []),
         **kwargs
     )

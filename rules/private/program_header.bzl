@@ -44,22 +44,25 @@ _ASSEMBLY_END = """\
 #endif
 """
 
-def _linked_backends(ctx, info):
+def _linked_backends(ctx, label, info):
     """Returns the ids of the backends to link."""
     if ctx.attr.backends:
         return ctx.attr.backends
     unknown = [backend for backend in info.backends if backend not in _IDS]
     if unknown:
         fail_with(
-            ctx.label,
+            label,
             "DC518",
             "the id of %s in the runtime is unknown" % " and ".join(unknown),
             expected = "backends = [\"...\"], with the ids of all backends of the program" if is_plugin(unknown[0]) else "a program for a runtime",
         )
     return [_IDS[backend] for backend in info.backends]
 
-def _embedded(ctx, files, symbol):
-    """Declares the assembly that contains files: suffix of the symbol -> File."""
+def _assembly(ctx, files, symbol):
+    """Declares the assembly that contains files: suffix of the symbol -> File.
+
+    Without files it is a source as well: a library without sources would not build its header.
+    """
     assembly = ctx.actions.declare_file(ctx.attr.file_name + ".embedded.S")
     parts = [_EMBEDDED_FILE.format(path = file.path, symbol = symbol + suffix) for suffix, file in files.items()]
     ctx.actions.write(assembly, _ASSEMBLY + "".join(parts) + _ASSEMBLY_END)
@@ -91,14 +94,18 @@ def _runfile(ctx, file):
 
 def _program_header_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
-    backends = _linked_backends(ctx, info)
+    label = label_text(ctx.label)[:-len(".header")]
+    backends = _linked_backends(ctx, label, info)
     kernels = ctx.attr.kernels == "yes" or (ctx.attr.kernels == "auto" and not info.full_delegation)
     libraries = (["kernels"] if kernels else []) + (["quantized_kernels"] if ctx.attr.quantized_kernels else [])
     exact = (["kernels"] if ctx.attr.kernels == "yes" else []) + ["quantized_kernels"] + ctx.attr.backends
-    runtime = runtime_libraries(ctx, ctx.attr.runtime, ["executorch"] + libraries, backends)
+    runtime = runtime_libraries(ctx, label, ctx.attr.runtime, ["executorch"] + libraries, backends)
 
     header = ctx.actions.declare_file(ctx.attr.file_name + ".h")
     args = delegatec_arguments(ctx, "header")
+
+    # The target that the user wrote.
+    args.add(label, format = "--label=%s")
     args.add(info.program, format = "--pte=%s")
     args.add(info.manifest, format = "--manifest=%s")
     args.add(header, format = "--header=%s")
@@ -111,7 +118,7 @@ def _program_header_impl(ctx):
         args.add(inputs[-1], format = "--memory=%s")
     if info.weights:
         args.add("--external-weights")
-    groups = {}
+    symbol, files = "", {}
     if ctx.attr.embed:
         symbol = "delegatec_" + "".join([
             each if each.isalnum() else "_"
@@ -119,10 +126,6 @@ def _program_header_impl(ctx):
         ])
         args.add(symbol, format = "--symbol=%s")
         files = dict([("_pte", info.program)] + ([("_ptd", info.weights)] if info.weights else []))
-        groups = {
-            "assembly": depset([_embedded(ctx, files, symbol)]),
-            "embedded": depset(files.values()),
-        }
     else:
         args.add(_runfile(ctx, info.program), format = "--runfile=%s")
         if info.weights:
@@ -133,14 +136,17 @@ def _program_header_impl(ctx):
         inputs = depset(inputs),
         mnemonic = "DelegateHeader",
         outputs = [header],
-        progress_message = "Writing the header of %s" % label_text(ctx.label),
+        progress_message = "Writing the header of %s" % label,
     )
     return [
         DefaultInfo(
             files = depset([header]),
             runfiles = runtime.runfiles,
         ),
-        OutputGroupInfo(**groups),
+        OutputGroupInfo(
+            assembly = depset([_assembly(ctx, files, symbol)]),
+            embedded = depset(files.values()),
+        ),
         runtime.cc_info,
     ]
 

@@ -2,13 +2,15 @@
 """`runtime_library`: libraries of the runtime that the build is configured for, as a dependency of C++ targets."""
 
 load("//rules:providers.bzl", "DelegateRuntimeInfo")
+load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 
-def runtime_libraries(ctx, runtime, libraries, backends):
+def runtime_libraries(ctx, label, runtime, libraries, backends):
     """Returns libraries of a runtime as one.
 
     Args:
         ctx: the rule's context.
+        label: the label of the user's target, for messages.
         runtime: the target of a `delegate_runtime`.
         libraries: names of libraries, such as "kernels".
         backends: ids of backends.
@@ -21,9 +23,9 @@ def runtime_libraries(ctx, runtime, libraries, backends):
     missing += ["backend %s" % id for id in backends if id not in info.backends]
     if missing:
         fail_with(
-            ctx.label,
+            label,
             "DC518",
-            "the runtime %s has no %s" % (runtime.label, ", no ".join(missing)),
+            "the runtime %s has no %s" % (label_text(runtime.label), ", no ".join(missing)),
             expected = ", ".join(sorted(info.libraries) + sorted(info.backends)),
             help = "name them in its `delegate_runtime`, or set --@rules_delegate//config:runtime to one that has them",
         )
@@ -38,7 +40,7 @@ def runtime_libraries(ctx, runtime, libraries, backends):
 
 def _runtime_library_impl(ctx):
     backends = sorted(ctx.attr.runtime[DelegateRuntimeInfo].backends) if ctx.attr.all_backends else []
-    libraries = runtime_libraries(ctx, ctx.attr.runtime, ctx.attr.libraries, backends)
+    libraries = runtime_libraries(ctx, ctx.label, ctx.attr.runtime, ctx.attr.libraries, backends)
     return [DefaultInfo(runfiles = libraries.runfiles), libraries.cc_info]
 
 runtime_library = rule(

@@ -16,6 +16,9 @@ SOURCES: Final = {
     "other.ini": "",
     "net.py": "",
     "net.safetensors": "",
+    "main.cc": "",
+    "other.cc": "",
+    "second.cc": "",
     "second.py": "SECOND = 2\n",
     "golden.json": "{}\n",
     "second.json": "{}\n",
@@ -33,9 +36,11 @@ load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_progra
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")
 load("//rules:defs.bzl", "program_report", "program_runtime", "program_test", "program_variant")
-load("//rules:defs.bzl", "app_kernels", "quantized_program", "selected_operators")
+load("//rules:defs.bzl", "app_budget_test", "app_kernels", "delegate_runtime", "quantized_program")
+load("//rules:defs.bzl", "selected_operators")
 load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
 load("//rules:sbom.bzl", "program_licenses", "program_sboms")
+load("//rules/private:runtime_library.bzl", "runtime_library")
 load(":variants.bzl", "program_variants")
 
 py_library(name = "library", srcs = ["second.py"])
@@ -61,6 +66,15 @@ program_variants(
     variants = {"full": [], "half": ["mps_precision=fp16"]},
 )
 program_runtime(name = "fixed_runtime", deps = [":library"], runtime = "second:RUNTIME")
+cc_library(name = "cc", srcs = ["second.cc"])
+cc_library(name = "other_cc", srcs = ["other.cc"])
+runtime_library(
+    name = "linked",
+    all_backends = True,
+    libraries = ["etdump", "executorch", "kernels", "quantized_kernels", "threadpool"],
+    runtime = ":cc_runtime",
+)
+cc_binary(name = "shows_cc_runtime", srcs = ["main.cc"], deps = [":linked"])
 portable_program(name = "shows_kernels", program = ":with_kernels")
 program_report(name = "shows_variant", program = ":variant")
 program_test(name = "shows_runtime", program = ":fixed_mps", runtime = ":runtime")
@@ -158,6 +172,7 @@ _OF_ANOTHER: Final = {"program": '":other_mps"'}
 _LIMITS: Final = (
     "arena_kib cycles delegates dram_kib file_kib flash_kib operators sram_kib undelegated weights_kib"
 )
+_LIBRARIES: Final = "etdump executorch kernels quantized_kernels threadpool"
 
 TARGETS: Final[dict[str, Keyed]] = {
     "exported": Keyed(
@@ -247,6 +262,17 @@ TARGETS: Final[dict[str, Keyed]] = {
         {"deps": '[":library"]', "runtime": '"second:RUNTIME"'},
         {"deps": '[":library", ":library_again"]', "runtime": '"second:OTHER"'},
         shown_by="shows_runtime",
+    ),
+    "cc_runtime": Keyed(
+        "delegate_runtime",
+        {"backends": '{":cc": "Backend"}', **dict.fromkeys(_LIBRARIES.split(), '":cc"')},
+        {"backends": '{":other_cc": "Backend"}', **dict.fromkeys(_LIBRARIES.split(), '":other_cc"')},
+        shown_by="shows_cc_runtime",
+    ),
+    "app_budget": Keyed(
+        "app_budget_test",
+        {"app": '":inspected"', "max_kib": "7"},
+        {"app": '":profiled"', "max_kib": "8"},
     ),
     "budget": Keyed(
         "program_budget_test",

@@ -21,6 +21,7 @@ PASSED_OVER = ",".join(
         "-native-cc-common",
         "-native-cc-info",
         "-native-cc-library",
+        "-native-cc-test",
         # `delegate_programs(name = "foo", program = ":foo")` makes foo_mps and its like.
         "-duplicated-name",
         # Macros for WORKSPACE files create repositories with fixed names.

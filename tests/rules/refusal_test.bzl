@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -65,6 +65,10 @@ def refusal_tests(name):
     speech_to_text_test(name = "not_of_speech", audio = ["recording.wav"], program = ":llama_portable", tags = ["manual"])
     app_kernels(name = "kernel_without_overload", kernels = ["dsp::window", "dsp::window.out", "dsp.window"], module = "dsp", tags = ["manual"], deps = ["//tests/rules/models:activation"])
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
+    app_budget_test(name = "no_bytes", app = "//tests/rules/models:mlp_mps.inspect", max_kib = 0, tags = ["manual"])
+    program_cc_library(name = "cc_of_mps", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
+    delegate_program(name = "of_a_plugin", backend = "a:B", program = program, tags = ["manual"], deps = ["//tests/rules/models:activation"])
+    program_cc_library(name = "cc_of_a_plugin", program = ":of_a_plugin", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
     mps_program(name = "no_delegates", maximum_delegates = 0, minimum_nodes = -1, program = program, tags = ["manual"])
@@ -117,6 +121,8 @@ def refusal_tests(name):
         "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
+        "cc_of_a_plugin.header": ["cc_of_a_plugin: error DC518", "the id of a:B in the runtime is unknown", "backends = [\"...\"]"],
+        "cc_of_mps.header": ["cc_of_mps: error DC518", "the runtime //runtime:stock has no backend MPSBackend", "//config:runtime"],
         "empty_index": ["error DC512", "no program among the targets of the index"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
@@ -151,6 +157,7 @@ def refusal_tests(name):
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
         "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
+        "no_bytes": ["error DC509", "max_kib is 0"],
         "no_delegates": ["error DC412", "maximum_delegates cannot be 0", "write backends = [\"portable\"]", "minimum_nodes cannot be -1"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "not_a_language_model": ["error DC507", "program //tests/rules/models:mlp_mps is not lowered from a language_model", "help: write a program_test for other programs"],
