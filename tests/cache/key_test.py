@@ -57,7 +57,7 @@ def test_each_public_rule_has_a_target(bazel: NestedBazel) -> None:
     rules = {
         name
         for name in re.findall(r"^### (\w+)$", section, re.MULTILINE)
-        if any(word in name for word in ("kernels", "operators", "program"))
+        if any(word in name for word in ("app", "operators", "program", "runtime"))
     }
     assert len(rules) > 20
     assert rules | {"program_variants"} == {target.rule for target in TARGETS.values()}

@@ -198,6 +198,7 @@ def _blob_reader(delegate: Any, name: str) -> Reader:
 
 def _documents(lowered: list[str]) -> list[Kind]:
     found = [Kind("sources.json", "net.sources.json", mutated_document, (_located("xnnpack", sources=FILE),))]
+    links = " ".join(f"--link={each}" for each in ("kernels", *(each.id for each in builtin_backends())))
     for name in lowered:
         debug, manifest = f"{name}.debug.json", f"{name}.json"
         report = f"report --pte={name}.pte --report=o.html"
@@ -225,6 +226,7 @@ def _documents(lowered: list[str]) -> list[Kind]:
                     f"index --manifest={FILE} --page=o.html --json=o.json",
                     f"budget --manifest={FILE} --limit=file_bytes=1000000",
                     f"golden --label=net --manifest={FILE} --update=o.golden",
+                    f"header --pte={name}.pte --manifest={FILE} {links} --header=o.h",
                     f"golden --label=net --manifest={FILE} --golden={manifest}.golden",
                     f"diff {name}.pte {name}.pte --before-manifest={manifest} --after-manifest={FILE}",
                     f"bundle --manifest={FILE} --program={name}.pte --name=a.pte --uses= --zip=o.zip",
@@ -235,6 +237,9 @@ def _documents(lowered: list[str]) -> list[Kind]:
     name = lowered[0]
     golden = f"golden --label=net --manifest={name}.json --golden={FILE}"
     found.append(Kind("record", f"{name}.json.golden", mutated_document, (golden,)))
+    Path("arenas.json").write_text('{"forward": {"method": 592, "planned": [304], "temporary": 0}}')
+    header = f"header --pte={name}.pte --manifest={name}.json {links} --memory={FILE} --header=o.h"
+    found.append(Kind("sizes of arenas", "arenas.json", mutated_document, (header,)))
     found.append(Kind("listing", f"{name}.txt", mutated_bytes, (_located(name, ir=FILE),)))
     return found
 

@@ -72,6 +72,25 @@ MANIFESTS: Final[tuple[Mistake, ...]] = (
         recorded=False,
     ),
     usage(
+        "writes a header with the manifest of another program",
+        "the manifest of good.pte describes another program",
+        command="header --pte=good.pte --manifest=mps.manifest.json --header=net.h",
+        recorded=False,
+    ),
+    usage(
+        "passes a manifest as the sizes of arenas",
+        "mps.manifest.json was not written by `runner --memory`",
+        command="header --pte=mps.pte --manifest=mps.manifest.json --memory=mps.manifest.json --header=net.h",
+        recorded=False,
+    ),
+    run(
+        "links no backend",
+        "DC518",
+        "has delegates of MPSBackend, which is not linked",
+        command="header --pte=mps.pte --manifest=mps.manifest.json --header=net.h",
+        recorded=False,
+    ),
+    usage(
         "passes more reports than manifests",
         "2 reports",
         command="index --manifest=mps.manifest.json --report=a --report=b --page=net.html",

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from delegatec.app.arenas import Arenas
 from delegatec.app.identifiers import identifiers
 from delegatec.app.signature import Function, function_of
 from delegatec.program.reader.model import Program
@@ -42,7 +43,7 @@ def header(
     manifest: Manifest,
     namespace: str,
     place: Place,
-    memory: Mapping[str, Mapping[str, Any]],
+    memory: Mapping[str, Arenas],
 ) -> str:
     """Returns the header of a program: a class with a function for each method.
 
@@ -51,7 +52,7 @@ def header(
         manifest: its manifest.
         namespace: namespace of the class.
         place: where the app finds it.
-        memory: method -> bytes of its arenas, as `runner --memory` writes them; may be empty.
+        memory: method -> sizes of its arenas, of those that were measured.
 
     Raises:
         DelegatecError: DC519, for a method that cannot be a function.
@@ -59,7 +60,7 @@ def header(
     infos = {each.name: each for each in manifest.methods}
     names = identifiers((method.name for method in program.methods), _TAKEN)
     functions: list[Function] = [
-        function_of(method, infos.get(method.name), name, memory.get(method.name, {}))
+        function_of(method, infos.get(method.name), name, memory.get(method.name))
         for method, name in zip(program.methods, names, strict=True)
     ]
     environment = Environment(

@@ -137,5 +137,6 @@ def test_another_manifest(tmp_path: Path, plain: list[str], capfd: pytest.Captur
     assert "the manifest of net.pte describes another program" in capfd.readouterr().err
     (tmp_path / "sizes.json").write_text('{"forward": {}}')
     assert (
-        run_verb(["header", *plain, f"--memory={tmp_path / 'sizes.json'}", f"--header={tmp_path / 'n.h'}"]) == 2
+        run_verb(["header", *plain, f"--memory={tmp_path / 'sizes.json'}", f"--header={tmp_path / 'n.h'}"])
+        == 2
     )

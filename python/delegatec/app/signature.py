@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from delegatec.app.arenas import Arenas
 from delegatec.app.identifiers import identifiers, type_name
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import Dynamism, Method, Tensor, Value
@@ -89,7 +89,7 @@ class Function:
         inputs: its inputs.
         outputs: its outputs, apart from None.
         planned: bytes of each planned memory.
-        memory: bytes of the arenas "method" and "temporary", if they were measured.
+        memory: sizes of its arenas, if they were measured.
     """
 
     method: str
@@ -98,7 +98,7 @@ class Function:
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     planned: tuple[int, ...]
-    memory: Mapping[str, Any]
+    memory: Arenas | None
 
     @property
     def parameters(self) -> tuple[Input, ...]:
@@ -106,21 +106,21 @@ class Function:
         return tuple(each for each in self.inputs if each.name)
 
 
-def function_of(method: Method, info: MethodInfo | None, name: str, memory: Mapping[str, Any]) -> Function:
+def function_of(method: Method, info: MethodInfo | None, name: str, memory: Arenas | None) -> Function:
     """Returns a method as a function.
 
     Args:
         method: the method in the file.
         info: its description in the manifest, with names; None for a method that computes nothing.
         name: name of the function.
-        memory: measured sizes.
+        memory: sizes of its arenas, if they were measured.
 
     Raises:
         DelegatecError: DC519, for an input or output that a function cannot have.
     """
     inputs = _named(method, method.inputs, info.inputs if info else (), "input")
     outputs = _named(method, method.outputs, info.outputs if info else (), "result")
-    names = identifiers(_parameter_name(argument) for _, argument in inputs)
+    names = identifiers(argument for _, argument in inputs)
     members = identifiers(_member_name(argument) for _, argument in outputs)
     return Function(
         method.name,
@@ -146,10 +146,6 @@ def _named(
     known = [(each.name if kind == "input" else each.path) for each in arguments]
     names = known if len(known) == len(indices) else [f"{kind}_{number}" for number in range(len(indices))]
     return [(method.values[index], name) for index, name in zip(indices, names, strict=True)]
-
-
-def _parameter_name(name: str) -> str:
-    return name
 
 
 def _member_name(path: str) -> str:

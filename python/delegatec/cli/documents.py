@@ -32,12 +32,15 @@ def text_of(path: str) -> str:
         raise ValueError(kind_of_file(content[:HEAD_BYTES])) from error
 
 
-def read_document(path: str, parse: Callable[[str], _Document]) -> _Document:
-    """Reads a document of `delegatec lower`.
+def read_document(
+    path: str, parse: Callable[[str], _Document], writer: str = "this version of `delegatec lower`"
+) -> _Document:
+    """Reads a document of `delegatec lower`, or of another program.
 
     Args:
         path: the file.
         parse: parses its text; raises ValueError if it has another form.
+        writer: what should have written it.
 
     Raises:
         CommandLineError: another file.
@@ -45,7 +48,7 @@ def read_document(path: str, parse: Callable[[str], _Document]) -> _Document:
     try:
         return parse(text_of(path))
     except (ValueError, RecursionError) as error:
-        message = f"{shown(path)} was not written by this version of `delegatec lower`: {error}"
+        message = f"{shown(path)} was not written by {writer}: {error}"
         raise CommandLineError(message) from error
 
 

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-from typing import Any
 
 from delegatec.cli.documents import read_document
 from delegatec.cli.errors import CommandLineError
@@ -49,9 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the header, unless the app lacks a library."""
-    from delegatec.app import header, link_problems
-    from delegatec.app.header import Place
-    from delegatec.app.identifiers import identifier
+    from delegatec.app import Place, arenas_from_json, header, identifier, link_problems
     from delegatec.diagnostics import DelegatecError
     from delegatec.files import replacing
     from delegatec.program.reader import read_program
@@ -61,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     manifest = read_document(arguments.manifest, from_json)
     if manifest.file.bytes != program.file_bytes:
         raise CommandLineError(f"the manifest of {os.path.basename(arguments.pte)} describes another program")
-    memory = read_document(arguments.memory, _memory) if arguments.memory else {}
+    memory = (
+        read_document(arguments.memory, arenas_from_json, "`runner --memory`") if arguments.memory else {}
+    )
     shown = manifest.label or os.path.basename(arguments.pte)
     problems = [*link_problems(manifest.runtime, shown, arguments.link, arguments.exact)]
     if problems:
@@ -72,11 +70,3 @@ def run(arguments: argparse.Namespace) -> int:
     with replacing(arguments.header) as file:
         file.write(text.encode())
     return 0
-
-
-def _memory(text: str) -> dict[str, dict[str, Any]]:
-    found = json.loads(text)
-    for sizes in found.values():
-        if not {"method", "temporary"} <= sizes.keys():
-            raise ValueError("the sizes of a method's arenas are missing")
-    return dict(found)
