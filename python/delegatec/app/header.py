@@ -22,7 +22,7 @@ _OWN_ARENAS: Final = 2
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where an app finds a program.
 
     Attributes:
@@ -42,7 +42,7 @@ def header(
     program: Program,
     manifest: Manifest,
     namespace: str,
-    place: Place,
+    location: Location,
     memory: Mapping[str, Arenas],
 ) -> str:
     """Returns the header of a program: a class with a function for each method.
@@ -51,7 +51,7 @@ def header(
         program: the program.
         manifest: its manifest.
         namespace: namespace of the class.
-        place: where the app finds it.
+        location: where the app finds it.
         memory: method -> sizes of its arenas, of those that were measured.
 
     Raises:
@@ -77,6 +77,6 @@ def header(
         kernels=manifest.runtime.kernels,
         label=manifest.label,
         namespace=namespace,
-        place=place,
+        location=location,
         shares_state=any(len(method.arena_bytes) > _OWN_ARENAS for method in program.methods),
     )

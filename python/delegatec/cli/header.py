@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the header, unless the app lacks a library."""
-    from delegatec.app import Place, arenas_from_json, header, identifier, link_problems
+    from delegatec.app import Location, arenas_from_json, header, identifier, link_problems
     from delegatec.diagnostics import DelegatecError
     from delegatec.files import replacing
     from delegatec.program.reader import read_program
@@ -65,8 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
     if problems:
         raise DelegatecError(problems)
     name = os.path.basename(arguments.pte).removesuffix(".pte")
-    place = Place(arguments.runfile, arguments.weights_runfile, arguments.symbol, arguments.external_weights)
-    text = header(program, manifest, arguments.namespace or identifier(name), place, memory)
+    location = Location(
+        arguments.runfile, arguments.weights_runfile, arguments.symbol, arguments.external_weights
+    )
+    text = header(program, manifest, arguments.namespace or identifier(name), location, memory)
     with replacing(arguments.header) as file:
         file.write(text.encode())
     return 0
