@@ -24,12 +24,15 @@ class Cache(nn.Module):
     Args:
         layers: the kinds of state of each layer of the network, by index.
         context: tokens that it holds.
+        prefill: the most tokens of a call.
         dtype: of keys and values; "int8" with a scale for each row of a head.
     """
 
-    def __init__(self, layers: Mapping[int, Sequence[Layer]], context: int, dtype: str = "float32") -> None:
+    def __init__(
+        self, layers: Mapping[int, Sequence[Layer]], context: int, prefill: int, dtype: str = "float32"
+    ) -> None:
         super().__init__()
-        self.context = context
+        self.context, self.prefill = context, prefill
         self.windows: dict[int, int] = {}
         for index, kinds in layers.items():
             for kind in kinds:
@@ -41,39 +44,55 @@ class Cache(nn.Module):
         elif isinstance(layer, RecurrentLayer):
             self._register(f"state_{index}", *layer.shape)
         else:
-            self.windows[index] = layer.window
+            self.windows[index] = layer.window if layer.window < self.context else 0
+            rows = self.rows(index)
             for name, size in (("key", layer.key_size), ("value", layer.value_size)):
-                self._register(f"{name}_{index}", layer.heads, self.context, size, dtype=_DTYPES[dtype])
+                self._register(f"{name}_{index}", layer.heads, rows, size, dtype=_DTYPES[dtype])
                 if dtype == "int8":
-                    self._register(f"{name}_{index}_scale", layer.heads, self.context, 1)
+                    self._register(f"{name}_{index}_scale", layer.heads, rows, 1)
 
     def _register(self, name: str, *sizes: int, dtype: torch.dtype = torch.float32) -> None:
         self.register_buffer(name, torch.zeros(1, *sizes, dtype=dtype), persistent=False)
+
+    def rows(self, layer_idx: int) -> int:
+        """Returns the rows of keys and values of a layer.
+
+        Those of a window are used again: each has room for the tokens of a call besides those that the first
+        of them attends to, so that an error in a call loses no row of the call before it.
+        """
+        window = self.windows[layer_idx]
+        return min(window + self.prefill, self.context) if window else self.context
 
     @contextmanager
     def at(self, positions: Tensor, last_rows: Tensor | None = None) -> Iterator[None]:
         """Sets the tokens of a call in the scope.
 
         Args:
-            positions: those of the tokens, int64 [n].
-            last_rows: the last row that each token attends to, int64 [n]; None for its own.
+            positions: those of the tokens, consecutive, int64 [n].
+            last_rows: the last position that each token attends to, int64 [n]; None for its own.
         """
         self._positions = positions
         self._last_rows = positions if last_rows is None else last_rows
         self._masks: dict[int, Tensor] = {}
+        self._indices: dict[int, Tensor] = {self.context: positions}
         try:
             yield
         finally:
-            del self._positions, self._last_rows, self._masks
+            del self._positions, self._last_rows, self._masks, self._indices
 
     def mask(self, layer_idx: int) -> Tensor:
-        """Returns whether tokens attend to rows of a layer, bool [1, 1, n, context]."""
+        """Returns whether tokens attend to rows of a layer, bool [1, 1, n, rows]."""
         window = self.windows[layer_idx]
         if window not in self._masks:
-            rows, own = torch.arange(self.context)[None], self._positions[:, None]
-            mask = rows <= self._last_rows[:, None]
-            if 0 < window < self.context:
-                mask = mask & (rows > own - window)
+            last, rows = self._last_rows[:, None], torch.arange(self.rows(layer_idx))[None]
+            # as a row is used first for the position with its number, later rows have later positions, too
+            mask = rows <= last
+            if len(rows[0]) < self.context:
+                newest = self._positions[-1]
+                rows = newest - (newest - rows) % len(rows[0])
+                mask = mask & (rows <= last)
+            if window:
+                mask = mask & (rows > self._positions[:, None] - window)
             self._masks[window] = mask[None, None]
         return self._masks[window]
 
@@ -84,13 +103,17 @@ class Cache(nn.Module):
     def _stored(self, name: str, rows: Tensor) -> Tensor:
         """Stores rows [1, heads, n, size] of the tokens; returns all rows, float32."""
         cache: Tensor = getattr(self, name)
+        count = cache.shape[2]
+        if count not in self._indices:
+            self._indices[count] = self._positions % count
+        indices = self._indices[count]
         if cache.dtype != torch.int8:
-            cache.index_copy_(2, self._positions, rows.to(cache.dtype))
+            cache.index_copy_(2, indices, rows.to(cache.dtype))
             return cache.to(rows.dtype)
         scales: Tensor = getattr(self, f"{name}_scale")
         scale = (rows.abs().amax(-1, keepdim=True) / _LARGEST).clamp(min=_LEAST_SCALE)
-        cache.index_copy_(2, self._positions, (rows / scale).round().to(torch.int8))
-        scales.index_copy_(2, self._positions, scale)
+        cache.index_copy_(2, indices, (rows / scale).round().to(torch.int8))
+        scales.index_copy_(2, indices, scale)
         return cache.to(rows.dtype) * scales
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:

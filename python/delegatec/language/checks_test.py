@@ -98,10 +98,17 @@ def test_a_right_program_passes(folder: Path) -> None:
     assert [each.figures.get("turns") for each in outcomes[:4]] == [None, "2", None, "2"]
 
 
-@pytest.mark.parametrize("family", ["mamba", "mamba2"])
-def test_a_recurrent_program_passes(family: str, tmp_path: Path) -> None:
-    """It accepts tokens beyond the context, and a text again from its start."""
-    sizes = {"mamba2": {"num_heads": 8, "head_dim": 16}}.get(family, {})
+# name of a family -> its configuration besides sizes
+_UNBOUNDED: Final[dict[str, dict[str, Any]]] = {
+    "mamba": {},
+    "mamba2": {"num_heads": 8, "head_dim": 16},
+    "mistral": {"sliding_window": 4},
+}
+
+
+@pytest.mark.parametrize("family", _UNBOUNDED)
+def test_states_and_windows_have_no_bound(family: str, tmp_path: Path) -> None:
+    sizes = _UNBOUNDED[family]
     write_checkpoint(
         tmp_path, AutoConfig.for_model(family, **SIZES | {"vocab_size": BYTES, "hidden_size": 64} | sizes)
     )

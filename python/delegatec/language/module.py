@@ -26,7 +26,7 @@ class Decoder(nn.Module):
     def __init__(self, network: Any, context: int, prefill: int, cache: str = "float32") -> None:
         super().__init__()
         self.network = network
-        self.cache = Cache(network.delegatec_layers, context, cache)
+        self.cache = Cache(network.delegatec_layers, context, prefill, cache)
         for module in network.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "delegatec_cache", self.cache)

@@ -99,9 +99,23 @@ class Reference:
     @property
     def is_recurrent(self) -> bool:
         """Whether it has a state that each token changes, besides rows of keys and values."""
-        cache: Any = importlib.import_module("transformers.cache_utils")
-        layers = cache.DynamicCache(config=self._network.config.get_text_config()).layers
-        return any(isinstance(layer, cache.LinearAttentionCacheLayerMixin) for layer in layers)
+        return any(isinstance(each, self._caches().LinearAttentionCacheLayerMixin) for each in self._layers())
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a layer attends to all earlier tokens, so that a cache of them bounds a text."""
+        rows = self._caches().DynamicLayer
+        return any(isinstance(each, rows) and not each.is_sliding for each in self._layers())
+
+    def _layers(self) -> Sequence[Any]:
+        """Returns the library's caches of its layers."""
+        layers: Sequence[Any] = (
+            self._caches().DynamicCache(config=self._network.config.get_text_config()).layers
+        )
+        return layers
+
+    def _caches(self) -> Any:
+        return importlib.import_module("transformers.cache_utils")
 
     def continuation(self, tokens: Sequence[int], count: int) -> list[int]:
         """Returns the greedy continuation of a text, up to the first token that ends it.

@@ -117,6 +117,24 @@ def test_one_new_row() -> None:
         _check(model, program, *_inputs(1, start))
 
 
+def test_rows_that_are_used_again() -> None:
+    """A window whose rows have the latest positions of the same remainder."""
+
+    def step(self: Any, query: Tensor, new: Tensor, start: Tensor) -> Tensor:
+        at = start + torch.arange(query.shape[2])
+        self.cache[:, :, at % _LENGTH] = new
+        held = at[-1] - (at[-1] - _ROWS[None]) % _LENGTH
+        mask = _causal(at) & (held <= at[:, None]) & (held > at[:, None] - 200)
+        result: Tensor = attend(query, self.cache, self.cache, mask, enable_gqa=True)
+        return result
+
+    model = Function(step, cache=_noise(1, _HEADS, _LENGTH, _DEPTH))
+    program = _program(model, is_dynamic=True)
+    assert called(program).count(attention) == _HEADS
+    for count, start in ((1, 0), (20, 3), (32, 240), (1, 256), (7, 1000)):
+        _check(model, program, *_inputs(count, start))
+
+
 def test_a_cache_of_another_dtype() -> None:
     model = _decoder(_causal, torch.float16)
     program = _program(model)

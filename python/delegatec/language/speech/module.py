@@ -33,7 +33,7 @@ class SpeechToText(nn.Module):
         self.network, self.features = network, features
         self.register_buffer("rules", rules, persistent=False)
         layers = network.delegatec_layers
-        self.tokens = TokenCache({index: (layer,) for index, layer in layers.items()}, context)
+        self.tokens = TokenCache({index: (layer,) for index, layer in layers.items()}, context, 1)
         self.audio = AudioCache(layers, frames)
         for name, module in network.named_modules():
             if name.endswith(("self_attn", "encoder_attn")):
