@@ -37,8 +37,8 @@ from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
 from delegatec.full_delegation import kernels_left, locations_of, rejected, unquantized
 from delegatec.idle_settings import idle_problems
-from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
-from delegatec.program.external import name_weights
+from delegatec.program import EmittedProgram, ProgramOptions, emit
+from delegatec.program.external import external_weights_of, name_weights
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
@@ -86,7 +86,7 @@ def lower(
     keep_text: bool = False,
     keep_record: bool = False,
     registry: BackendRegistry | None = None,
-    external_weights: bool = False,
+    external_weights: bool | Collection[str] = False,
     program_options: ProgramOptions | None = None,
     constant_methods: Mapping[str, Any] | None = None,
     kernels: Sequence[str] = (),
@@ -107,7 +107,9 @@ def lower(
         keep_record: whether to keep it for an ETRecord, `report.etrecord.write_etrecord`.
         registry: the known backends; the built-in ones by default.
         external_weights: whether the runtime's kernels load the model's weights from a `.ptd`, which
-            `program.write_flat_tensors` writes from `program.weights_of(methods)`.
+            `program.write_flat_tensors` writes from `program.weights_of(methods)`. Or the names of some of
+            them, as `Model.external_weights` has them, whose values differ between `.ptd` files: delegates
+            take them as inputs.
         program_options: the layout of the program file.
         constant_methods: name -> result of a further method without inputs: ints, floats, bools, strings,
             tensors, and tuples or lists of these.
@@ -131,7 +133,7 @@ def lower(
             "keep_text": (keep_text, bool, "True or False"),
             "keep_record": (keep_record, bool, "True or False"),
             "registry": (registry, BackendRegistry | None, "a BackendRegistry"),
-            "external_weights": (external_weights, bool, "True or False"),
+            "external_weights": (external_weights, bool | Collection, "True, False, or a list of names"),
             "program_options": (program_options, ProgramOptions | None, "ProgramOptions"),
             "constant_methods": (constant_methods, Mapping | None, "a dict of values by method"),
             "kernels": (kernels, list | tuple, "a list of names of kernels"),
@@ -147,7 +149,7 @@ def lower(
     program_options = program_options or ProgramOptions()
     if not is_part and not any(choice.of_method.values()):
         _raise_any(idle_problems(rules, program_options, require_full_delegation))
-    external = ExternalWeights(weights_of(methods) if external_weights else {})
+    external = external_weights_of(methods, external_weights)
     emitting = partial(
         emit,
         external=external,
@@ -168,11 +170,11 @@ def lower(
     # Buffers that other methods write to.
     state = written_state(methods.values()) if len(methods) > 1 else frozenset[str]()
 
-    kept = _kept_weights(methods, external_weights)
+    kept = _kept_weights(methods, external_weights is True)
 
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
         preserve = every[name] | KERNEL_COMPOSITES
-        program = to_edge(exported, method=name, preserve=preserve, state=state, kept=kept)
+        program = to_edge(exported, method=name, preserve=preserve, state=state | external.inputs, kept=kept)
         program.owns_state = len(methods) == 1
         name_weights(program, external)
         force_channels_last(

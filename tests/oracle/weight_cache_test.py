@@ -251,3 +251,36 @@ def test_models_share_no_weights_by_name(make: Callable[[], nn.Module], external
         assert max(found) < 1e-4, found
 
     with_weight_cache(work)
+
+
+class Adapted(nn.Module):
+    """A layer, and one whose weight another data file may have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+        self.adapter = nn.Linear(64, 64, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) + self.adapter(x)
+
+
+def test_data_files_of_one_program_are_not_mixed() -> None:
+    def work() -> None:
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        network, x, pte = Adapted(), torch.randn(4, 64), io.BytesIO()
+        model = Model(network, (x,), external_weights=("adapter.weight",))
+        programs = export(model)
+        write_program(lower(programs, "xnnpack", external_weights=model.external_weights).emitted, pte)
+        loaded = []
+        for _ in range(2):
+            nn.init.normal_(network.adapter.weight)
+            data = io.BytesIO()
+            write_flat_tensors({"adapter.weight": network.adapter.weight.detach()}, data)
+            with torch.no_grad():
+                loaded.append((OracleProgram(pte.getvalue(), data.getvalue()), network(x)))
+        for program, wanted in loaded * 2:
+            torch.testing.assert_close(program.run([x])[0], wanted, rtol=1e-4, atol=1e-4)
+
+    with_weight_cache(work)

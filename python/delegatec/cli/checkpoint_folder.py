@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from delegatec.cli.errors import CommandLineError
@@ -30,12 +30,25 @@ def checkpoint_folder(arguments: argparse.Namespace) -> Iterator[str]:
     Raises:
         CommandLineError: several files have one name.
     """
-    names = [os.path.basename(path) for path in arguments.checkpoint]
+    with linked_folder("--checkpoint", arguments.checkpoint) as folder:
+        yield folder
+
+
+@contextmanager
+def linked_folder(flag: str, paths: Sequence[str]) -> Iterator[str]:
+    """Yields a folder with links to files.
+
+    Args:
+        flag: the argument that lists them.
+        paths: the files.
+
+    Raises:
+        CommandLineError: several files have one name.
+    """
+    names = [os.path.basename(path) for path in paths]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CommandLineError(
-            f"--checkpoint has several files named {', '.join(twice)}: expected one folder"
-        )
+        raise CommandLineError(f"{flag} has several files named {', '.join(twice)}: expected one folder")
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in zip(names, arguments.checkpoint, strict=True):
+        for name, path in zip(names, paths, strict=True):
             os.symlink(os.path.abspath(path), os.path.join(folder, name))
         yield folder

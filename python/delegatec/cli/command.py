@@ -29,6 +29,7 @@ VERBS: Final = {
     "operators": "list what an app links for some programs, for ExecuTorch's selective build",
     "header": "write the C++ header of a program, and check what its app links",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
+    "adapter": "write the weights of an adapter (LoRA) to a .ptd that programs of its language model load",
     "budget": "compare the sizes and estimates of a program with limits",
     "golden": "compare a program with what was recorded of it, or record it",
     "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",

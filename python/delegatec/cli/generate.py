@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from delegatec.cli.arithmetic import pin_torch
-from delegatec.cli.checkpoint_folder import checkpoint_folder
+from delegatec.cli.checkpoint_folder import checkpoint_folder, linked_folder
 from delegatec.cli.comparison import (
     add_comparison_arguments,
     add_import_paths,
@@ -24,7 +24,7 @@ from delegatec.cli.progress import stages
 if TYPE_CHECKING:
     from delegatec.language.checks import LanguageModelChecks, Outcome
 
-INPUTS = ("checkpoint", "image", "pte", "ptd", "text")
+INPUTS = ("adapter", "checkpoint", "image", "pte", "ptd", "text")
 # Tokens of a text whose perplexity is computed.
 _TEXT_TOKENS: Final = 512
 
@@ -41,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="IN.ppm",
         help="an image: a prompt has the checkpoint's token for one, such as <image>",
     )
+    parser.add_argument(
+        "--adapter",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file of the published folder of the adapter whose weights are in --ptd",
+    )
     parser.add_argument("--text", default="", metavar="IN.txt", help="a text whose perplexity is compared")
     limits.add_argument(
         "--maximum-perplexity-ratio",
@@ -56,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_environment()
     _check(arguments)
     check_comparison(arguments)
-    with checkpoint_folder(arguments) as folder:
-        print_outcomes(arguments.label, _outcomes(arguments, folder))
+    with checkpoint_folder(arguments) as folder, linked_folder("--adapter", arguments.adapter) as adapter:
+        print_outcomes(arguments.label, _outcomes(arguments, folder, adapter if arguments.adapter else ""))
     return 0
 
 
@@ -69,17 +76,21 @@ def _check(arguments: argparse.Namespace) -> None:
         raise CommandLineError("--text and --maximum-perplexity-ratio need each other")
     if arguments.image and not arguments.prompt:
         raise CommandLineError("--image has no effect without --prompt")
+    if arguments.adapter and not arguments.ptd:
+        raise CommandLineError("--adapter needs --ptd, which has its weights")
+    if arguments.adapter and arguments.image:
+        raise CommandLineError("--adapter has no effect with --image")
     if arguments.maximum_divergence is not None and not arguments.prompt:
         raise CommandLineError("--maximum-divergence has no effect without --prompt")
 
 
-def _outcomes(arguments: argparse.Namespace, folder: str) -> Iterator[Outcome]:
+def _outcomes(arguments: argparse.Namespace, folder: str, adapter: str) -> Iterator[Outcome]:
     with stages() as announce:
         announce("importing torch")
         pin_torch()
         add_import_paths(arguments)
         announce("loading the model in float, and the program")
-        checks = _checks(arguments, folder)
+        checks = _checks(arguments, folder, adapter)
     yield from checks.prompts(arguments.prompt, arguments.tokens)
     if arguments.prompt and arguments.runtime:
         yield checks.bounds(arguments.prompt[0])
@@ -88,7 +99,7 @@ def _outcomes(arguments: argparse.Namespace, folder: str) -> Iterator[Outcome]:
             yield checks.perplexity(file.read(), _TEXT_TOKENS)
 
 
-def _checks(arguments: argparse.Namespace, folder: str) -> LanguageModelChecks:
+def _checks(arguments: argparse.Namespace, folder: str, adapter: str) -> LanguageModelChecks:
     from delegatec.language.checks import LanguageModelChecks, Limits
     from delegatec.language.oracles import oracle_of
     from delegatec.program.reader import read_program
@@ -96,7 +107,7 @@ def _checks(arguments: argparse.Namespace, folder: str) -> LanguageModelChecks:
     from delegatec.verify.text_runner import RuntimeTextRunner
 
     program = read_program(arguments.pte)
-    oracle = oracle_of([method.name for method in program.methods], folder, arguments.image)
+    oracle = oracle_of([method.name for method in program.methods], folder, arguments.image, adapter)
     runtime = find_runtime(arguments.runtime) if arguments.runtime else None
     executor = executor_of(arguments, program, oracle.methods, runtime)
     runner: RuntimeTextRunner | None = None

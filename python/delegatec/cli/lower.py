@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--external-weights",
         action="store_true",
-        help="load the model's weights from the .ptd written by `delegatec weights`",
+        help="load the model's weights, or those in `Model.external_weights`, from the .ptd written by "
+        "`delegatec weights`",
     )
     add_layout_arguments(parser)
     parser.add_argument("--pte", default="", metavar="OUT.pte")
@@ -143,13 +144,25 @@ def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
                 keep_text=bool(arguments.ir),
                 keep_record=bool(arguments.etrecord),
                 registry=registry,
-                external_weights=arguments.external_weights,
+                external_weights=_external_weights(arguments, model),
                 program_options=layout_options(arguments),
                 constant_methods=model.constant_methods,
                 kernels=arguments.kernel,
             )
         announce("writing")
         _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests, quantized)
+
+
+def _external_weights(arguments: argparse.Namespace, model: LoadedModel) -> bool | tuple[str, ...]:
+    from delegatec.diagnostics import DelegatecError, Diagnostic
+
+    if model.external_weights and not arguments.external_weights:
+        text = (
+            f"the model has {len(model.external_weights)} external weights, which the program would contain"
+        )
+        expected = "external_weights = True in a program rule, or --external-weights"
+        raise DelegatecError([Diagnostic("DC423", text, expected=expected)])
+    return model.external_weights or bool(arguments.external_weights)
 
 
 def _input_files(arguments: argparse.Namespace, registry: BackendRegistry | None) -> dict[str, str]:

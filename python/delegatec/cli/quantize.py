@@ -134,7 +134,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.frontend import archive
     from delegatec.frontend.signature import signature_json
     from delegatec.frontend.sources import read_sources
-    from delegatec.quantize.checks import check_float
+    from delegatec.quantize.checks import check_float, check_no_external
     from delegatec.quantize.samples import check_samples
 
     settings = _settings(arguments)
@@ -144,6 +144,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     announce(f"reading {os.path.basename(arguments.program)}")
     model = archive.load(arguments.program, trusted=arguments.trusted, sources="")
     check_float(model.methods)
+    check_no_external(model.external_weights)
     samples: Samples = {}
     if settings.is_static:
         announce("reading samples")

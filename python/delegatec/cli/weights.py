@@ -55,6 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with replacing(arguments.ptd) as file, model.checked():
         write_flat_tensors(
-            weights_of(model.methods), file, alignment=arguments.segment_alignment, sources=[model.file]
+            weights_of(model.methods, model.external_weights),
+            file,
+            alignment=arguments.segment_alignment,
+            sources=[model.file],
         )
     return 0

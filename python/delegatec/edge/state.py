@@ -68,6 +68,28 @@ def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
     program.output_specs[:0] = [spec for _, spec in kept]
 
 
+def release(program: EdgeProgram, state: Collection[str]) -> None:
+    """Removes new values of state from the outputs of a program.
+
+    Args:
+        program: the program.
+        state: names of placeholders.
+    """
+    if not state:
+        return
+    names = program.names_in_model()
+    targets = {names[name] for name in state}
+    output = program.output_node()
+    results: Any = output.args[0]
+    kept = [
+        (result, spec)
+        for result, spec in zip(results, program.output_specs, strict=True)
+        if spec.target not in targets
+    ]
+    output.args = (tuple(result for result, _ in kept),)
+    program.output_specs[:] = [spec for _, spec in kept]
+
+
 def written_operands(node: Node) -> Iterable[Node]:
     """Returns the operands that a call writes to, including those in lists."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -36,7 +36,7 @@ from delegatec.frontend.archive_members import (
     write_tensors,
 )
 from delegatec.frontend.plain_values import decode, encode
-from delegatec.frontend.pt2.fields import MalformedError, parsed
+from delegatec.frontend.pt2.fields import MalformedError, entries, parsed, qualified_name
 from delegatec.frontend.pt2.program import read_program
 from delegatec.frontend.pt2.tensors import read_tensors
 from delegatec.frontend.pt2.zip_reader import MappedZip
@@ -53,6 +53,9 @@ _CONSTANT_METHOD_TENSORS: Final = "constant-methods"
 # Example inputs without pickle: torch reads its own copies.
 _EXAMPLE_INPUTS: Final = f"{layout.EXTRA_DIR}example_inputs.json"
 _EXAMPLE_INPUT_TENSORS: Final = "example-inputs"
+# Names of weights that programs load from a .ptd.
+_EXTERNAL_WEIGHTS: Final = f"{layout.EXTRA_DIR}external_weights.json"
+_NAMES: Final = "names"
 # The error of a quantized model.
 _ACCURACY: Final = f"{layout.EXTRA_DIR}accuracy.json"
 
@@ -74,6 +77,7 @@ class LoadedModel:
         constant_methods: method name -> the value that it returns.
         check: checks postponed checksums; see `load`.
         accuracy: the error of each output, if the model is quantized.
+        external_weights: names of weights that programs load from a `.ptd`, as in `Model`.
     """
 
     methods: dict[str, ExportedProgram]
@@ -81,6 +85,7 @@ class LoadedModel:
     constant_methods: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
     accuracy: tuple[OutputAccuracy, ...] = ()
+    external_weights: tuple[str, ...] = ()
 
     @contextmanager
     def checked(self) -> Iterator[None]:
@@ -101,6 +106,7 @@ def save(
     sources: str | None = None,
     table: SourceTable | None = None,
     accuracy: Sequence[OutputAccuracy] = (),
+    external_weights: Collection[str] = (),
 ) -> None:
     """Writes the programs of a model, and their lines; creates files only on success.
 
@@ -112,6 +118,7 @@ def save(
             NAME.pt2; "" for none.
         table: the lines that the programs refer to already, as after `load(path, sources="")`.
         accuracy: the error of each output of a quantized model.
+        external_weights: names of weights that programs load from a `.ptd`, as in `Model`.
 
     Raises:
         DelegatecError: DC119, a node that torch cannot serialize.
@@ -140,6 +147,8 @@ def save(
             text, tensors = encode(constant_methods)
             write_member(archive, _CONSTANT_METHODS, text.encode())
             constants[_CONSTANT_METHOD_TENSORS] = tensors
+        if external_weights:
+            write_member(archive, _EXTERNAL_WEIGHTS, as_json({_NAMES: list(external_weights)}))
         if accuracy:
             write_member(archive, _ACCURACY, accuracy_json(accuracy))
         examples = {name: program.example_inputs for name, program in methods.items()}
@@ -191,6 +200,7 @@ def load(
         constants = _plain_values(archive, _CONSTANT_METHODS, _CONSTANT_METHOD_TENSORS)
         is_measured = _ACCURACY in archive.names()
         accuracy = read_accuracy(archive.view(_ACCURACY), _ACCURACY) if is_measured else ()
+        external = _external_weights(archive)
         with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
             methods = _load_trusted(path) if trusted else _load_methods(archive)
         attach(methods, table)
@@ -199,7 +209,7 @@ def load(
         with _diagnosed(path, trusted):
             archive.check()
 
-    return LoadedModel(methods, archive.file, constants, check, accuracy)
+    return LoadedModel(methods, archive.file, constants, check, accuracy, external)
 
 
 @contextmanager
@@ -270,6 +280,13 @@ def _plain_values(archive: MappedZip, name: str, tensors: str) -> dict[str, Any]
         return {}
     config = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(tensors)
     return decode(archive.view(name), read_tensors(archive, config, layout.CONSTANTS_DIR), name)
+
+
+def _external_weights(archive: MappedZip) -> tuple[str, ...]:
+    if _EXTERNAL_WEIGHTS not in archive.names():
+        return ()
+    names = parsed(archive.view(_EXTERNAL_WEIGHTS), _EXTERNAL_WEIGHTS).get(_NAMES)
+    return tuple(entries(names, _EXTERNAL_WEIGHTS, qualified_name))
 
 
 def _short(message: str) -> str:

@@ -104,7 +104,13 @@ def export_model(request: ExportRequest, announce: Callable[[str], None] = lambd
         exported = export_with_samples(model, workspace, announce, request.samples)
     announce("writing")
     methods = exported.programs
-    archive.save(methods, request.program, model.constant_methods, sources=request.lines)
+    archive.save(
+        methods,
+        request.program,
+        model.constant_methods,
+        sources=request.lines,
+        external_weights=model.external_weights,
+    )
     samples = stored_samples(exported.samples)
     digest = save_samples(samples, request.samples_file) if request.samples_file else ""
     if request.signature:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.frontend import session
 from delegatec.frontend.dynamic_shapes import dynamic_shape_problems
@@ -54,6 +55,8 @@ class Model:
             static shapes: `{"forward_8": (torch.ones(8, 3),)}`.
         constant_methods: additional methods by name, without inputs, that return a value: an int, a float, a
             bool, a string, a tensor, or a tuple or list of these, such as `{"get_max_seq_len": 128}`.
+        external_weights: names of weights that are not in a program but in a `.ptd`, of which there are
+            several: those of adapters. A `.ptd` of another name has other values of the same shapes.
         strict: whether torch.export traces Python bytecode (True) or runs the module (False, the default:
             faster, and supports more modules).
         location: where user code created this object; None outside user code.
@@ -68,6 +71,7 @@ class Model:
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
     methods: Mapping[str, Method | tuple[Any, ...]] = field(default_factory=dict)
     constant_methods: Mapping[str, Any] = field(default_factory=dict)
+    external_weights: Collection[str] = ()
     strict: bool = False
     location: SourceLocation | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -124,8 +128,22 @@ class Model:
         else:
             expected = "a dict of values by name"
             yield self._wrong("constant_methods", self.constant_methods, expected, "see delegatec.Model")
+        yield from self._weight_problems()
         for name, method in self.all_methods().items():
             yield from self._method_problems(name, method)
+
+    def _weight_problems(self) -> Iterator[Diagnostic]:
+        if isinstance(self.external_weights, str) or not isinstance(self.external_weights, Collection):
+            yield self._wrong(
+                "external_weights", self.external_weights, "a list of names", "see delegatec.Model"
+            )
+            return
+        known = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
+        known.update(name for name, _ in self.module.named_buffers(remove_duplicate=False))
+        for name in self.external_weights:
+            if name not in known:
+                expected = "names of parameters and buffers of the module"
+                yield self._wrong("external_weights", name, expected, did_you_mean(str(name), known))
 
     def _method_problems(self, name: str, method: Method) -> Iterator[Diagnostic]:
         where = "" if name == "forward" else f"methods[{name!r}]."

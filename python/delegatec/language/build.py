@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import torch
@@ -15,6 +15,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.model import Model
 from delegatec.language.folder import Description
 from delegatec.language.loading import load_network, located
+from delegatec.language.lora.layers import add_adapters
 from delegatec.language.module import LanguageModel
 from delegatec.language.network import context_limit, network_of
 from delegatec.language.settings import CACHES, WeightSettings, choice_problems
@@ -35,6 +36,8 @@ def language_model(
     embedding: str = "",
     activation: str = "",
     cache: str = "float32",
+    adapter_rank: int = 0,
+    adapter_modules: Collection[str] = (),
 ) -> Model:
     """Returns a decoder with a cache of keys and values, as ExecuTorch's `TextLLMRunner` calls it.
 
@@ -53,6 +56,10 @@ def language_model(
         activation: as there.
         cache: dtype of keys and values in the cache: "float32", "float16", or "int8" with a scale for each
             row of a head.
+        adapter_rank: rank of the adapters (LoRA) that an app may load, as a `.ptd`, next to the program; 0 if
+            it has none.
+        adapter_modules: names of the linear layers that they change, or the last parts of these names, such
+            as "q_proj".
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be
@@ -67,6 +74,7 @@ def language_model(
             *size_problems(network, context, prefill),
         ]:
             raise DelegatecError(problems)
+        adapters = add_adapters(network, adapter_rank, adapter_modules)
     except DelegatecError as error:
         raise located(error) from error
     methods = runner_metadata(network, description, context, prefill)
@@ -79,6 +87,7 @@ def language_model(
         ),
         dynamic_shapes=({1: Dim("tokens", min=1, max=prefill)}, None) if prefill > 1 else None,
         constant_methods=methods,
+        external_weights=tuple(f"network.{name}" for name in adapters),
     )
 
 

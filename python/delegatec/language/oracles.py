@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.language.folder import read_folder
+from delegatec.language.lora.folder import read_adapter
 from delegatec.language.reference import Reference, TextTokenizer
 from delegatec.language.running import METADATA, RunningModel
 from delegatec.language.vision.network import network_of
@@ -39,13 +40,16 @@ class Oracle:
     runner: Callable[[Runtime, str, str | None], RuntimeTextRunner | None]
 
 
-def oracle_of(methods: Collection[str], directory: str, images: Sequence[str]) -> Oracle:
+def oracle_of(
+    methods: Collection[str], directory: str, images: Sequence[str] = (), adapter: str = ""
+) -> Oracle:
     """Returns what a program is compared with.
 
     Args:
         methods: names of the program's methods.
         directory: the folder of the checkpoint.
         images: paths of images, for the prompts of a model of images and text.
+        adapter: the folder of an adapter, for a model of text; empty for none.
 
     Raises:
         DelegatecError: DC115 to DC117, the folder is incomplete or damaged; DC138, its family is not
@@ -60,7 +64,7 @@ def oracle_of(methods: Collection[str], directory: str, images: Sequence[str]) -
         raise DelegatecError([Diagnostic("DC507", text, expected=expected)])
     tokenizer = TextTokenizer(directory)
     return Oracle(
-        Reference(directory),
+        Reference(directory, read_adapter(adapter) if adapter else None),
         tokenizer,
         ("forward", *METADATA),
         RunningModel,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import torch
@@ -16,6 +16,8 @@ from delegatec.diagnostics.exceptions import first_line
 from delegatec.language.folder import read_json, unreadable
 from delegatec.language.gguf_file import GgufFile
 from delegatec.language.library import family_of
+from delegatec.language.lora.folder import LowRank
+from delegatec.language.lora.layers import is_transposed
 from delegatec.language.sources import read_checkpoint
 
 _TOKENIZER_CONFIG: Final = "tokenizer_config.json"
@@ -74,14 +76,16 @@ class Reference:
 
     Args:
         directory: the folder of its checkpoint.
+        adapter: name of a layer -> the change of its weight.
 
     Raises:
-        DelegatecError: DC115, DC116, the folder is incomplete or damaged.
+        DelegatecError: DC115, DC116, the folder is incomplete or damaged; DC117, the adapter changes layers
+            that the network does not have.
     """
 
     _AUTO: ClassVar = "AutoModelForCausalLM"
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, adapter: Mapping[str, LowRank] | None = None) -> None:
         transformers: Any = importlib.import_module("transformers")
         transformers.utils.logging.disable_progress_bar()
         folder = read_checkpoint(directory)
@@ -95,6 +99,7 @@ class Reference:
             )
         )
         self._network: Any = network.eval()
+        _merge(self._network, adapter or {})
 
     @property
     def is_recurrent(self) -> bool:
@@ -148,6 +153,22 @@ class Reference:
     def _inputs(self, tokens: Sequence[int]) -> dict[str, Tensor]:
         """Returns the arguments of the network for a text."""
         return {"input_ids": torch.tensor([list(tokens)])}
+
+
+def _merge(network: Any, adapter: Mapping[str, LowRank]) -> None:
+    """Changes weights of a network, in place."""
+    layers = dict(network.named_modules())
+    for name, change in adapter.items():
+        if name not in layers:
+            raise DelegatecError(
+                [Diagnostic("DC117", f'the adapter changes "{name}", which the model lacks')]
+            )
+        product = change.up @ change.down
+        with torch.no_grad():
+            # a tied embedding does not change
+            weight = layers[name].weight.detach().clone()
+            weight += product.T if is_transposed(layers[name]) else product
+            layers[name].weight = torch.nn.Parameter(weight, requires_grad=False)
 
 
 def _of_gguf(file: GgufFile, auto: Any) -> Any:

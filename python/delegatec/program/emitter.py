@@ -13,7 +13,7 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.program.constant_methods import emit_constant_method
 from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import EmittedProgram
-from delegatec.program.external import ExternalWeights
+from delegatec.program.external import ExternalWeights, release_inputs
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.kernels.dim_order import reorder_boundary
 from delegatec.program.kernels.legalize import legalize
@@ -51,7 +51,7 @@ def emit(
     """
     external = external or ExternalWeights({})
     for program in programs.values():
-        if not external.names:
+        if external.names == external.inputs:
             pack_weights(program)
             narrow_tables(program)
         legalize(program)
@@ -65,6 +65,7 @@ def emit(
     ]
     if problems:
         raise DelegatecError(problems)
+    release_inputs(programs.values(), external)
     pool = ConstantPool()
     emitted = EmittedProgram(methods=[], options=options or ProgramOptions())
     state = State()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 from torch.export import ExportedProgram
@@ -12,13 +12,18 @@ from torch.export.graph_signature import InputKind
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.delegation.protocol.view import EXTERNAL
+from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_items
+from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.state import release, written_state
 from delegatec.program.content import equal_bytes
 from delegatec.program.scalar_type import SCALAR_TYPES
 
 
-def weights_of(methods: Mapping[str, ExportedProgram]) -> dict[str, torch.Tensor]:
+def weights_of(
+    methods: Mapping[str, ExportedProgram], names: Collection[str] = ()
+) -> dict[str, torch.Tensor]:
     """Returns the weights of a model that a `.ptd` stores: its original parameters and buffers.
 
     For a mutable buffer this is the initial state. Weights that are not row-major stay in the program, which
@@ -26,9 +31,13 @@ def weights_of(methods: Mapping[str, ExportedProgram]) -> dict[str, torch.Tensor
 
     Args:
         methods: method name -> program; all of one model, so that names agree.
+        names: those of some weights, as in `Model.external_weights`; empty for all.
 
     Returns:
         Fully qualified name -> tensor, in the order of the model. Tied weights are listed under all names.
+
+    Raises:
+        DelegatecError: DC415, one diagnostic for each name that is not one of a weight.
     """
     expected = "a dict of exported programs by method, as delegatec.export returns it"
     check_items("weights_of", "methods", methods, Mapping, ExportedProgram, expected)
@@ -43,7 +52,54 @@ def weights_of(methods: Mapping[str, ExportedProgram]) -> dict[str, torch.Tensor
             is_plain = tensor.is_contiguous() and tensor.dtype in SCALAR_TYPES and tensor.numel() > 0
             if not is_plain or weights.setdefault(name, tensor).data_ptr() != tensor.data_ptr():
                 dropped.add(name)
-    return {name: tensor for name, tensor in weights.items() if name not in dropped}
+    weights = {name: tensor for name, tensor in weights.items() if name not in dropped}
+    if not names:
+        return weights
+    if problems := [_unknown(name, weights) for name in names if name not in weights]:
+        raise DelegatecError(problems)
+    # with those tied to them
+    chosen = {_identity(weights[name], tuple(weights[name].shape)) for name in names}
+    return {
+        name: tensor for name, tensor in weights.items() if _identity(tensor, tuple(tensor.shape)) in chosen
+    }
+
+
+def external_weights_of(
+    methods: Mapping[str, ExportedProgram], chosen: bool | Collection[str]
+) -> ExternalWeights:
+    """Returns the external weights of a program.
+
+    Args:
+        methods: method name -> program of the model.
+        chosen: whether all weights are external; or the names of those that are inputs of delegates.
+
+    Raises:
+        DelegatecError: DC415, one diagnostic for each name that is not one of a weight, or one of state.
+    """
+    if isinstance(chosen, bool):
+        return ExternalWeights(weights_of(methods) if chosen else {})
+    weights = weights_of(methods, chosen) if chosen else {}
+    written = written_state(methods.values()) if weights else ()
+    if problems := [
+        Diagnostic(
+            "DC415",
+            f'external_weights has "{name}", which a method of the model writes to',
+            expected="names of weights that no method writes to",
+        )
+        for name in weights
+        if name in written
+    ]:
+        raise DelegatecError(problems)
+    return ExternalWeights(weights, are_inputs=True)
+
+
+def _unknown(name: str, weights: Collection[str]) -> Diagnostic:
+    return Diagnostic(
+        "DC415",
+        f'external_weights has "{name}", which is not a weight of the model',
+        expected="names of dense parameters and buffers that are not empty",
+        help=did_you_mean(name, weights),
+    )
 
 
 class ExternalWeights:
@@ -56,16 +112,20 @@ class ExternalWeights:
     Args:
         weights: fully qualified name -> weight, dense, row-major and not empty. The first of several names
             for the same memory becomes the key.
+        are_inputs: whether delegates take them as inputs, since other `.ptd` files have other values; until
+            `release_inputs`, programs then have them as state.
 
     Attributes:
         names: all names.
+        inputs: the names of those that are inputs of delegates.
     """
 
-    def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, weights: Mapping[str, torch.Tensor], are_inputs: bool = False) -> None:
         self._keys: dict[tuple[int, torch.dtype, tuple[int, ...]], str] = {}
         for name, tensor in weights.items():
             self._keys.setdefault(_identity(tensor, tuple(tensor.shape)), name)
         self.names = frozenset(weights)
+        self.inputs = self.names if are_inputs else frozenset()
         self._weights = weights
         self._used: dict[str, memoryview] = {}
 
@@ -111,6 +171,14 @@ def name_weights(program: EdgeProgram, external: ExternalWeights) -> None:
             name = None if tensor is None else external.name(tensor)
             if tensor is not None and name is not None:
                 node.meta[EXTERNAL] = name, tensor.data_ptr()
+
+
+def release_inputs(programs: Iterable[EdgeProgram], external: ExternalWeights) -> None:
+    """Makes constants of the external weights that are inputs of delegates: nothing reads values any more."""
+    for program in programs:
+        release(
+            program, [name for name, target in program.names_in_model().items() if target in external.inputs]
+        )
 
 
 def _identity(tensor: torch.Tensor, sizes: tuple[int, ...]) -> tuple[int, torch.dtype, tuple[int, ...]]:

@@ -22,7 +22,7 @@ from delegatec.delegation.lowering.dim_orders import order_boundary
 from delegatec.delegation.lowering.refused import is_refused, refused
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
-from delegatec.delegation.lowering.state import kept_state, release
+from delegatec.delegation.lowering.state import kept_state
 from delegatec.delegation.partitioning.checks import bad_partitioner, query
 from delegatec.delegation.partitioning.snapshot import Snapshot
 from delegatec.delegation.protocol.backend import Backend, PreprocessResult
@@ -34,6 +34,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify_after
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.state import release
 from delegatec.edge.symbols import is_scalar
 
 
@@ -84,7 +85,7 @@ def lower_partitions(
     for group, state, module in zip(groups, states, modules, strict=True):
         # A new view: inputs may have become outputs of a delegate.
         view = view_of(group, state=state)
-        release(program, state)
+        release(program, [node.name for node in state])
         summaries.append(_summarize(view, module, input_specs))
         renamed.update(splice(program, view, module, next(names)))
     rename_outputs(program, renamed)

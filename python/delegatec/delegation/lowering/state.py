@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
@@ -42,19 +42,3 @@ def kept_state(program: EdgeProgram, group: Sequence[Node], backend: Backend) ->
         user not in members and (user.op != "output" or node in used) for node in group for user in node.users
     )
     return found if has_outputs else {}
-
-
-def release(program: EdgeProgram, state: Collection[Node]) -> None:
-    """Removes the new values of buffers that a delegate keeps from the outputs of a program."""
-    if not state:
-        return
-    names = program.names_in_model()
-    targets = {names[node.name] for node in state}
-    output = program.output_node()
-    kept = [
-        (result, spec)
-        for result, spec in zip(output.args[0], program.output_specs, strict=True)  # type: ignore[arg-type]
-        if spec.target not in targets
-    ]
-    output.args = (tuple(result for result, _ in kept),)
-    program.output_specs[:] = [spec for _, spec in kept]
