@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +15,13 @@ import torch
 from delegatec import language_model
 from delegatec.frontend.export import export
 from delegatec.language.comparison import divergence
+from delegatec.language.lora.fitted import fitted
+from delegatec.language.lora.folder import read_adapter
+from delegatec.language.lora.testing import write_adapter
 from delegatec.language.running import RunningModel
 from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
-from delegatec.program import write_program
+from delegatec.program import weights_of, write_flat_tensors, write_program
 from tests.oracle.oracle import OracleProgram, mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -126,3 +130,82 @@ def test_caches(name: str, precision: str, least: float, cache: str, context: in
         # a value between two roundings may go either way
         assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > least
         start += count
+
+
+def _data(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    file = io.BytesIO()
+    write_flat_tensors(tensors, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["Qwen3", "GPT-2", "LFM2"])
+def test_adapters_of_one_program(name: str, tmp_path: Path) -> None:
+    """The greedy tokens of transformers without an adapter, and with each of two."""
+    network = write_family(name, tmp_path)
+    modules = {"GPT-2": ["c_attn", "c_fc"], "LFM2": ["in_proj", "w1"]}.get(name, ["q_proj", "down_proj"])
+    model = language_model(str(tmp_path), context=24, prefill=8, adapter_rank=6, adapter_modules=modules)
+    programs = export(model)
+    own = weights_of(programs, model.external_weights)
+    changed = {_data(own): network}
+    for rank in (3, 6):
+        folder = tmp_path / str(rank)
+        adapted = write_adapter(folder, network, modules, rank=rank, seed=rank, use_rslora=rank == 3)
+        weights = fitted(read_adapter(str(folder)), {key: tuple(value.shape) for key, value in own.items()})
+        changed[_data(weights)] = adapted
+    file = io.BytesIO()
+    lowered = lower(
+        programs,
+        "xnnpack",
+        external_weights=model.external_weights,
+        constant_methods=model.constant_methods,
+    )
+    write_program(lowered.emitted, file)
+    prompt, answers = torch.randint(0, 99, (1, 11)), []
+    for data, adapted in changed.items():
+        program = RunningModel(_Executor(file.getvalue(), partial(mapped, ptd=data)))
+        wanted = adapted.generate(prompt, max_new_tokens=_TOKENS, do_sample=False)[0, 11:].tolist()
+        assert program.continuation(prompt[0].tolist(), _TOKENS, ()) == wanted
+        with torch.no_grad():
+            logits = adapted(prompt).logits[0, -1]
+        answers.append(program.after(prompt[0].tolist(), 0))
+        torch.testing.assert_close(answers[-1], logits, rtol=0, atol=1e-5 * float(logits.abs().max()))
+    assert all((answers[0] - each).abs().max() > 0.01 for each in answers[1:])
+
+
+@pytest.mark.parametrize("settings", [{"weights": "int8"}, {"weights": "int4", "group_size": 32}])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_adapters_of_quantized_weights(settings: dict[str, Any], precision: str, tmp_path: Path) -> None:
+    """As in eager mode; the program has as many delegates as one without adapters."""
+    network = write_family("Qwen3", tmp_path)
+    delegates = []
+    for rank in (0, 4):
+        model = language_model(
+            str(tmp_path),
+            context=24,
+            prefill=8,
+            adapter_rank=rank,
+            adapter_modules=["q_proj", "down_proj"] if rank else [],
+            **settings,
+        )
+        lowered = lower(
+            export(model),
+            "xnnpack",
+            {"precision": precision},
+            external_weights=model.external_weights,
+            constant_methods=model.constant_methods,
+        )
+        delegates.append(len(lowered.reports["forward"].delegates))
+    assert delegates[0] == delegates[1]
+    write_adapter(tmp_path / "adapter", network, ["q_proj", "down_proj"])
+    tensors = dict(model.module.named_buffers())
+    shapes = {key: tuple(tensors[key].shape) for key in model.external_weights}
+    weights = fitted(read_adapter(str(tmp_path / "adapter")), shapes)
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    program = RunningModel(_Executor(file.getvalue(), partial(mapped, ptd=_data(weights))))
+    for key, value in weights.items():
+        tensors[key].copy_(value)
+    tokens = torch.randint(0, 99, (1, 8))
+    with torch.no_grad():
+        wanted = model.module(tokens, torch.tensor([0]))[0]
+    assert divergence(wanted, program.after(tokens[0].tolist(), 0)[None]).snr_db > 25

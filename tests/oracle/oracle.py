@@ -56,15 +56,17 @@ class OracleProgram:
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
 
 
-def mapped(pte: bytes) -> OracleProgram:
+def mapped(pte: bytes, ptd: bytes | None = None) -> OracleProgram:
     """Loads a program from a file, as apps do: the runtime maps its data, and unmaps what it frees.
 
     A program in memory hides that data is read after it is freed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program.pte"
+        path, data = Path(folder) / "program.pte", Path(folder) / "weights.ptd"
         path.write_bytes(pte)
-        return OracleProgram(path)
+        if ptd is not None:
+            data.write_bytes(ptd)
+        return OracleProgram(path, None if ptd is None else data)
 
 
 def run(pte: Path | str | bytes, inputs: Sequence[Any], method: str = "forward") -> list[Any]:
