@@ -15,6 +15,7 @@ load(
 )
 load("//rules/private:delegate_runtime.bzl", _delegate_runtime = "delegate_runtime")
 load("//rules/private:language_model.bzl", _language_model = "language_model")
+load("//rules/private:language_model_adapter.bzl", _language_model_adapter = "language_model_adapter")
 load("//rules/private:language_model_test.bzl", _language_model_test = "language_model_test")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
@@ -43,13 +44,14 @@ load("//rules/private:selected_operators.bzl", _selected_operators = "selected_o
 load("//rules/private:speech_to_text.bzl", _speech_to_text = "speech_to_text")
 load("//rules/private:speech_to_text_test.bzl", _speech_to_text_test = "speech_to_text_test")
 load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
-load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _DelegateRuntimeInfo = "DelegateRuntimeInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
+load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _DelegateRuntimeInfo = "DelegateRuntimeInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelAdapterInfo = "LanguageModelAdapterInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
 AppKernelsInfo = _AppKernelsInfo
 BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
 DelegateRuntimeInfo = _DelegateRuntimeInfo
 ExportedProgramInfo = _ExportedProgramInfo
+LanguageModelAdapterInfo = _LanguageModelAdapterInfo
 LanguageModelInfo = _LanguageModelInfo
 ProgramBundleInfo = _ProgramBundleInfo
 ProgramRuntimeInfo = _ProgramRuntimeInfo
@@ -60,6 +62,7 @@ app_kernels = _app_kernels
 delegate_program = _delegate_program
 delegate_runtime = _delegate_runtime
 exported_program = _exported_program
+language_model_adapter = _language_model_adapter
 language_model_test = _language_model_test
 portable_program = _portable_program
 program_budget_test = _program_budget_test
@@ -170,8 +173,9 @@ def language_model(name, checkpoint, backends = [], **kwargs):
         name: the target's name: an exported program, like that of `exported_program`.
         checkpoint: the files of the published folder.
         backends: names of built-in backends; a program rule with `program = ":NAME"` sets options of a backend.
-        **kwargs: `weights`, `group_size`, `embedding`, `activation`, `context`, `prefill`, `samples`, `license`,
-            `license_files`, `weights_alignment`, and the attributes of every rule.
+        **kwargs: `weights`, `group_size`, `embedding`, `activation`, `cache`, `context`, `prefill`, `adapter_rank`,
+            `adapter_modules`, `samples`, `license`, `license_files`, `weights_alignment`, and the attributes of every
+            rule.
     """
     checkpoint_programs(_language_model, _PROGRAMS, name, checkpoint, backends, kwargs)
 

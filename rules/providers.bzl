@@ -41,9 +41,19 @@ LanguageModelInfo = provider(
     doc = "A language model, also one with other inputs than text, that was exported from the folder of its checkpoint.",
     fields = {
         "checkpoint": "depset of File: the folder as it was published.",
+        "has_adapters": "bool: whether its programs load the weights of adapters from a `.ptd`.",
         "kind": "string: name of the rule, such as \"language_model\".",
         "tokenizer": "depset of File: the files of the tokenizer, in one directory.",
         "weights": "File: the weights as the program stores them, with the configuration, as `.safetensors`.",
+    },
+)
+
+LanguageModelAdapterInfo = provider(
+    doc = "An adapter (LoRA) of a language model.",
+    fields = {
+        "checkpoint": "depset of File: the folder as it was published.",
+        "model": "Label: the `language_model`.",
+        "weights": "File: the weights as programs of the model load them, as a `.ptd`.",
     },
 )
 
@@ -68,7 +78,7 @@ DelegateProgramInfo = provider(
         "reasons": "File: the reason why each operator was not delegated, and possible remedies, as text.",
         "report": "File: the lowering of each node, with reasons, as one HTML file.",
         "selected_operators": "File: what the program calls outside of delegates, for a selective build of ExecuTorch's kernels, as YAML.",
-        "weights": "File: the `.ptd` of the exported program if the program has external weights, else None.",
+        "weights": "File: the `.ptd` of the exported program if the program has external weights, such as those of adapters, else None.",
     },
 )
 

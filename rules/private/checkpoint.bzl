@@ -152,7 +152,8 @@ def export_checkpoint(ctx, kind, arguments):
     Args:
         ctx: the context of a rule with `CHECKPOINT_ATTRS`.
         kind: name of the rule, and of the function of `delegatec` that returns the model.
-        arguments: dict of the function's keywords to int, bool or string, besides those of weights.
+        arguments: dict of the function's keywords to int, bool, string or a list, besides those of weights; with
+            `adapter_rank` if the model has adapters.
 
     Returns:
         A list of providers.
@@ -171,6 +172,7 @@ def export_checkpoint(ctx, kind, arguments):
     )
     info = LanguageModelInfo(
         checkpoint = depset(ctx.files.checkpoint),
+        has_adapters = "adapter_rank" in arguments,
         kind = kind,
         tokenizer = depset(_tokenizer(ctx)),
         weights = weights,

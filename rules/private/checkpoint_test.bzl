@@ -61,7 +61,7 @@ def compared_model(ctx, kinds):
         )
     return model
 
-def comparison_test(ctx, verb, limits, arguments, files):
+def comparison_test(ctx, verb, limits, arguments, files, weights = None):
     """Declares what a test runs.
 
     Args:
@@ -70,6 +70,7 @@ def comparison_test(ctx, verb, limits, arguments, files):
         limits: names of the attributes that are limits.
         arguments: list of string: the verb's arguments besides those of every such test.
         files: list of File that these name.
+        weights: File of the program's external weights, if not its own.
 
     Returns:
         A list of providers.
@@ -95,6 +96,7 @@ def comparison_test(ctx, verb, limits, arguments, files):
         files = [program] + checkpoint + files,
         python = merged_python(ctx, [ctx.attr._transformers]),
         verb = verb,
+        weights = weights,
     )
 
 # Attributes of every test that compares a program with the model in float of its checkpoint.

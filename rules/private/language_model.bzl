@@ -4,17 +4,24 @@
 load("//rules:providers.bzl", "ExportedProgramInfo", "LanguageModelInfo")
 load(":checkpoint.bzl", "CHECKPOINT_ATTRS", "checkpoint_problems", "choice_problems", "export_checkpoint", "size_problems")
 load(":compiler_tables.bzl", "LANGUAGE_MODEL_CACHES")
-load(":options.bzl", "fail_with_all")
+load(":options.bzl", "fail_with_all", "problem")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def _adapter_problems(ctx):
+    rank, modules = ctx.attr.adapter_rank, ctx.attr.adapter_modules
+    if rank < 0:
+        return [problem("DC130", "adapter_rank cannot be %d" % rank, expected = "1 or more, such as 16")]
+    if bool(rank) == bool(modules):
+        return []
+    return [problem("DC136", "adapter_rank = %d with adapter_modules = %s" % (rank, modules), expected = "both, or neither")]
 
 def _language_model_impl(ctx):
     cache = choice_problems("cache", ctx.attr.cache, LANGUAGE_MODEL_CACHES, "a language model")
-    fail_with_all(ctx.label, checkpoint_problems(ctx) + cache + size_problems(ctx))
-    return export_checkpoint(
-        ctx,
-        kind = "language_model",
-        arguments = {"cache": ctx.attr.cache, "context": ctx.attr.context, "prefill": ctx.attr.prefill},
-    )
+    fail_with_all(ctx.label, checkpoint_problems(ctx) + cache + size_problems(ctx) + _adapter_problems(ctx))
+    arguments = {"cache": ctx.attr.cache, "context": ctx.attr.context, "prefill": ctx.attr.prefill}
+    if ctx.attr.adapter_rank:
+        arguments.update(adapter_modules = ctx.attr.adapter_modules, adapter_rank = ctx.attr.adapter_rank)
+    return export_checkpoint(ctx, kind = "language_model", arguments = arguments)
 
 language_model = rule(
     implementation = _language_model_impl,
@@ -26,6 +33,13 @@ int64 [1, 1 to `prefill`], and the number of tokens before them, int64 [1], to t
 vocabulary]. Its network is the one of the `transformers` library, and a separate action stores its weights.
 """,
     attrs = dict(CHECKPOINT_ATTRS, **{
+        "adapter_modules": attr.string_list(
+            doc = "Names of the linear layers that adapters change, or the last parts of these names, such as `q_proj`.",
+        ),
+        "adapter_rank": attr.int(
+            doc = "Largest rank of the adapters (LoRA) that an app may load next to the program, each a `language_model_adapter`. " +
+                  "0: none.",
+        ),
         "cache": attr.string(
             default = LANGUAGE_MODEL_CACHES[0],
             doc = "Dtype of keys and values in the cache: `float32`, `float16`, or `int8` with a scale for each row of a head.",

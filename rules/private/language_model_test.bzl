@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`language_model_test`: compares the program of a language model with the model in float, token by token."""
 
+load("//rules:providers.bzl", "DelegateProgramInfo", "LanguageModelAdapterInfo")
 load(":checkpoint_test.bzl", "COMPARISON_ATTRS", "compared_model", "comparison_problems", "comparison_test")
+load(":labels.bzl", "label_text")
 load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with_all", "problem")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -47,9 +49,19 @@ def _image_problems(ctx, kind):
         ))
     return problems
 
+def _adapter_problems(ctx):
+    model = ctx.attr.program[DelegateProgramInfo].exported.label
+    if not ctx.attr.adapter or ctx.attr.adapter[LanguageModelAdapterInfo].model == model:
+        return []
+    return [problem(
+        "DC507",
+        "adapter %s is one of another model" % label_text(ctx.attr.adapter.label),
+        expected = "a `language_model_adapter` with model = \"%s\"" % label_text(model),
+    )]
+
 def _language_model_test_impl(ctx):
     model = compared_model(ctx, _KINDS)
-    fail_with_all(ctx.label, _problems(ctx) + _image_problems(ctx, model.kind))
+    fail_with_all(ctx.label, _problems(ctx) + _image_problems(ctx, model.kind) + _adapter_problems(ctx))
     arguments = [quoted("--prompt=" + prompt) for prompt in ctx.attr.prompts]
     files = []
     for image in ctx.files.images:
@@ -58,7 +70,14 @@ def _language_model_test_impl(ctx):
     if ctx.file.text:
         arguments.append("--text=" + runfiles_path(ctx, ctx.file.text))
         files.append(ctx.file.text)
-    return comparison_test(ctx, verb = "generate", limits = _LIMITS, arguments = arguments, files = files)
+    weights = None
+    if ctx.attr.adapter:
+        adapter = ctx.attr.adapter[LanguageModelAdapterInfo]
+        weights = adapter.weights
+        for file in adapter.checkpoint.to_list():
+            arguments.append("--adapter=" + runfiles_path(ctx, file))
+            files.append(file)
+    return comparison_test(ctx, verb = "generate", limits = _LIMITS, arguments = arguments, files = files, weights = weights)
 
 language_model_test = rule(
     implementation = _language_model_test_impl,
@@ -72,6 +91,10 @@ context is filled to its last token, beyond which a token is an error.
 """,
     attrs = dict(
         COMPARISON_ATTRS,
+        adapter = attr.label(
+            doc = "A `language_model_adapter` of the program's model, which the model in float has as well. None: the model itself.",
+            providers = [LanguageModelAdapterInfo],
+        ),
         images = attr.label_list(
             allow_files = [".ppm"],
             doc = "Images for the prompts of a `vision_language` model: binary portable pixmaps of the size that it takes. In a " +

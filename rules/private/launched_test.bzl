@@ -4,7 +4,7 @@
 load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
 
-def launched_test(ctx, info, verb, arguments, files, python):
+def launched_test(ctx, info, verb, arguments, files, python, weights = None):
     """Declares what a test runs.
 
     Args:
@@ -14,6 +14,7 @@ def launched_test(ctx, info, verb, arguments, files, python):
         arguments: list of string: its arguments besides those of the program's weights and the runtime.
         files: list of File that it reads.
         python: the libraries of the test, from `merged_python`.
+        weights: File of its external weights, if not that of the program.
 
     Returns:
         A list of providers.
@@ -21,9 +22,10 @@ def launched_test(ctx, info, verb, arguments, files, python):
     kernels = info.exported.kernels
     imports = [info.plugin_imports, python.imports, kernels.imports]
     plugin_files = [info.plugin_files, python.files, kernels.files]
-    if info.weights:
-        arguments = arguments + ["--ptd=" + runfiles_path(ctx, info.weights)]
-        files = files + [info.weights]
+    weights = weights or info.weights
+    if weights:
+        arguments = arguments + ["--ptd=" + runfiles_path(ctx, weights)]
+        files = files + [weights]
     if ctx.attr.runtime:
         runtime = ctx.attr.runtime[ProgramRuntimeInfo]
         arguments = arguments + [quoted("--runtime=" + runtime.runtime)]

@@ -97,11 +97,12 @@ def alignment_problems(name, value, least = 1):
         expected = "a power of two from %d to %d" % (least, _LARGEST),
     )]
 
-def layout_flags(ctx):
+def layout_flags(ctx, has_adapters = False):
     """Returns the flags of `delegatec lower` for LAYOUT_ATTRS, and for DELEGATE_LAYOUT_ATTRS if the rule has them.
 
     Args:
         ctx: the rule's context.
+        has_adapters: whether the program loads the weights of adapters.
 
     Returns:
         A list of strings.
@@ -115,7 +116,7 @@ def layout_flags(ctx):
         if name in _ALIGNMENTS:
             problems.extend(alignment_problems(name, value, _ALIGNMENTS[name]))
             flags.append(flag + str(value))
-        elif value != name.startswith("plan_"):
+        elif value != name.startswith("plan_") or (has_adapters and name == "external_weights"):
             flags.append(flag)
     fail_with_all(ctx.label, problems)
     return flags

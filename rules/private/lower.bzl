@@ -10,7 +10,7 @@ load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
 load(":idle_settings.bzl", "idle_problems")
 load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "layout_flags")
-load(":options.bzl", "fail_with_all", "option_arguments")
+load(":options.bzl", "fail_with_all", "option_arguments", "problem")
 load(":program_outputs.bzl", "program_outputs")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":settings.bzl", "SettingsInfo")
@@ -68,7 +68,9 @@ def lower_program(ctx, backends, options = {}, plugin = []):
 
     host_program = ctx.actions.declare_file(ctx.label.name + ".host.pte") if host_options else None
 
-    flags = delegation_flags(ctx) + layout_flags(ctx) + kernel_flags(exported.kernels)
+    has_adapters = bool(exported.language_model) and exported.language_model.has_adapters
+    fail_with_all(ctx.label, _adapter_problems(ctx) if has_adapters else [])
+    flags = delegation_flags(ctx) + layout_flags(ctx, has_adapters) + kernel_flags(exported.kernels)
 
     # An ETRecord contains the weights, and lines: a separate action writes it, on demand only.
     for mnemonic, message, values, written in [
@@ -103,7 +105,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         )
     report = _described(ctx, requested, packages, outputs, python, "report", "DelegateReport", ".report.html")
     blobs = _described(ctx, requested, packages, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
-    weights = exported.weights if ctx.attr.external_weights else None
+    weights = exported.weights if ctx.attr.external_weights or has_adapters else None
     return program_outputs(ctx, DelegateProgramInfo(
         backend = backend,
         backends = requested,
@@ -125,6 +127,15 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         selected_operators = selected_operators,
         weights = weights,
     ))
+
+def _adapter_problems(ctx):
+    if not ctx.attr.external_weights:
+        return []
+    return [problem(
+        "DC423",
+        "external_weights has no effect: the .ptd of a language model with adapters has their weights only",
+        expected = "external_weights = False, or a model without adapter_rank",
+    )]
 
 # The descriptions that the lowering writes without lines, and their suffixes.
 _DESCRIPTIONS = {
