@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import mistakes_of_adapters
 import mistakes_of_commands
 import mistakes_of_entries
 import mistakes_of_files
@@ -30,6 +31,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_files.TABLE,
     **mistakes_of_quantization.TABLE,
     **mistakes_of_language_models.TABLE,
+    **mistakes_of_adapters.TABLE,
     **mistakes_of_manifests.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,

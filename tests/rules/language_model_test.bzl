@@ -2,7 +2,7 @@
 """The actions of `language_model`: weights are stored apart from the export, and the context does not matter to them."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "ExportedProgramInfo", "LanguageModelInfo", "language_model", "speech_to_text", "vision_language")
+load("//rules:defs.bzl", "DelegateProgramInfo", "ExportedProgramInfo", "LanguageModelAdapterInfo", "LanguageModelInfo", "language_model", "language_model_adapter", "portable_program", "speech_to_text", "vision_language")
 load(":actions.bzl", "action_of", "external_path", "flags_of")
 
 def _language_model_test_impl(ctx):
@@ -29,6 +29,7 @@ def _language_model_test_impl(ctx):
 
     exporting = action_of(env, "TorchExport")
     flags = flags_of(exporting)
+    asserts.false(env, info.has_adapters)
     asserts.equals(env, ["language_model_entry:build"], flags["entry"])
     asserts.equals(env, [info.weights.path], flags["data"])
     inputs = [file.short_path for file in exporting.inputs.to_list()]
@@ -63,6 +64,39 @@ def _assert_checkpoint(env, kind, folder):
     asserts.equals(env, [kind + "_entry:build"], exporting["entry"])
     asserts.equals(env, [info.weights.path], exporting["data"])
     return flags
+
+def _adapter_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[LanguageModelAdapterInfo]
+    action = action_of(env, "DelegateAdapter")
+    flags = flags_of(action)
+    asserts.equals(env, [info.weights.path], flags["ptd"])
+    asserts.equals(env, [info.model.name + ".ptd"], [path.split("/")[-1] for path in flags["base"]])
+    inputs = [file.short_path for file in action.inputs.to_list()]
+    asserts.equals(
+        env,
+        ["adapter_config.json", "adapter_model.safetensors"],
+        sorted([path.split("/")[-1] for path in inputs if "/pirate/" in path]),
+    )
+    asserts.equals(
+        env,
+        ["README.md", "adapter_config.json", "adapter_model.safetensors"],
+        sorted([file.basename for file in info.checkpoint.to_list()]),
+    )
+    return analysistest.end(env)
+
+_adapter_test = analysistest.make(_adapter_test_impl)
+
+def _adapted_program_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[DelegateProgramInfo]
+    asserts.true(env, info.exported.language_model.has_adapters)
+    asserts.equals(env, info.exported.weights, info.weights)
+    flags = flags_of(action_of(env, "DelegateLower"))
+    asserts.equals(env, [""], flags["external-weights"])
+    return analysistest.end(env)
+
+_adapted_program_test = analysistest.make(_adapted_program_test_impl)
 
 def _vision_language_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -107,6 +141,41 @@ def language_model_tests(name):
         size = "small",
         target_under_test = ":" + name + "_llama",
     )
+    adapter = ["pirate/" + file for file in ["README.md", "adapter_config.json", "adapter_model.safetensors"]]
+    native.genrule(
+        name = name + "_adapter_folder",
+        outs = adapter,
+        cmd = "touch $(OUTS)",
+        tags = ["manual"],
+    )
+    language_model(
+        name = name + "_adapted",
+        adapter_modules = ["q_proj"],
+        adapter_rank = 8,
+        checkpoint = files,
+        tags = ["manual"],
+    )
+    language_model_adapter(
+        name = name + "_pirate",
+        checkpoint = adapter,
+        model = ":" + name + "_adapted",
+        tags = ["manual"],
+    )
+    portable_program(
+        name = name + "_adapted_portable",
+        program = ":" + name + "_adapted",
+        tags = ["manual"],
+    )
+    _adapter_test(
+        name = name + "_adapter_actions",
+        size = "small",
+        target_under_test = ":" + name + "_pirate",
+    )
+    _adapted_program_test(
+        name = name + "_adapted_program",
+        size = "small",
+        target_under_test = ":" + name + "_adapted_portable",
+    )
     images = ["llava/" + file for file in ["config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json"]]
     native.genrule(
         name = name + "_images_checkpoint",
@@ -147,5 +216,8 @@ def language_model_tests(name):
     )
     native.test_suite(
         name = name,
-        tests = [":" + name + suffix for suffix in ["_actions", "_images_actions", "_speech_actions"]],
+        tests = [
+            ":" + name + suffix
+            for suffix in ["_actions", "_adapted_program", "_adapter_actions", "_images_actions", "_speech_actions"]
+        ],
     )

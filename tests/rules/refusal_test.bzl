@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_adapter", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -54,8 +54,14 @@ def refusal_tests(name):
     native.genrule(name = "gguf", outs = ["alone.gguf"], cmd = "touch $@", tags = ["manual"])
     language_model(name = "gguf_without_tokenizer", cache = "float_16", checkpoint = ["alone.gguf"], tags = ["manual"])
     language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
+    language_model(name = "rank_without_modules", adapter_rank = 8, checkpoint = sources, tags = ["manual"])
+    language_model(name = "negative_rank", adapter_modules = ["q_proj"], adapter_rank = -1, checkpoint = sources, tags = ["manual"])
+    language_model_adapter(name = "adapter_without_configuration", checkpoint = sources, model = ":language_model_tests_llama", tags = ["manual"])
+    adapted = ":language_model_tests_adapted"
+    portable_program(name = "external_weights_besides_adapters", external_weights = True, program = adapted, tags = ["manual"])
     portable_program(name = "llama_portable", program = ":language_model_tests_llama", tags = ["manual"])
     language_model_test(name = "idle_limits", maximum_divergence = "0", maximum_perplexity_ratio = "1.05", program = ":llama_portable", tags = ["manual"], tokens = 0)
+    language_model_test(name = "adapter_of_another_model", adapter = ":language_model_tests_pirate", program = ":llama_portable", prompts = ["The sea"], tags = ["manual"])
     vision_language(name = "misspelt_vision_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], vision_weights = "int_8")
     native.genrule(name = "pixels", outs = ["pixels.ppm"], cmd = "touch $@", tags = ["manual"])
     language_model_test(name = "idle_images", images = ["pixels.ppm"], program = ":llama_portable", tags = ["manual"])
@@ -148,10 +154,14 @@ def refusal_tests(name):
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
         "gguf_without_tokenizer": ["error DC115", "checkpoint has no tokenizer.json: alone.gguf", "cache = \"float_16\" is not a setting of a language model", "did you mean \"float16\"?"],
+        "adapter_of_another_model": ["error DC507", "adapter //tests/rules:language_model_tests_pirate is one of another model", "model = \"//tests/rules:language_model_tests_llama\""],
+        "adapter_without_configuration": ["error DC115", "checkpoint has no adapter_config.json: mlp.py", "error DC117", "model //tests/rules:language_model_tests_llama has no adapters"],
+        "external_weights_besides_adapters": ["error DC423", "external_weights has no effect: the .ptd of a language model with adapters"],
         "idle_limits": ["error DC132", "neither prompts nor text is set", "error DC514", "maximum_perplexity_ratio has no text", "maximum_divergence has no prompts", "tokens cannot be 0", "maximum_divergence = \"0\" is not a limit"],
         "idle_images": ["error DC514", "images have no effect on a language_model", "images have no prompts"],
         "misspelt_vision_weights": ["error DC130", "vision_weights = \"int_8\" is not a setting of weights", "did you mean \"int8\"?", "prefill = 17 is not between"],
         "misspelt_weights": ["error DC130", "weights = \"int_4\" is not a setting of weights", "did you mean \"int4\"?", "prefill = 17 is not between 1 and context = 16", "checkpoint has no config.json: mlp.py"],
+        "negative_rank": ["error DC130", "adapter_rank cannot be -1", "such as 16"],
         "negative_samples": ["error DC514", "samples cannot be -2", "expected: 0 or more"],
         "negative_seconds": ["error DC130", "did you mean \"int4\"?", "error DC138", "seconds = -1 is not a number of seconds of audio", "checkpoint has no config.json: mlp.py"],
         "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
@@ -171,6 +181,7 @@ def refusal_tests(name):
         "overflow_without_fp16": ["error DC423", "option \"fp16_overflow\" of backend \"mps\" has no effect with precision = \"fp32\"", "expected: precision = \"fp16\", or fp16_overflow = \"error\"", "by a select on the flag"],
         "program_of_no_variant": ["error DC418", "variant \"half\" has no program \"mlp_mpz\"", "did you mean \"mlp_mps\"?"],
         "programs_of_one_name": ["error DC418", "two files of variant \"half\" are named \"mlp_portable.manifest.json\"", "programs with distinct names"],
+        "rank_without_modules": ["error DC136", "adapter_rank = 8 with adapter_modules = []", "both, or neither"],
         "repeated_backend": ["error DC423", "backend \"mps\" is listed twice: mps, vulkan, mps", "expected: each backend once", "backend \"a:B\" is listed twice"],
         "repeated_portable": ["error DC423", "backend \"portable\" is listed twice: portable, portable"],
         "rules_for_portable": ["error DC423", "block_operators and inline_delegates have no effect without a backend that delegates", "deps have no effect: no backend is a plug-in"],
