@@ -132,14 +132,14 @@ EXTERNAL: Final = (
     _with_external_weight(
         "lowers a model with external weights to a program that contains them",
         "DC423",
-        "the model has 1 external weights, which the program would contain",
+        'Model.external_weights has no effect: the program would contain "down"',
         "external_weights = True",
         command="lower --label=//pkg:net --program=net.pt2 --pte=net.pte",
     ),
     _with_external_weight(
         "quantizes a model with external weights",
         "DC134",
-        'the model has 1 external weights, such as "down"',
+        'the model has external weights, such as "down"',
         command="quantize --label=//pkg:net --program=net.pt2 --pt2=quantized.pt2 --activation=float",
     ),
 )

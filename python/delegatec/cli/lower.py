@@ -157,9 +157,8 @@ def _external_weights(arguments: argparse.Namespace, model: LoadedModel) -> bool
     from delegatec.diagnostics import DelegatecError, Diagnostic
 
     if model.external_weights and not arguments.external_weights:
-        text = (
-            f"the model has {len(model.external_weights)} external weights, which the program would contain"
-        )
+        name = model.external_weights[0]
+        text = f'Model.external_weights has no effect: the program would contain "{name}"'
         expected = "external_weights = True in a program rule, or --external-weights"
         raise DelegatecError([Diagnostic("DC423", text, expected=expected)])
     return model.external_weights or bool(arguments.external_weights)

@@ -38,7 +38,7 @@ def check_float(methods: Mapping[str, ExportedProgram]) -> None:
 def check_no_external(names: Collection[str]) -> None:
     """Raises DC134 for a model with weights of adapters, whose values are not known."""
     if names:
-        text = f'the model has {len(names)} external weights, such as "{next(iter(names))}"'
+        text = f'the model has external weights, such as "{next(iter(names))}"'
         expected = "a model without Model.external_weights"
         help = "quantize in the file of the model: language_model has settings of weights"
         raise DelegatecError([Diagnostic("DC134", text, expected=expected, help=help)])
