@@ -31,6 +31,7 @@ class _Adapted(nn.Module):
         self.register_buffer("down", torch.zeros(4, 16))
         self.register_buffer("up", torch.zeros(16, 4))
         self.register_buffer("factor", torch.ones(16))
+        self.register_buffer("unused", torch.ones(16))
 
     def forward(self, x: Tensor) -> Tensor:
         change = functional.linear(functional.linear(x, self.get_buffer("down")), self.get_buffer("up"))
@@ -140,3 +141,5 @@ def test_names_of_other_tensors_are_refused() -> None:
     programs = export(Model(_State(), (torch.zeros(4),)))
     with pytest.raises(DelegatecError, match=r'DC415: external_weights has "state", which a method'):
         lower(programs, external_weights=("state",))
+    with pytest.raises(DelegatecError, match=r'DC415: external_weights has "unused", which no method'):
+        lower(export(Model(_Adapted(), (_X,))), external_weights=("unused",))

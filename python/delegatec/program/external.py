@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import torch
 from torch.export import ExportedProgram
@@ -55,7 +55,13 @@ def weights_of(
     weights = {name: tensor for name, tensor in weights.items() if name not in dropped}
     if not names:
         return weights
-    if problems := [_unknown(name, weights) for name in names if name not in weights]:
+    expected = "names of dense parameters and buffers that are not empty"
+    problems = [
+        _not_external(name, "which is not a weight of the model", expected, did_you_mean(name, weights))
+        for name in names
+        if name not in weights
+    ]
+    if problems:
         raise DelegatecError(problems)
     # with those tied to them
     chosen = {_identity(weights[name], tuple(weights[name].shape)) for name in names}
@@ -74,32 +80,33 @@ def external_weights_of(
         chosen: whether all weights are external; or the names of those that are inputs of delegates.
 
     Raises:
-        DelegatecError: DC415, one diagnostic for each name that is not one of a weight, or one of state.
+        DelegatecError: DC415, names that are not those of weights, or of weights that methods only read.
     """
     if isinstance(chosen, bool):
         return ExternalWeights(weights_of(methods) if chosen else {})
     weights = weights_of(methods, chosen) if chosen else {}
     written = written_state(methods.values()) if weights else ()
-    if problems := [
-        Diagnostic(
-            "DC415",
-            f'external_weights has "{name}", which a method of the model writes to',
-            expected="names of weights that no method writes to",
-        )
-        for name in weights
-        if name in written
-    ]:
-        raise DelegatecError(problems)
+    read = {name for program in methods.values() for name in _read_weights(program)}
+    expected = "names of weights that methods read, and none writes to"
+    for reason, names in (
+        ("a method of the model writes to", [name for name in chosen if name in written]),
+        ("no method of the model reads", [name for name in chosen if name not in read]),
+    ):
+        if names:
+            others = f" besides {len(names) - 1} others" if len(names) > 1 else ""
+            raise DelegatecError([_not_external(names[0], f"which {reason}{others}", expected)])
     return ExternalWeights(weights, are_inputs=True)
 
 
-def _unknown(name: str, weights: Collection[str]) -> Diagnostic:
-    return Diagnostic(
-        "DC415",
-        f'external_weights has "{name}", which is not a weight of the model',
-        expected="names of dense parameters and buffers that are not empty",
-        help=did_you_mean(name, weights),
-    )
+def _read_weights(program: ExportedProgram) -> Iterator[str]:
+    placeholders = program.graph.find_nodes(op="placeholder")
+    for spec, node in zip(program.graph_signature.input_specs, placeholders, strict=True):
+        if spec.target is not None and node.users:
+            yield spec.target
+
+
+def _not_external(name: str, reason: str, expected: str, help: str = "") -> Diagnostic:
+    return Diagnostic("DC415", f'external_weights has "{name}", {reason}', expected=expected, help=help)
 
 
 class ExternalWeights:
