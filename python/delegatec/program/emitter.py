@@ -26,6 +26,7 @@ from delegatec.program.planning.in_place import prepare_writes
 from delegatec.program.planning.separate_outputs import separate_outputs
 from delegatec.program.planning.state import State
 from delegatec.program.planning.storages import Placing
+from delegatec.program.planning.zeros import Zeros, initialize
 from delegatec.program.symbolic import check_bounds
 
 
@@ -69,6 +70,7 @@ def emit(
     pool = ConstantPool()
     emitted = EmittedProgram(methods=[], options=options or ProgramOptions())
     state = State()
+    zeros: list[Zeros] = []
     placing = Placing(
         share_state=len(programs) > 1,
         plan_inputs=emitted.options.plan_inputs,
@@ -82,11 +84,13 @@ def emit(
         emitter = MethodEmitter(name, program, pool, external, state, storages)
         emitted.methods.append(emitter.emit())
         problems += emitter.problems
+        zeros += emitter.zeros
     if problems:
         raise DelegatecError(problems)
     for method in emitted.methods:
         # methods share the arena, which has the same size in all of them
         method.state_bytes = state.size
+    initialize(zeros, state.initial)
     emitted.mutable_data = state.initial.data
     for name, value in (constant_methods or {}).items():
         emitted.methods.append(emit_constant_method(name, value, pool))

@@ -47,13 +47,19 @@ from delegatec.program.planning.instructions import (
 )
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
 from delegatec.program.planning.state import State
+from delegatec.program.planning.zeros import Zeros, is_zero
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
 
 
 class MethodEmitter:
-    """Emits one method."""
+    """Emits one method.
+
+    Attributes:
+        problems: what cannot be emitted.
+        zeros: buffers whose initial state are zeros, which they do not have yet.
+    """
 
     def __init__(
         self,
@@ -65,6 +71,7 @@ class MethodEmitter:
         storages: Storages,
     ) -> None:
         self.problems: list[Diagnostic] = []
+        self.zeros: list[Zeros] = []
         self._name = name
         self._program = program
         self._pool = pool
@@ -84,6 +91,7 @@ class MethodEmitter:
         self._modules = {each.graph: each.graph_module for each in program.walk()}
         self._values = MethodValues()
         self._indices: dict[Slot, int] = {}
+        self._zeros: dict[Slot, int] = {}  # buffer whose initial state are zeros -> its size
         self._operators: dict[tuple[str, str], int] = {}
         self._delegates: dict[LoweredModule, int] = {}
         self._delegate_list: list[Delegate] = []
@@ -166,6 +174,8 @@ class MethodEmitter:
             val = self._storages.val(slot)
             is_tensor = isinstance(val, torch.Tensor)
             self._indices[slot] = self._values.add(self._tensor_value(slot) if is_tensor else _start(val))
+            if slot in self._zeros:
+                self.zeros.append(Zeros(self._values.values, self._indices[slot], self._zeros[slot]))
         return self._indices[slot]
 
     def _tensor_value(self, slot: Slot) -> TensorValue:
@@ -193,7 +203,11 @@ class MethodEmitter:
             key = self._external.key(buffer, sizes)
             # the runtime fails to load no bytes into an empty arena
             is_stored = key is None and buffer.numel()
-            index = self._state.initial.add(buffer, name) if is_stored else 0
+            index = 0
+            if is_stored and is_zero(buffer):
+                self._zeros[slot] = buffer.nbytes
+            elif is_stored:
+                index = self._state.initial.add(buffer, name)
             return TensorValue(
                 scalar_type, sizes, index, offset, False, True, key or name, key is not None, arena
             )

@@ -25,6 +25,7 @@ from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
+from delegatec.program.reader.state import state_of
 from delegatec.report.estimates import estimate_info
 from delegatec.report.file_parts import crc32_text, file_info
 from delegatec.report.graph import operator_graph
@@ -272,11 +273,11 @@ def _weights(program: Program, emitted: EmittedProgram) -> Iterable[Weight]:
         for value in method.values:
             if isinstance(value, Tensor) and value.external_key is not None:
                 external.setdefault(value.external_key, value)
-            elif isinstance(value, Tensor) and value.data is not None:
-                if value.is_constant:
-                    constants.setdefault(value.data_index, value)
-                else:
-                    mutable.setdefault(value.name, value)
+            elif isinstance(value, Tensor) and value.data is not None and value.is_constant:
+                constants.setdefault(value.data_index, value)
+        for value in state_of(method):
+            if value.external_key is None:
+                mutable.setdefault(value.name, value)
     for index, names in enumerate(emitted.constant_names, start=1):
         if index in constants:
             tensor = constants[index]

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
+from delegatec.program.reader.state import parts_of_state, state_of
 from delegatec.report.file_parts import file_ranges
 from delegatec.report.methods import OperatorCount
 from delegatec.report.needs import RuntimeNeeds, needs_of
@@ -177,17 +178,13 @@ def _method(method: Method) -> MethodContents:
             for delegate in method.delegates
         ),
         arena_bytes=method.arena_bytes[1:],
-        planned=sum(value.allocation is not None for value in tensors),
+        planned=sum(value.allocation is not None for value in tensors) - len(parts_of_state(method)),
         constants=len(constants),
         constant_bytes=sum(constants.values()),
         external=tuple(map(_value, external)),
         external_bytes=sum(value.nbytes for value in external),
-        state=tuple(_value(v) for v in tensors if v.allocation is not None and _has_content(v)),
+        state=tuple(map(_value, state_of(method))),
     )
-
-
-def _has_content(tensor: Tensor) -> bool:
-    return tensor.data is not None or tensor.external_key is not None
 
 
 def _values(method: Method, indices: Iterable[int]) -> Iterable[TensorContents]:

@@ -137,7 +137,7 @@ def pack(
     Args:
         data: the sequences.
         alignment: alignment of each sequence in bytes.
-        larger: index of a sequence that is no view -> its alignment, if it is a larger one.
+        larger: index of a sequence that is not a view -> its alignment, if it is a larger one.
 
     Returns:
         The offset of each sequence, after a leading 0, and the parts of the segment.

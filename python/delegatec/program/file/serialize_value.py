@@ -77,7 +77,7 @@ def _tensor(b: Any, tensor: TensorValue) -> int:
         schema.AllocationDetailsAddMemoryOffsetLow(b, tensor.offset & 0xFFFFFFFF)
         schema.AllocationDetailsAddMemoryOffsetHigh(b, tensor.offset >> 32)
         allocation = schema.AllocationDetailsEnd(b)
-    if tensor.is_mutable or tensor.is_external:
+    if tensor.name:
         name = b.CreateString(tensor.name)
         schema.ExtraTensorInfoStart(b)
         schema.ExtraTensorInfoAddMutableDataSegmentsIdx(b, 0)
