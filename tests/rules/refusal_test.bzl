@@ -127,8 +127,8 @@ def refusal_tests(name):
         "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
-        "cc_of_a_plugin.header": ["error DC518", "the id of a:B in the runtime is unknown", "backends = [\"...\"]"],
-        "cc_of_mps.header": ["error DC518", "the runtime //runtime:stock has no backend MPSBackend", "//config:runtime"],
+        "cc_of_a_plugin": ["error DC518", "the id of a:B in the runtime is unknown", "backends = [\"...\"]"],
+        "cc_of_mps": ["error DC518", "the runtime //runtime:stock has no backend MPSBackend", "//config:runtime"],
         "empty_index": ["error DC512", "no program among the targets of the index"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
@@ -212,9 +212,10 @@ def refusal_tests(name):
         _refusal_test(
             name = "%s_%s" % (name, target),
             size = "small",
-            # Each message starts with the label of the invalid target, also if its macro declares the one that fails.
-            texts = ["//tests/rules:%s: error" % target.split(".")[0]] + texts,
-            target_under_test = ":" + target,
+            # Each message starts with the label of the invalid target.
+            texts = ["//tests/rules:%s: error" % target] + texts,
+            # In a program_cc_library, the rule of its header.
+            target_under_test = ":" + target + (".header" if target.startswith("cc_") else ""),
         )
     native.test_suite(
         name = name,

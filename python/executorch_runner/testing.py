@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arenas of exact sizes, for tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from executorch_runner.runtime import RUNTIME
+
+# In a file, planned memory is rounded up to this many bytes.
+_ALIGNMENT = 16
+
+
+def measured_arenas(pte: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """Returns the least sizes of the arenas of each method.
+
+    Args:
+        pte: the program.
+        folder: for a temporary file.
+    """
+    RUNTIME.run([f"--program={pte}", f"--memory={folder / 'arenas.json'}"])
+    found: dict[str, dict[str, Any]] = json.loads((folder / "arenas.json").read_text())
+    return found
+
+
+def insufficient_arenas(pte: Path, method: str, sizes: dict[str, Any]) -> dict[str, str]:
+    """Runs a method with arenas of given sizes, and with one after another that is smaller.
+
+    Args:
+        pte: the program.
+        method: name of the method.
+        sizes: bytes of its arenas, as from `measured_arenas`.
+
+    Returns:
+        Each arena that can be smaller -> what the runtime says if it is.
+
+    Raises:
+        RuntimeError: the method does not run with the given sizes.
+    """
+    exact = {"method": sizes["method"], "temporary": sizes["temporary"]}
+    exact |= {str(number): size for number, size in enumerate(sizes["planned"], 1)}
+    _run(pte, method, exact)
+    found = {}
+    for kind, size in exact.items():
+        if size:
+            try:
+                _run(pte, method, {**exact, kind: size - (_ALIGNMENT if kind.isdigit() else 1)})
+                found[kind] = ""
+            except RuntimeError as error:
+                found[kind] = str(error)
+    return found
+
+
+def _run(pte: Path, method: str, arenas: dict[str, int]) -> None:
+    flags = [f"--arena={method}:{kind}:{size}" for kind, size in arenas.items()]
+    RUNTIME.run([f"--program={pte}", f"--method={method}", "--zeros", *flags])
