@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Continues what is typed, with the program of this directory in ExecuTorch's stock runner.
+"""Continues what is typed, or answers it, in ExecuTorch's stock runner.
 
 bazel run //examples/chat
 bazel run //examples/chat -- --prompt "The captain"
@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--program", required=True, help="the .pte")
     parser.add_argument("--tokenizer", required=True, nargs="+", help="its files, with tokenizer.json")
     parser.add_argument("--prompt", default="", help="continue this text, and end")
+    parser.add_argument("--template", help="what the model was trained on, with {} for the text")
     parser.add_argument("--tokens", type=int, default=64, help="the most tokens to generate")
     parser.add_argument("--temperature", type=float, default=0.7, help="0 for the most probable tokens")
     arguments = parser.parse_args()
@@ -29,15 +30,20 @@ def main() -> None:
     runner = ExecutorchTextRunner(arguments.program, None, tokenizer)
 
     def answer(prompt: str) -> None:
-        _print(prompt)
+        text = prompt
+        if arguments.template:
+            text = arguments.template.replace("\\n", "\n").replace("{}", prompt)
+        else:
+            _print(prompt)
         runner.reset()
-        runner.generate(prompt, arguments.tokens, 0, temperature=arguments.temperature, on_text=_print)
+        runner.generate(text, arguments.tokens, 0, temperature=arguments.temperature, on_text=_print)
         _print("\n")
 
     if arguments.prompt:
         answer(arguments.prompt)
         return
-    _print("Type the beginning of a paragraph; an empty line ends.\n")
+    what = "a question" if arguments.template else "the beginning of a paragraph"
+    _print(f"Type {what}; an empty line ends.\n")
     while prompt := _read():
         answer(prompt)
 

