@@ -63,8 +63,8 @@ class TextTokenizer:
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of tokens; special ones have none."""
-        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        """Returns the text of tokens, also of special ones, as the stock runner does."""
+        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=False)
         return text
 
 
