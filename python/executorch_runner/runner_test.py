@@ -86,7 +86,7 @@ def _verify(folder: Path, make: Any, **options: Any) -> Verification:
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 @pytest.mark.parametrize("external", [False, True])
-def test_tensors_and_numbers(tmp_path: Path, backend: str, external: bool) -> None:
+def test_tensors_and_scalars(tmp_path: Path, backend: str, external: bool) -> None:
     found = _verify(tmp_path, _network, external=external, backend=backend)
     assert found.passed, found.table()
     calls = [(each.trial, each.output) for each in found.results if each.executor == "reference"]
