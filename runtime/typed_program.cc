@@ -2,6 +2,7 @@
 // Loading of programs, and the check of their inputs.
 #include "runtime/typed_program.h"
 
+#include <map>
 #include <memory>
 
 #include <executorch/extension/data_loader/buffer_data_loader.h>
@@ -39,25 +40,39 @@ bool has_order(const executorch::aten::Tensor& tensor, const TensorSpec& spec) {
 }
 
 template <typename Sizes>
-std::string described(executorch::aten::ScalarType type, const Sizes& sizes, size_t rank) {
+std::string described(executorch::aten::ScalarType type, const Sizes& least, const Sizes& sizes, size_t rank) {
   std::string text = std::string(executorch::runtime::toString(type)) + "[";
   for (size_t i = 0; i < rank; ++i) {
-    text += (i ? ", " : "") + std::to_string(sizes[i]);
+    text += i ? ", " : "";
+    text += (least[i] == sizes[i] ? "" : std::to_string(least[i]) + " to ") + std::to_string(sizes[i]);
   }
   return text + "]";
 }
 
-Error check(const char* method, const TensorSpec& spec, const executorch::aten::Tensor& tensor) {
+// Checks a tensor; `symbols` has the sizes of symbols that the tensors before had.
+Error check(const char* method, const TensorSpec& spec, const executorch::aten::Tensor& tensor,
+            std::map<int, ssize_t>& symbols) {
   const size_t rank = static_cast<size_t>(tensor.dim());
   bool fits = tensor.scalar_type() == spec.type && rank == spec.rank;
   for (size_t i = 0; fits && i < rank; ++i) {
-    fits = spec.dynamic ? tensor.size(i) <= spec.sizes[i] : tensor.size(i) == spec.sizes[i];
+    fits = spec.least_sizes[i] <= tensor.size(i) && tensor.size(i) <= spec.sizes[i];
   }
   if (!fits) {
-    ET_LOG(Error, "%s: %s is %s, but must be %s%s", method, spec.name,
-           described(tensor.scalar_type(), tensor.sizes(), rank).c_str(),
-           described(spec.type, spec.sizes, spec.rank).c_str(), spec.dynamic ? ", or smaller" : "");
+    ET_LOG(Error, "%s: %s is %s, but must be %s", method, spec.name,
+           described(tensor.scalar_type(), tensor.sizes(), tensor.sizes(), rank).c_str(),
+           described(spec.type, spec.least_sizes, spec.sizes, spec.rank).c_str());
     return Error::InvalidArgument;
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    if (spec.symbols[i] < 0) {
+      continue;
+    }
+    const ssize_t size = symbols.emplace(spec.symbols[i], tensor.size(i)).first->second;
+    if (size != tensor.size(i)) {
+      ET_LOG(Error, "%s: dimension %zu of %s has size %zd, but must be as large as that of another input, %zd", method,
+             i, spec.name, tensor.size(i), size);
+      return Error::InvalidArgument;
+    }
   }
   if (!has_order(tensor, spec)) {
     ET_LOG(Error, "%s: the dimensions of %s have another order in memory than the method reads, such as channels-last",
@@ -95,8 +110,9 @@ Error TypedProgram::load() {
 Result<std::vector<EValue>> TypedProgram::call(const char* method, executorch::runtime::Span<const TensorSpec> specs,
                                                const std::vector<EValue>& inputs) {
   Error error = load();
+  std::map<int, ssize_t> symbols;
   for (const TensorSpec& spec : specs) {
-    error = error == Error::Ok ? check(method, spec, inputs[spec.position].toTensor()) : error;
+    error = error == Error::Ok ? check(method, spec, inputs[spec.position].toTensor(), symbols) : error;
   }
   if (error != Error::Ok) {
     return error;

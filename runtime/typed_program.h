@@ -20,9 +20,10 @@ struct TensorSpec {
   const char* name;
   executorch::aten::ScalarType type;
   size_t rank;
-  const int32_t* sizes;      // upper bounds if `dynamic`
+  const int32_t* sizes;  // the largest
+  const int32_t* least_sizes;
+  const int8_t* symbols;     // dimensions of the same number, from 0, have the same size; -1 for others
   const uint8_t* dim_order;  // dimensions from outermost to innermost in memory
-  bool dynamic;
 };
 
 // A program. A generated class derives from it, with a function for each method.

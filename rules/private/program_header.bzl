@@ -18,32 +18,6 @@ _IDS = {
     "xnnpack": "XnnpackBackend",
 }
 
-# Of an embedded program: no compiler reads its bytes. The alignment is that of segments by default.
-_ASSEMBLY = """\
-#ifdef __APPLE__
-#define SYMBOL(name) _##name
-.section __TEXT,__const
-#else
-#define SYMBOL(name) name
-.section .rodata
-#endif
-"""
-
-_EMBEDDED_FILE = """\
-.global SYMBOL({symbol})
-.global SYMBOL({symbol}_end)
-.balign 128
-SYMBOL({symbol}):
-.incbin "{path}"
-SYMBOL({symbol}_end):
-"""
-
-_ASSEMBLY_END = """\
-#ifdef __ELF__
-.section .note.GNU-stack,"",%progbits
-#endif
-"""
-
 def _linked_backends(ctx, label, info):
     """Returns the ids of the backends to link."""
     if ctx.attr.backends:
@@ -57,16 +31,6 @@ def _linked_backends(ctx, label, info):
             expected = "backends = [\"...\"], with the ids of all backends of the program" if is_plugin(unknown[0]) else "a program for a runtime",
         )
     return [_IDS[backend] for backend in info.backends]
-
-def _assembly(ctx, files, symbol):
-    """Declares the assembly that contains files: suffix of the symbol -> File.
-
-    Without files it is a source as well: a library without sources would not build its header.
-    """
-    assembly = ctx.actions.declare_file(ctx.attr.file_name + ".embedded.S")
-    parts = [_EMBEDDED_FILE.format(path = file.path, symbol = symbol + suffix) for suffix, file in files.items()]
-    ctx.actions.write(assembly, _ASSEMBLY + "".join(parts) + _ASSEMBLY_END)
-    return assembly
 
 def _memory(ctx, info):
     """Declares the action that measures arenas."""
@@ -102,30 +66,36 @@ def _program_header_impl(ctx):
     runtime = runtime_libraries(ctx, label, ctx.attr.runtime, ["executorch"] + libraries, backends)
 
     header = ctx.actions.declare_file(ctx.attr.file_name + ".h")
+
+    # Without embedded files, too: a library without sources would not build its header.
+    assembly = ctx.actions.declare_file(ctx.attr.file_name + ".embedded.S")
     args = delegatec_arguments(ctx, "header")
 
     # The target that the user wrote.
     args.add(label, format = "--label=%s")
     args.add(info.program, format = "--pte=%s")
+    args.add(info.program, format = "--included-pte=%s")
     args.add(info.manifest, format = "--manifest=%s")
+    args.add(info.exported.signature, format = "--signature=%s")
     args.add(header, format = "--header=%s")
+    args.add(assembly, format = "--assembly=%s")
     args.add(ctx.attr.namespace or ctx.attr.file_name, format = "--namespace=%s")
     args.add_all(backends + libraries, format_each = "--link=%s")
     args.add_all(exact, format_each = "--exact=%s")
-    inputs = [info.program, info.manifest]
+    inputs = [info.program, info.manifest, info.exported.signature]
     if ctx.attr.runner:
         inputs.append(_memory(ctx, info))
         args.add(inputs[-1], format = "--memory=%s")
     if info.weights:
-        args.add("--external-weights")
-    symbol, files = "", {}
+        args.add(info.weights, format = "--ptd=%s")
+        args.add(info.weights, format = "--included-ptd=%s")
+        inputs.append(info.weights)
     if ctx.attr.embed:
         symbol = "delegatec_" + "".join([
             each if each.isalnum() else "_"
             for each in ("%s/%s" % (ctx.label.package, ctx.attr.file_name)).elems()
         ])
         args.add(symbol, format = "--symbol=%s")
-        files = dict([("_pte", info.program)] + ([("_ptd", info.weights)] if info.weights else []))
     else:
         args.add(_runfile(ctx, info.program), format = "--runfile=%s")
         if info.weights:
@@ -135,7 +105,7 @@ def _program_header_impl(ctx):
         args = args,
         inputs = depset(inputs),
         mnemonic = "DelegateHeader",
-        outputs = [header],
+        outputs = [header, assembly],
         progress_message = "Writing the header of %s" % label,
     )
     return [
@@ -144,8 +114,8 @@ def _program_header_impl(ctx):
             runfiles = runtime.runfiles,
         ),
         OutputGroupInfo(
-            assembly = depset([_assembly(ctx, files, symbol)]),
-            embedded = depset(files.values()),
+            assembly = depset([assembly]),
+            embedded = depset([info.program] + ([info.weights] if info.weights else []) if ctx.attr.embed else []),
         ),
         runtime.cc_info,
     ]

@@ -18,9 +18,9 @@ class Counter(torch.nn.Module):
         torch.nn.init.zeros_(self.conv.bias)
         self.register_buffer("total", torch.zeros(4))
 
-    def forward(self, image: torch.Tensor, new: float) -> dict[str, object]:
-        """Adds the means of some images."""
-        means = self.conv(image).mean((0, 2, 3)) * new
+    def forward(self, image: torch.Tensor, weights: torch.Tensor, new: float) -> dict[str, object]:
+        """Adds the means of some images, each with a weight."""
+        means = (self.conv(image) * weights[:, None, None, None]).mean((0, 2, 3)) * new
         self.total.add_(means)
         return {"total": self.total * 1, "class": None, "images": image.shape[0]}
 
@@ -33,9 +33,10 @@ class Counter(torch.nn.Module):
 def build() -> delegatec.Model:
     """Returns the model, for 1 to 4 images."""
     images = torch.rand(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    batch = torch.export.Dim("batch", min=1, max=4)
     return delegatec.Model(
         Counter().eval(),
-        (images, 0.5),
-        dynamic_shapes={"image": {0: torch.export.Dim("batch", min=1, max=4)}, "new": None},
+        (images, torch.rand(2), 0.5),
+        dynamic_shapes={"image": {0: batch}, "weights": {0: batch}, "new": None},
         methods={"take": delegatec.Method("take", (torch.zeros(4),))},
     )

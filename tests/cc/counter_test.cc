@@ -41,7 +41,7 @@ TensorPtr images(std::vector<float>& pixels, int count, bool channels_last) {
 void test_calls(counter::Program& program) {
   std::vector<float> pixels;
   for (int call = 1; call <= 3; ++call) {
-    const auto result = program.forward(*images(pixels, call, true));
+    const auto result = program.forward(*images(pixels, call, true), *executorch::extension::ones({call}));
     expect(result.ok(), "forward runs with any number of images");
     expect(result->images == call, "a number is returned");
     expect(near(result->total.const_data_ptr<float>()[3], 3.0f * static_cast<float>(call)), "state lasts");
@@ -56,8 +56,13 @@ void test_calls(counter::Program& program) {
 
 void test_refusals(counter::Program& program) {
   std::vector<float> pixels;
-  expect(program.forward(*images(pixels, 2, false)).error() == Error::InvalidArgument, "row-major images are refused");
-  expect(program.forward(*images(pixels, 5, true)).error() == Error::InvalidArgument, "too many images are refused");
+  const auto refused = [&program](const TensorPtr& image, int count) {
+    return program.forward(*image, *executorch::extension::ones({count})).error() == Error::InvalidArgument;
+  };
+  expect(refused(images(pixels, 2, false), 2), "row-major images are refused");
+  expect(refused(images(pixels, 5, true), 5), "too many images are refused");
+  expect(refused(images(pixels, 2, true), 3), "as many weights as images are needed");
+  expect(refused(executorch::extension::ones({2, 3, 7, 8}), 2), "smaller images are refused");
   expect(program.take(*executorch::extension::ones({2, 2})).error() == Error::InvalidArgument, "a shape is refused");
 }
 

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from delegatec.app.arenas import Arenas
 from delegatec.app.identifiers import identifiers
+from delegatec.app.shapes import Shapes
 from delegatec.app.signature import Function, function_of
 from delegatec.program.reader.model import Program
 from delegatec.report.manifest import Manifest
@@ -44,6 +45,7 @@ def header(
     namespace: str,
     location: Location,
     memory: Mapping[str, Arenas],
+    shapes: Shapes,
 ) -> str:
     """Returns the header of a program: a class with a function for each method.
 
@@ -53,6 +55,7 @@ def header(
         namespace: namespace of the class.
         location: where the app finds it.
         memory: method -> sizes of its arenas, of those that were measured.
+        shapes: the sizes that inputs may have, if they are known.
 
     Raises:
         DelegatecError: DC519, for a method that cannot be a function.
@@ -60,7 +63,9 @@ def header(
     infos = {each.name: each for each in manifest.methods}
     names = identifiers((method.name for method in program.methods), _TAKEN)
     functions: list[Function] = [
-        function_of(method, infos.get(method.name), name, memory.get(method.name))
+        function_of(
+            method, infos.get(method.name), name, memory.get(method.name), shapes.get(method.name, [])
+        )
         for method, name in zip(program.methods, names, strict=True)
     ]
     environment = Environment(

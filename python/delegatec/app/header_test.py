@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -54,12 +55,19 @@ def plain():
 def _program(folder: Path, entry: str, backend: str, *flags: str) -> list[str]:
     """Exports and lowers a model, and returns the flags that name the result."""
     (folder / "net.py").write_text(_MODEL)
-    export = ["export", f"--entry=net:{entry}", f"--source={folder / 'net.py'}", f"--import-path={folder}"]
+    signature = f"--signature={folder / 'net.signature.json'}"
+    export = [
+        "export",
+        signature,
+        f"--entry=net:{entry}",
+        f"--source={folder / 'net.py'}",
+        f"--import-path={folder}",
+    ]
     assert run_verb([*export, f"--program={folder / 'net.pt2'}"]) == 0
     outputs = [f"--pte={folder / 'net.pte'}", f"--manifest={folder / 'net.json'}"]
     lower = ["lower", f"--program={folder / 'net.pt2'}", "--label=//app:net", *outputs, *flags]
     assert run_verb([*lower, *([f"--backend={backend}"] if backend else [])]) == 0
-    return outputs
+    return [*outputs, signature]
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +139,28 @@ def test_outputs_of_the_caller(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     )
 
 
+def test_embedded_files(tmp_path: Path, plain: list[str]) -> None:
+    """The source changes with the program, since a build does not know what `.incbin` reads."""
+    outputs = [
+        f"--header={tmp_path / 'net.h'}",
+        f"--assembly={tmp_path / 'net.S'}",
+        "--link=kernels",
+        "--link=XnnpackBackend",
+    ]
+    flags = [*outputs, "--symbol=delegatec_net", "--included-pte=bin/net.pte"]
+    sources = []
+    for program in (plain, _program(tmp_path, "plain", "xnnpack")):
+        assert run_verb(["header", *program, *flags]) == 0
+        sources.append((tmp_path / "net.S").read_text())
+        assert hashlib.sha256(Path(program[0].removeprefix("--pte=")).read_bytes()).hexdigest() in sources[-1]
+        assert 'SYMBOL(delegatec_net_pte):\n.incbin "bin/net.pte"\n' in sources[-1]
+    assert sources[0] != sources[1]
+    assert run_verb(["header", *plain, *outputs]) == 0
+    assert ".incbin" not in (tmp_path / "net.S").read_text()
+
+
 def test_another_manifest(tmp_path: Path, plain: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    _, manifest = _program(tmp_path, "plain", "xnnpack")
+    _, manifest, _ = _program(tmp_path, "plain", "xnnpack")
     assert run_verb(["header", plain[0], manifest, f"--header={tmp_path / 'net.h'}"]) == 2
     assert "the manifest of net.pte describes another program" in capfd.readouterr().err
     (tmp_path / "sizes.json").write_text('{"forward": {}}')

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from delegatec.app.arenas import Arenas
 from delegatec.app.identifiers import identifiers, type_name
+from delegatec.app.shapes import Dimension
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import Dynamism, Method, Tensor, Value
 from delegatec.report.methods import Argument, MethodInfo
@@ -43,9 +45,10 @@ class Input:
         name: name of the parameter; "" for a constant.
         value: what the runtime gets: the parameter, or the constant.
         dtype: its scalar type; "" for a constant.
-        sizes: its sizes, upper bounds if `dynamic`.
+        sizes: its largest sizes.
         dim_order: its dimensions in the order of memory.
-        dynamic: whether sizes may be smaller.
+        least: its least sizes.
+        symbols: number of the symbol of each dimension; -1 without.
         text: a description.
     """
 
@@ -55,7 +58,8 @@ class Input:
     dtype: str = ""
     sizes: tuple[int, ...] = ()
     dim_order: tuple[int, ...] = ()
-    dynamic: bool = False
+    least: tuple[int, ...] = ()
+    symbols: tuple[int, ...] = ()
     text: str = ""
 
 
@@ -106,7 +110,13 @@ class Function:
         return tuple(each for each in self.inputs if each.name)
 
 
-def function_of(method: Method, info: MethodInfo | None, name: str, memory: Arenas | None) -> Function:
+def function_of(
+    method: Method,
+    info: MethodInfo | None,
+    name: str,
+    memory: Arenas | None,
+    shapes: Sequence[tuple[Dimension, ...] | None],
+) -> Function:
     """Returns a method as a function.
 
     Args:
@@ -114,12 +124,16 @@ def function_of(method: Method, info: MethodInfo | None, name: str, memory: Aren
         info: its description in the manifest, with names; None for a method that computes nothing.
         name: name of the function.
         memory: sizes of its arenas, if they were measured.
+        shapes: the sizes that each input may have, if they are known.
 
     Raises:
         DelegatecError: DC519, for an input or output that a function cannot have.
     """
     inputs = _named(method, method.inputs, info.inputs if info else (), "input")
     outputs = _named(method, method.outputs, info.outputs if info else (), "result")
+    known = shapes if len(shapes) == len(inputs) else [None] * len(inputs)
+    symbols = {each.symbol for shape in known if shape for each in shape if each.symbol}
+    numbers = {symbol: number for number, symbol in enumerate(sorted(symbols))}
     names = identifiers(argument for _, argument in inputs)
     members = identifiers(_member_name(argument) for _, argument in outputs)
     return Function(
@@ -127,7 +141,7 @@ def function_of(method: Method, info: MethodInfo | None, name: str, memory: Aren
         name,
         type_name(name),
         tuple(
-            _input(position, value, names[position], method, argument)
+            _input(position, value, names[position], method, argument, known[position], numbers)
             for position, (value, argument) in enumerate(inputs)
         ),
         tuple(
@@ -154,8 +168,20 @@ def _member_name(path: str) -> str:
     return f"result_{inner}" if not inner or re.match(r"\d", inner) else inner
 
 
-def _input(position: int, value: Value, name: str, method: Method, argument: str) -> Input:
+def _input(
+    position: int,
+    value: Value,
+    name: str,
+    method: Method,
+    argument: str,
+    shape: tuple[Dimension, ...] | None,
+    numbers: Mapping[str, int],
+) -> Input:
     if isinstance(value, Tensor):
+        static = value.dynamism is Dynamism.STATIC
+        if static or shape is None or len(shape) != len(value.sizes):
+            shape = tuple(Dimension(size if static else 0) for size in value.sizes)
+        least = tuple(map(min, zip((each.least for each in shape), value.sizes, strict=True)))
         return Input(
             position,
             name,
@@ -163,8 +189,9 @@ def _input(position: int, value: Value, name: str, method: Method, argument: str
             _scalar_type(value, method),
             value.sizes,
             value.dim_order,
-            value.dynamism is not Dynamism.STATIC,
-            _text(value),
+            least,
+            tuple(numbers.get(each.symbol, -1) for each in shape),
+            _text(value, least),
         )
     if value is None:
         return Input(position, "", "executorch::runtime::EValue()")
@@ -197,9 +224,13 @@ def _scalar_type(tensor: Tensor, method: Method) -> str:
     return f"executorch::aten::ScalarType::{_SCALAR_TYPES[tensor.kind.name]}"
 
 
-def _text(tensor: Tensor) -> str:
-    text = f"{tensor.kind.name}[{', '.join(map(str, tensor.sizes))}]"
-    if tensor.dynamism is not Dynamism.STATIC:
+def _text(tensor: Tensor, least: tuple[int, ...] = ()) -> str:
+    sizes = [
+        str(size) if size == low else f"{low} to {size}"
+        for low, size in zip(least or tensor.sizes, tensor.sizes, strict=True)
+    ]
+    text = f"{tensor.kind.name}[{', '.join(sizes)}]"
+    if tensor.dynamism is not Dynamism.STATIC and not least:
         text += ", or smaller"
     if tensor.dim_order != tuple(range(len(tensor.sizes))):
         text += f", in memory in the order of dimensions {', '.join(map(str, tensor.dim_order))}"

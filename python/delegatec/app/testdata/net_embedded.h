@@ -23,9 +23,11 @@ struct ForwardMemory {
 namespace internal {
 
 inline constexpr int32_t kForwardSizes0[] = {2, 3};
+inline constexpr int32_t kForwardLeast0[] = {2, 3};
+inline constexpr int8_t kForwardSymbols0[] = {-1, -1};
 inline constexpr uint8_t kForwardOrder0[] = {0, 1};
 inline constexpr delegatec::TensorSpec kForwardInputs[] = {
-    {0, "x", executorch::aten::ScalarType::Float, 2, kForwardSizes0, kForwardOrder0, false},
+    {0, "x", executorch::aten::ScalarType::Float, 2, kForwardSizes0, kForwardLeast0, kForwardSymbols0, kForwardOrder0},
 };
 inline constexpr const char* kMethods[] = {"forward"};
 

@@ -29,9 +29,11 @@ struct TakeMemory {
 namespace internal {
 
 inline constexpr int32_t kForwardSizes0[] = {5, 3, 8, 8};
+inline constexpr int32_t kForwardLeast0[] = {1, 3, 8, 8};
+inline constexpr int8_t kForwardSymbols0[] = {0, -1, -1, -1};
 inline constexpr uint8_t kForwardOrder0[] = {0, 2, 3, 1};
 inline constexpr delegatec::TensorSpec kForwardInputs[] = {
-    {0, "new_", executorch::aten::ScalarType::Float, 4, kForwardSizes0, kForwardOrder0, true},
+    {0, "new_", executorch::aten::ScalarType::Float, 4, kForwardSizes0, kForwardLeast0, kForwardSymbols0, kForwardOrder0},
 };
 inline constexpr const char* kMethods[] = {"forward", "take"};
 
@@ -51,7 +53,7 @@ class Program final : public delegatec::TypedProgram {
     executorch::aten::Tensor sizes_1;  // float32[4]
   };
 
-  // new_: float32[5, 3, 8, 8], or smaller, in memory in the order of dimensions 0, 2, 3, 1
+  // new_: float32[1 to 5, 3, 8, 8], in memory in the order of dimensions 0, 2, 3, 1
   executorch::runtime::Result<ForwardResult> forward(const executorch::aten::Tensor& new_) {
     const auto values = call("forward", {internal::kForwardInputs, 1}, {new_, executorch::runtime::EValue(double{0.5})});
     if (!values.ok()) {
