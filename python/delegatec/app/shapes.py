@@ -34,7 +34,7 @@ def shapes_from_json(text: str) -> Shapes:
             for name, method in json.loads(text)["methods"].items()
         }
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"it is no signature of an exported program: {error!r}") from error
+        raise ValueError(f"not the signature of an exported program: {error!r}") from error
 
 
 def _dimensions(entry: Mapping[str, Any], symbols: Mapping[str, Any]) -> tuple[Dimension, ...] | None:

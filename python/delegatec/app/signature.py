@@ -48,7 +48,7 @@ class Input:
         sizes: its largest sizes.
         dim_order: its dimensions in the order of memory.
         least: its least sizes.
-        symbols: number of the symbol of each dimension; -1 without.
+        symbols: index of the symbol of each dimension; -1 without.
         text: a description.
     """
 
@@ -133,7 +133,7 @@ def function_of(
     outputs = _named(method, method.outputs, info.outputs if info else (), "result")
     known = shapes if len(shapes) == len(inputs) else [None] * len(inputs)
     symbols = {each.symbol for shape in known if shape for each in shape if each.symbol}
-    numbers = {symbol: number for number, symbol in enumerate(sorted(symbols))}
+    index_of = {symbol: index for index, symbol in enumerate(sorted(symbols))}
     names = identifiers(argument for _, argument in inputs)
     members = identifiers(_member_name(argument) for _, argument in outputs)
     return Function(
@@ -141,7 +141,7 @@ def function_of(
         name,
         type_name(name),
         tuple(
-            _input(position, value, names[position], method, argument, known[position], numbers)
+            _input(position, value, names[position], method, argument, known[position], index_of)
             for position, (value, argument) in enumerate(inputs)
         ),
         tuple(
@@ -175,7 +175,7 @@ def _input(
     method: Method,
     argument: str,
     shape: tuple[Dimension, ...] | None,
-    numbers: Mapping[str, int],
+    index_of: Mapping[str, int],
 ) -> Input:
     if isinstance(value, Tensor):
         static = value.dynamism is Dynamism.STATIC
@@ -190,7 +190,7 @@ def _input(
             value.sizes,
             value.dim_order,
             least,
-            tuple(numbers.get(each.symbol, -1) for each in shape),
+            tuple(index_of.get(each.symbol, -1) for each in shape),
             _text(value, least),
         )
     if value is None:
