@@ -41,6 +41,7 @@ LanguageModelInfo = provider(
     doc = "A language model, also one with other inputs than text, that was exported from the folder of its checkpoint.",
     fields = {
         "checkpoint": "depset of File: the folder as it was published.",
+        "draft_tokens": "int: the most tokens of a draft model that a call of its programs checks; 0 for none.",
         "has_adapters": "bool: whether its programs load the weights of adapters from a `.ptd`.",
         "kind": "string: name of the rule, such as \"language_model\".",
         "tokenizer": "depset of File: the files of the tokenizer, in one directory.",

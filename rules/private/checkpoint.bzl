@@ -172,6 +172,7 @@ def export_checkpoint(ctx, kind, arguments):
     )
     info = LanguageModelInfo(
         checkpoint = depset(ctx.files.checkpoint),
+        draft_tokens = arguments.get("draft_tokens", 0),
         has_adapters = "adapter_rank" in arguments,
         kind = kind,
         tokenizer = depset(_tokenizer(ctx)),

@@ -15,12 +15,25 @@ def _adapter_problems(ctx):
         return []
     return [problem("DC136", "adapter_rank = %d with adapter_modules = %s" % (rank, modules), expected = "both, or neither")]
 
+def _draft_problems(ctx):
+    if 0 <= ctx.attr.draft_tokens and ctx.attr.draft_tokens < max(ctx.attr.prefill, 1):
+        return []
+    return [problem(
+        "DC138",
+        "draft_tokens = %d is not between 0 and prefill = %d" % (ctx.attr.draft_tokens, ctx.attr.prefill),
+        expected = "0 to prefill - 1 tokens, such as 4",
+        help = "a call has one more token than it checks",
+    )]
+
 def _language_model_impl(ctx):
     cache = choice_problems("cache", ctx.attr.cache, LANGUAGE_MODEL_CACHES, "a language model")
-    fail_with_all(ctx.label, checkpoint_problems(ctx) + cache + size_problems(ctx) + _adapter_problems(ctx))
+    problems = checkpoint_problems(ctx) + cache + size_problems(ctx) + _adapter_problems(ctx) + _draft_problems(ctx)
+    fail_with_all(ctx.label, problems)
     arguments = {"cache": ctx.attr.cache, "context": ctx.attr.context, "prefill": ctx.attr.prefill}
     if ctx.attr.adapter_rank:
         arguments.update(adapter_modules = ctx.attr.adapter_modules, adapter_rank = ctx.attr.adapter_rank)
+    if ctx.attr.draft_tokens:
+        arguments["draft_tokens"] = ctx.attr.draft_tokens
     return export_checkpoint(ctx, kind = "language_model", arguments = arguments)
 
 language_model = rule(
@@ -47,6 +60,10 @@ vocabulary]. Its network is the one of the `transformers` library, and a separat
         "context": attr.int(
             default = 2048,
             doc = "Tokens that the cache holds: those of the prompt and of the answer, of all turns.",
+        ),
+        "draft_tokens": attr.int(
+            doc = "The most tokens of a draft model that a call checks, for speculative decoding: it returns the logits after " +
+                  "these and the token before them, float32 [1, `draft_tokens` + 1, vocabulary], in place of the last.",
         ),
         "prefill": attr.int(
             default = 256,

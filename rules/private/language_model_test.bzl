@@ -9,7 +9,10 @@ load(":options.bzl", "fail_with_all", "problem")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _KINDS = ["language_model", "vision_language"]
-_LIMITS = ["maximum_divergence", "maximum_perplexity_ratio"]
+_LIMITS = ["maximum_divergence", "maximum_perplexity_ratio", "minimum_acceptance"]
+
+# Files by which the tokenizer of a draft model is compared.
+_TOKENIZERS = ["tokenizer.json", "tokenizer_config.json"]
 
 def _problems(ctx):
     problems = []
@@ -59,9 +62,31 @@ def _adapter_problems(ctx):
         expected = "a `language_model_adapter` with model = \"%s\"" % label_text(model),
     )]
 
+def _draft_problems(ctx, model):
+    if not ctx.attr.draft:
+        return [problem(
+            "DC514",
+            "minimum_acceptance has no draft",
+            expected = "both, or neither",
+        )] if ctx.attr.minimum_acceptance else []
+    draft = ctx.attr.draft[DelegateProgramInfo].exported.language_model
+    if not draft or draft.kind != "language_model":
+        return [problem(
+            "DC507",
+            "draft %s is not lowered from a language_model" % label_text(ctx.attr.draft.label),
+            expected = "a program of a `language_model`, such as \":NAME_xnnpack\"",
+        )]
+    if not model.draft_tokens or not ctx.attr.prompts:
+        return [problem(
+            "DC514",
+            "draft has no effect: %s" % ("the model has no draft_tokens" if ctx.attr.prompts else "there are no prompts"),
+            expected = "prompts, and a program of a `language_model` with draft_tokens, such as 4",
+        )]
+    return []
+
 def _language_model_test_impl(ctx):
     model = compared_model(ctx, _KINDS)
-    fail_with_all(ctx.label, _problems(ctx) + _image_problems(ctx, model.kind) + _adapter_problems(ctx))
+    fail_with_all(ctx.label, _problems(ctx) + _image_problems(ctx, model.kind) + _adapter_problems(ctx) + _draft_problems(ctx, model))
     arguments = [quoted("--prompt=" + prompt) for prompt in ctx.attr.prompts]
     files = []
     for image in ctx.files.images:
@@ -70,6 +95,15 @@ def _language_model_test_impl(ctx):
     if ctx.file.text:
         arguments.append("--text=" + runfiles_path(ctx, ctx.file.text))
         files.append(ctx.file.text)
+    if ctx.attr.draft:
+        info = ctx.attr.draft[DelegateProgramInfo]
+        draft = {"draft": info.host_program or info.program}
+        if info.weights:
+            draft["draft-ptd"] = info.weights
+        arguments += ["--%s=%s" % (flag, runfiles_path(ctx, file)) for flag, file in draft.items()]
+        tokenizer = [file for file in info.exported.language_model.checkpoint.to_list() if file.basename in _TOKENIZERS]
+        arguments += ["--draft-checkpoint=" + runfiles_path(ctx, file) for file in tokenizer]
+        files += draft.values() + tokenizer
     weights = None
     if ctx.attr.adapter:
         adapter = ctx.attr.adapter[LanguageModelAdapterInfo]
@@ -95,6 +129,11 @@ context is filled to its last token, beyond which a token is an error.
             doc = "A `language_model_adapter` of the program's model, which the model in float has as well. None: the model itself.",
             providers = [LanguageModelAdapterInfo],
         ),
+        draft = attr.label(
+            doc = "The program of a draft model, a smaller `language_model` with the same tokens: each prompt is continued again by " +
+                  "speculative decoding, which must give the same tokens as without drafts.",
+            providers = [DelegateProgramInfo],
+        ),
         images = attr.label_list(
             allow_files = [".ppm"],
             doc = "Images for the prompts of a `vision_language` model: binary portable pixmaps of the size that it takes. In a " +
@@ -102,6 +141,9 @@ context is filled to its last token, beyond which a token is an error.
         ),
         maximum_perplexity_ratio = attr.string(
             doc = "Largest perplexity of `text`, relative to that of the model in float, such as `1.05`. Needs `text`.",
+        ),
+        minimum_acceptance = attr.string(
+            doc = "Least share of the tokens of `draft` that are those of the program, after each prompt, such as `0.6`.",
         ),
         prompts = attr.string_list(
             doc = "Texts to continue. One that is longer than `prefill` is passed in several calls; a text of a `vision_language` " +

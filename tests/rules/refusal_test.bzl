@@ -55,12 +55,16 @@ def refusal_tests(name):
     language_model(name = "gguf_without_tokenizer", cache = "float_16", checkpoint = ["alone.gguf"], tags = ["manual"])
     language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
     language_model(name = "rank_without_modules", adapter_rank = 8, checkpoint = sources, tags = ["manual"])
+    language_model(name = "drafts_beyond_a_call", checkpoint = sources, draft_tokens = 8, prefill = 8, tags = ["manual"])
     language_model(name = "negative_rank", adapter_modules = ["q_proj"], adapter_rank = -1, checkpoint = sources, tags = ["manual"])
     language_model_adapter(name = "adapter_without_configuration", checkpoint = sources, model = ":language_model_tests_llama", tags = ["manual"])
     adapted = ":language_model_tests_adapted"
     portable_program(name = "external_weights_besides_adapters", external_weights = True, program = adapted, tags = ["manual"])
     portable_program(name = "llama_portable", program = ":language_model_tests_llama", tags = ["manual"])
     language_model_test(name = "idle_limits", maximum_divergence = "0", maximum_perplexity_ratio = "1.05", program = ":llama_portable", tags = ["manual"], tokens = 0)
+    language_model_test(name = "draft_without_effect", draft = ":llama_portable", program = ":llama_portable", prompts = ["The sea"], tags = ["manual"])
+    language_model_test(name = "draft_of_no_language", draft = "//tests/rules/models:mlp_mps", program = ":llama_portable", prompts = ["The sea"], tags = ["manual"])
+    language_model_test(name = "acceptance_without_draft", minimum_acceptance = "0.5", program = ":llama_portable", prompts = ["The sea"], tags = ["manual"])
     language_model_test(name = "adapter_of_another_model", adapter = ":language_model_tests_pirate", program = ":llama_portable", prompts = ["The sea"], tags = ["manual"])
     vision_language(name = "misspelt_vision_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], vision_weights = "int_8")
     native.genrule(name = "pixels", outs = ["pixels.ppm"], cmd = "touch $@", tags = ["manual"])
@@ -154,6 +158,10 @@ def refusal_tests(name):
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "negative_budget": ["error DC509", "max_file_kib cannot be negative", "expected: 0 or more"],
         "gguf_without_tokenizer": ["error DC115", "checkpoint has no tokenizer.json: alone.gguf", "cache = \"float_16\" is not a setting of a language model", "did you mean \"float16\"?"],
+        "acceptance_without_draft": ["error DC514", "minimum_acceptance has no draft"],
+        "draft_of_no_language": ["error DC507", "draft //tests/rules/models:mlp_mps is not lowered from a language_model"],
+        "draft_without_effect": ["error DC514", "draft has no effect: the model has no draft_tokens"],
+        "drafts_beyond_a_call": ["error DC138", "draft_tokens = 8 is not between 0 and prefill = 8"],
         "adapter_of_another_model": ["error DC507", "adapter //tests/rules:language_model_tests_pirate is one of another model", "model = \"//tests/rules:language_model_tests_llama\""],
         "adapter_without_configuration": ["error DC115", "checkpoint has no adapter_config.json: mlp.py", "error DC117", "model //tests/rules:language_model_tests_llama has no adapters"],
         "external_weights_besides_adapters": ["error DC423", "external_weights has no effect: the .ptd of a language model with adapters"],

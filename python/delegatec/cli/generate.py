@@ -24,7 +24,7 @@ from delegatec.cli.progress import stages
 if TYPE_CHECKING:
     from delegatec.language.checks import LanguageModelChecks, Outcome
 
-INPUTS = ("adapter", "checkpoint", "image", "pte", "ptd", "text")
+INPUTS = ("adapter", "checkpoint", "draft", "draft_checkpoint", "draft_ptd", "image", "pte", "ptd", "text")
 # Tokens of a text whose perplexity is computed.
 _TEXT_TOKENS: Final = 512
 
@@ -48,6 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a file of the published folder of the adapter whose weights are in --ptd",
     )
+    parser.add_argument(
+        "--draft", default="", metavar="IN.pte", help="the program of a draft model, for speculative decoding"
+    )
+    parser.add_argument("--draft-ptd", default="", metavar="IN.ptd", help="its external weights")
+    parser.add_argument(
+        "--draft-checkpoint",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file of its published folder: tokenizer.json is read",
+    )
     parser.add_argument("--text", default="", metavar="IN.txt", help="a text whose perplexity is compared")
     limits.add_argument(
         "--maximum-perplexity-ratio",
@@ -55,6 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="RATIO",
         help="perplexity of --text, relative to that of the model in float",
+    )
+    limits.add_argument(
+        "--minimum-acceptance",
+        type=positive,
+        default=None,
+        metavar="SHARE",
+        help="share of the tokens of --draft that are those of the program",
     )
 
 
@@ -76,6 +94,10 @@ def _check(arguments: argparse.Namespace) -> None:
         raise CommandLineError("--text and --maximum-perplexity-ratio need each other")
     if arguments.image and not arguments.prompt:
         raise CommandLineError("--image has no effect without --prompt")
+    if bool(arguments.draft) != bool(arguments.draft_checkpoint):
+        raise CommandLineError("--draft and --draft-checkpoint need each other")
+    if arguments.minimum_acceptance is not None and not (arguments.draft and arguments.prompt):
+        raise CommandLineError("--minimum-acceptance has no effect without --draft and --prompt")
     if arguments.adapter and not arguments.ptd:
         raise CommandLineError("--adapter needs --ptd, which has its weights")
     if arguments.adapter and arguments.image:
@@ -102,6 +124,7 @@ def _outcomes(arguments: argparse.Namespace, folder: str, adapter: str) -> Itera
 def _checks(arguments: argparse.Namespace, folder: str, adapter: str) -> LanguageModelChecks:
     from delegatec.language.checks import LanguageModelChecks, Limits
     from delegatec.language.oracles import oracle_of
+    from delegatec.language.reference import TextTokenizer
     from delegatec.program.reader import read_program
     from delegatec.verify.runtime_plugin import find_runtime
     from delegatec.verify.text_runner import RuntimeTextRunner
@@ -115,5 +138,15 @@ def _checks(arguments: argparse.Namespace, folder: str, adapter: str) -> Languag
         runner = oracle.runner(runtime, arguments.pte, arguments.ptd or None)
         if runner is None:
             print(f"{runtime.name} has no runner of language models: its answers are not compared")
-    limits = Limits(arguments.maximum_divergence, arguments.maximum_perplexity_ratio)
-    return LanguageModelChecks(oracle.reference, oracle.tokenizer, oracle.running(executor), runner, limits)
+    limits = Limits(
+        arguments.maximum_divergence, arguments.maximum_perplexity_ratio, arguments.minimum_acceptance or 0.0
+    )
+    draft = None
+    if arguments.draft:
+        with linked_folder("--draft-checkpoint", arguments.draft_checkpoint) as drafts:
+            oracle.tokenizer.check_same(TextTokenizer(drafts))
+        files = argparse.Namespace(pte=arguments.draft, ptd=arguments.draft_ptd)
+        program = read_program(arguments.draft)
+        draft = oracle.running(executor_of(files, program, oracle.methods, runtime))
+    model = oracle.running(executor)
+    return LanguageModelChecks(oracle.reference, oracle.tokenizer, model, runner, limits, draft)

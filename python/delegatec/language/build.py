@@ -14,6 +14,7 @@ from torch.export import Dim
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.model import Model
 from delegatec.language.folder import Description
+from delegatec.language.layer_kinds import AttentionLayer
 from delegatec.language.loading import load_network, located
 from delegatec.language.lora.layers import add_adapters
 from delegatec.language.module import LanguageModel
@@ -38,6 +39,7 @@ def language_model(
     cache: str = "float32",
     adapter_rank: int = 0,
     adapter_modules: Collection[str] = (),
+    draft_tokens: int = 0,
 ) -> Model:
     """Returns a decoder with a cache of keys and values, as ExecuTorch's `TextLLMRunner` calls it.
 
@@ -60,6 +62,8 @@ def language_model(
             it has none.
         adapter_modules: names of the linear layers that they change, or the last parts of these names, such
             as "q_proj".
+        draft_tokens: the most tokens of a draft model that a call checks: it returns the logits after these
+            and the token before them, float32 [1, `draft_tokens` + 1, vocabulary], in place of the last.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be
@@ -72,6 +76,7 @@ def language_model(
         if problems := [
             *choice_problems("cache", cache, CACHES, "a language model"),
             *size_problems(network, context, prefill),
+            *_draft_problems(network, draft_tokens, prefill),
         ]:
             raise DelegatecError(problems)
         adapters = add_adapters(network, adapter_rank, adapter_modules)
@@ -80,7 +85,7 @@ def language_model(
     methods = runner_metadata(network, description, context, prefill)
     count = min(EXAMPLE, prefill)
     return Model(
-        LanguageModel(network, context, prefill, cache),
+        LanguageModel(network, context, prefill, cache, draft_tokens),
         (
             torch.arange(count)[None] % methods["get_vocab_size"],
             torch.tensor([min(POSITION, context - prefill)]),
@@ -89,6 +94,19 @@ def language_model(
         constant_methods=methods,
         external_weights=tuple(f"network.{name}" for name in adapters),
     )
+
+
+def _draft_problems(network: Any, draft_tokens: int, prefill: int) -> Iterator[Diagnostic]:
+    if not 0 <= draft_tokens < prefill:
+        text = f"draft_tokens = {draft_tokens} is not between 0 and prefill = {prefill}"
+        help = "a call has one more token than it checks"
+        yield Diagnostic("DC138", text, expected="0 to prefill - 1 tokens, such as 4", help=help)
+    states = (state for states in network.delegatec_layers.values() for state in states)
+    if draft_tokens and any(not isinstance(state, AttentionLayer) for state in states):
+        text = "draft_tokens needs a model whose state is a cache of keys and values"
+        expected = "a model with attention only, or no draft_tokens"
+        help = "the state of a recurrence or a convolution has no way back from a wrong draft"
+        yield Diagnostic("DC138", text, expected=expected, help=help)
 
 
 def runner_metadata(network: Any, description: Description, context: int, prefill: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.language.comparison import divergence, perplexity
 from delegatec.language.reference import Reference, TextTokenizer
 from delegatec.language.running import RunningModel
+from delegatec.language.speculation import speculate
 from delegatec.verify.runtime import TextRunner
 
 
@@ -22,10 +23,12 @@ class Limits:
     Attributes:
         divergence: mean Kullback-Leibler divergence, in nats; None if all tokens must be the same.
         perplexity: the program's perplexity of a text, as a multiple of the model's; None for no limit.
+        acceptance: the least share of a draft model's tokens that are the program's.
     """
 
     divergence: float | None = None
     perplexity: float | None = None
+    acceptance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class LanguageModelChecks:
         model: the program.
         runner: the stock runner with the same program; None without one.
         limits: what the program may depart.
+        draft: the program of a draft model; None without one.
     """
 
     reference: Reference
@@ -60,6 +64,7 @@ class LanguageModelChecks:
     model: RunningModel
     runner: TextRunner | None
     limits: Limits
+    draft: RunningModel | None = None
 
     def prompts(self, prompts: Sequence[str], count: int) -> Iterator[Outcome]:
         """Yields an outcome for each prompt, and one for each answer of the runner.
@@ -81,6 +86,8 @@ class LanguageModelChecks:
             wanted = self.reference.continuation(tokens, min(count, room))
             answer = self.model.continuation(tokens, min(count, room), self.reference.eos_ids)
             yield self._prompt(prompt, tokens, wanted, answer)
+            if self.draft is not None:
+                yield self._drafts(self.draft, prompt, tokens, answer)
             if self.runner is not None:
                 yield self._runner(self.runner, prompt, tokens, answer)
 
@@ -112,6 +119,37 @@ class LanguageModelChecks:
                 help="use smaller groups, or weights with more bits",
             )
         return Outcome(repr(prompt), figures, problem)
+
+    def _drafts(self, draft: RunningModel, prompt: str, tokens: list[int], answer: list[int]) -> Outcome:
+        """Continues a prompt again, with tokens of a draft model."""
+        found = speculate(self.model, draft, tokens, len(answer), self.reference.eos_ids)
+        share = found.accepted / found.drafted if found.drafted else 1.0
+        figures = {
+            "drafted": str(found.drafted),
+            "accepted": f"{share:.1%}",
+            "tokens in a call": f"{(len(found.tokens) - 1) / max(found.calls, 1):.2f}",
+        }
+        problem = None
+        if not found.limit:
+            problem = Diagnostic(
+                "DC514",
+                "a draft model has no effect: the program returns the logits of one token",
+                expected="a program with draft_tokens, such as 4",
+            )
+        elif found.tokens != answer:
+            problem = Diagnostic(
+                "DC517",
+                f"with drafts, the program continues {prompt!r} with {self.tokenizer.decode(found.tokens)!r}",
+                expected=f"{self.tokenizer.decode(answer)!r}, as without them",
+            )
+        elif share < self.limits.acceptance:
+            problem = Diagnostic(
+                "DC517",
+                f"{share:.1%} of the tokens that are drafted after {prompt!r} are those of the program",
+                expected=f"at least minimum_acceptance = {self.limits.acceptance:g}",
+                help="use a draft model that was trained on the same texts, or with more bits",
+            )
+        return Outcome(f"{prompt!r}, drafts", figures, problem)
 
     def _runner(self, runner: TextRunner, prompt: str, tokens: list[int], answer: list[int]) -> Outcome:
         """Two turns of the stock runner: the second one is the same prompt again."""

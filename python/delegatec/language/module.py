@@ -21,11 +21,15 @@ class Decoder(nn.Module):
         context: tokens that the cache holds.
         prefill: the most tokens of a call.
         cache: dtype of keys and values in the cache.
+        draft_tokens: tokens before the last one of a call after which it predicts the next one, too.
     """
 
-    def __init__(self, network: Any, context: int, prefill: int, cache: str = "float32") -> None:
+    def __init__(
+        self, network: Any, context: int, prefill: int, cache: str = "float32", draft_tokens: int = 0
+    ) -> None:
         super().__init__()
         self.network = network
+        self.draft_tokens = draft_tokens
         self.cache = Cache(network.delegatec_layers, context, prefill, cache)
         for module in network.modules():
             if hasattr(module, "layer_idx"):
@@ -39,7 +43,7 @@ class Decoder(nn.Module):
     def logits(
         self, count: int, start_pos: Tensor, attends_to_all: Tensor | None = None, **inputs: Tensor
     ) -> Tensor:
-        """Predicts the token after the last one, float32 [1, 1, vocabulary].
+        """Predicts the tokens after the last ones, float32 [1, `draft_tokens` + 1, vocabulary].
 
         Args:
             count: number of tokens.
@@ -51,7 +55,12 @@ class Decoder(nn.Module):
         positions = start_pos + torch.arange(count)
         last_rows = None if attends_to_all is None else torch.where(attends_to_all, positions[-1], positions)
         with self.cache.at(positions, last_rows), self.network.delegatec_operands.of_one_call():
-            result = self.network(**state_arguments(self.network, self.cache, positions[None]), **inputs)
+            arguments = state_arguments(self.network, self.cache, positions[None])
+            if self.draft_tokens:
+                # of a call with fewer tokens, the first one again
+                last = torch.arange(count - 1 - self.draft_tokens, count)
+                arguments["logits_to_keep"] = last.clamp(min=0)
+            result = self.network(**arguments, **inputs)
         logits: Tensor = result.logits
         return logits
 
@@ -60,13 +69,13 @@ class LanguageModel(Decoder):
     """A decoder, as ExecuTorch's stock runner of text calls it."""
 
     def forward(self, tokens: Tensor, start_pos: Tensor) -> Tensor:
-        """Predicts the token after the last one.
+        """Predicts the token after the last one, and after each of `draft_tokens` before it.
 
         Args:
             tokens: int64 [1, n], the tokens at `start_pos` and after it.
             start_pos: int64 [1], the number of tokens before them.
 
         Returns:
-            float32 logits [1, 1, vocabulary].
+            float32 logits [1, `draft_tokens` + 1, vocabulary].
         """
         return self.logits(tokens.shape[1], start_pos, input_ids=tokens)

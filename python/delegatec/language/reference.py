@@ -57,6 +57,18 @@ class TextTokenizer:
         found = self._tokenizer.token_to_id(name) if config.get("add_bos_token") and name else None
         return [] if found is None else [found]
 
+    def check_same(self, other: TextTokenizer) -> None:
+        """Raises DC117 if the tokens of another model have other numbers."""
+        ours, theirs = (each._tokenizer.get_vocab(with_added_tokens=True) for each in (self, other))
+        if ours == theirs:
+            return
+        name = min(each for each in ours.keys() | theirs.keys() if ours.get(each) != theirs.get(each))
+        text = f"token {name!r} of the draft model is {theirs.get(name)}, and {ours.get(name)} of the model"
+        expected = "the tokenizer of the model"
+        raise DelegatecError(
+            [Diagnostic("DC117", text, expected=expected, help="take a model of the same family")]
+        )
+
     def encode(self, text: str) -> list[int]:
         """Returns the tokens of a text, without special tokens around it, as the stock runner does."""
         tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids

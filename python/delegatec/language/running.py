@@ -37,13 +37,22 @@ class RunningModel:
             tokens: at least one, of any number.
             start: the number of tokens before them.
         """
+        return self.rows_after(tokens, start)[-1]
+
+    def rows_after(self, tokens: Sequence[int], start: int) -> Tensor:
+        """Returns the logits that the last call for tokens returns, float32 [rows, vocabulary].
+
+        Args:
+            tokens: at least one, of any number.
+            start: the number of tokens before them.
+        """
         offset = 0
         for part in self._parts(tokens):
             for begin in range(0, len(part), self.prefill):
                 chunk = part[begin : begin + self.prefill]
                 outputs = self._call(chunk, torch.tensor([start + offset]))
                 offset += len(chunk)
-        logits: Tensor = outputs[0].reshape(-1, outputs[0].shape[-1])[-1].float()
+        logits: Tensor = outputs[0].reshape(-1, outputs[0].shape[-1]).float()
         return logits
 
     def _parts(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
