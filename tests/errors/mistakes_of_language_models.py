@@ -190,14 +190,15 @@ SETTINGS: Final = (
         flags="--activation=dynamic_int8",
     ),
     export(
-        "requests a context beyond the positions of the model",
+        "requests a context beyond the model and too many drafts",
         "DC138",
         "context = 65 is beyond the 64 positions of the model",
         "prefill = 70 is not between 1 and context = 65",
+        "draft_tokens = 70 is not between 0 and prefill = 70",
         source="import delegatec\n\n\ndef build():\n"
-        '    return delegatec.language_model("llama", context=65, prefill=70)\n',
+        '    return delegatec.language_model("llama", context=65, prefill=70, draft_tokens=70)\n',
         flags=("--data=pkg/llama",),
-        lines=8,
+        lines=12,
         files={"pkg/llama/config.json": json.dumps(_CONFIG), "pkg/llama/model.safetensors": _weights()},
     ),
     export(
@@ -218,6 +219,18 @@ SETTINGS: Final = (
         command="generate --pte=good.pte --checkpoint=llama/config.json --text=a.txt --image=a.ppm "
         "--maximum-perplexity-ratio=2",
         files={"llama/config.json": "{}", "a.txt": "The sea", "a.ppm": "P6"},
+    ),
+    usage(
+        "tests a draft model without its tokenizer",
+        "--draft and --draft-checkpoint need each other",
+        command="generate --pte=good.pte --checkpoint=llama/config.json --prompt=a --draft=good.pte",
+        files={"llama/config.json": "{}"},
+    ),
+    usage(
+        "limits the tokens of no draft model",
+        "--minimum-acceptance has no effect without --draft",
+        command="generate --pte=good.pte --checkpoint=llama/config.json --prompt=a --minimum-acceptance=0.5",
+        files={"llama/config.json": "{}"},
     ),
     usage(
         "tests a model of speech without a recording",

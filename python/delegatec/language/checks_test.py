@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 import delegatec
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.language.checks import LanguageModelChecks, Limits
+from delegatec.language.checks import LanguageModelChecks, Limits, Outcome
 from delegatec.language.comparison import divergence, perplexity
 from delegatec.language.reference import Reference, TextTokenizer
 from delegatec.language.running import RunningModel
@@ -197,6 +197,26 @@ def test_a_prompt_beyond_the_context_is_a_problem(folder: Path) -> None:
     checks = _checks(folder, _Eager(folder), Limits())
     (outcome,) = checks.prompts(["x" * _CONTEXT], 4)
     assert outcome.problem is not None and outcome.problem.code == "DC504"
+
+
+def _with_draft(folder: Path, limits: Limits, draft_tokens: int) -> list[Outcome]:
+    checks = _checks(folder, _Eager(folder, draft_tokens=draft_tokens), limits)
+    draft = RunningModel(_Eager(folder, lambda logits: -logits))
+    return [*replace(checks, draft=draft).prompts(["sea"], 6)]
+
+
+def test_the_acceptance_of_drafts_has_a_limit(folder: Path) -> None:
+    _, found, _ = _with_draft(folder, Limits(), 3)
+    assert found.problem is None and found.figures["accepted"] == "0.0%"
+    assert found.figures["tokens in a call"] == "1.00"
+    _, found, _ = _with_draft(folder, Limits(acceptance=0.5), 3)
+    assert found.problem is not None and "at least minimum_acceptance = 0.5" in found.problem.expected
+
+
+def test_a_program_that_checks_no_drafts_is_named(folder: Path) -> None:
+    _, found, _ = _with_draft(folder, Limits(), 0)
+    assert found.problem is not None and found.problem.code == "DC514"
+    assert "returns the logits of one token" in found.problem.message
 
 
 def test_figures_of_known_predictions() -> None:
