@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 import torch
 from torch.fx import Node
@@ -12,18 +11,15 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import Value, cat, table, value_of
+from delegatec.edge.passes.cached_rows import LEAST_ROWS, MOST_HEADS, cache_of, rows_of
 from delegatec.edge.passes.eliminate_common import eliminate_common
-from delegatec.edge.passes.filled_rows import FilledRows, first_rows
+from delegatec.edge.passes.filled_rows import FilledRows
+from delegatec.edge.passes.filled_scores import weighted_sum
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.quantization.operators import DEQUANTIZE
 from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
-
-_LEAST: Final = 256
-"""The shortest cache of which parts are read: the calls for a part cost more than the rows of a short one."""
-_MOST_HEADS: Final = 64
 
 _Key = tuple[Node, int, torch.dtype]
 """A mask, the number of heads that share keys, and the dtype of scores."""
@@ -34,7 +30,8 @@ def attend_to_filled_rows(program: EdgeProgram, is_narrowed: bool = False) -> bo
 
     A decoder's cache is a buffer [1, heads, length, depth] of which a call reads the rows up to its last
     position. The number of these rows is computed before, and the rows of one head are adjacent, so that no
-    copy is needed. Queries that share a head are its queries, and the mask is repeated for them.
+    copy is needed. Queries that share a head are its queries, and the mask is repeated for them. Calls that
+    compute scores and weights themselves are restricted as well, see `filled_scores`.
 
     Args:
         program: edited in place.
@@ -52,7 +49,12 @@ def attend_to_filled_rows(program: EdgeProgram, is_narrowed: bool = False) -> bo
     def rule(b: Builder, node: Node) -> Node | None:
         return _attention(builder.at(node), node, buffers, rows, masks, is_narrowed)
 
-    changed = rewrite(program, {aten.scaled_dot_product_attention.default: rule})
+    def rule_of_products(b: Builder, node: Node) -> Node | None:
+        return weighted_sum(builder.at(node), node, buffers, rows)
+
+    changed = rewrite(
+        program, {aten.scaled_dot_product_attention.default: rule, aten.bmm.default: rule_of_products}
+    )
     if changed:
         eliminate_common(program)
     return changed
@@ -100,7 +102,7 @@ def _attention(
 ) -> Node | None:
     bound = bind(node)
     query, mask = value_of(b, bound["query"]), bound["attn_mask"]
-    caches = [_cache(bound[name], buffers) for name in ("key", "value")]
+    caches = [cache_of(bound[name], buffers) for name in ("key", "value")]
     if None in caches or mask is None or dtype_of(mask) != torch.bool or query.rank != 4:
         return None
     if bound["is_causal"] or bound["dropout_p"] or not query.dtype.is_floating_point:
@@ -109,7 +111,7 @@ def _attention(
     one, shared, length, depth = shape_of(bound["key"])
     if sizes_key([batch, one]) != (1, 1) or not isinstance(heads, int) or heads % shared:
         return None
-    if length < _LEAST or shared > _MOST_HEADS or shape_of(bound["value"])[:3] != (1, shared, length):
+    if length < LEAST_ROWS or shared > MOST_HEADS or shape_of(bound["value"])[:3] != (1, shared, length):
         return None
     *leading, queries_of_mask = sizes_key(shape_of(mask)[:-1]) or (0,)
     if {*leading, 1} != {1} or sizes_key([count]) != (queries_of_mask,):
@@ -129,7 +131,7 @@ def _attention(
     results = []
     for head in range(shared):
         own = queries.slice(0, head * group, (head + 1) * group).view(group * count, depth)
-        key, value = (_rows_of(b, bound[name], head, end) for name in ("key", "value"))
+        key, value = (rows_of(b, bound[name], head, end) for name in ("key", "value"))
         part = b.call(
             *(node.target, own.node, key, value, repeated.shift),
             val=b.empty([group * count, shape_of(value)[-1]], query.dtype),
@@ -138,41 +140,3 @@ def _attention(
         results.append(value_of(b, part))
     result = cat(results, 0).view(*shape_of(node))
     return (result * repeated.alive).node
-
-
-def _cache(node: Node, buffers: Collection[Node]) -> Node | None:
-    """Returns the buffer whose value a call has, maybe in another dtype; None for another value.
-
-    Its elements may be multiplied by those of another buffer, such as the scales of quantized rows.
-    """
-    if node.target is aten.mul.Tensor:
-        bound = bind(node)
-        node, scale = bound["self"], bound["other"]
-        if _cache(scale, buffers) is None or shape_of(scale)[:-1] != shape_of(node)[:-1]:
-            return None
-    if node.target is aten._to_copy.default:
-        node = bind(node)["self"]
-    while node.target is aten.index_put.default and not bind(node)["accumulate"]:
-        node = bind(node)["self"]
-    is_static = all(isinstance(size, int) for size in shape_of(node))
-    return node if node in buffers and len(shape_of(node)) == 4 and is_static else None
-
-
-def _rows_of(b: Builder, node: Node, head: int, end: Node) -> Node:
-    """Returns the first rows of one head of a cache, [end, depth]."""
-    if node.target is aten.mul.Tensor:
-        elements, scales = (
-            value_of(b, _rows_of(b, bind(node)[name], head, end)) for name in ("self", "other")
-        )
-        return (elements * scales).node
-    dtype = dtype_of(node)
-    source = bind(node)["self"] if node.target is aten._to_copy.default else node
-    _, _, length, depth = shape_of(source)
-    all_heads = b.call(aten.view.default, source, [*shape_of(source)[1:]])
-    one = b.call(aten.select.int, all_heads, 0, head, val=b.empty([length, depth], dtype_of(source)))
-    part = value_of(b, first_rows(b, one, 0, end))
-    if part.dtype == torch.int8:
-        # as quantized values, they are an operand of a delegate
-        floats = b.empty(shape_of(part.node), torch.float32)
-        part = value_of(b, b.call(DEQUANTIZE, part.node, 1.0, 0, -128, 127, torch.int8, val=floats))
-    return part.to(dtype).node

@@ -51,7 +51,7 @@ class FilledRows:
             mask: bool [.., queries, length].
             length: of the cache.
         """
-        found = self._positions(mask, length)
+        found = self.positions(mask, length)
         if found is None:
             return None
         key = (*found, length)
@@ -69,14 +69,14 @@ class FilledRows:
             self._masks[key] = value_of(self._builder, part)
         return self._masks[key]
 
-    def _positions(self, mask: Node, length: int) -> tuple[Node, int] | None:
+    def positions(self, mask: Node, length: int) -> tuple[Node, int] | None:
         """Returns positions after whose largest one no row is allowed but `count`, and this count."""
         if sizes_key(shape_of(mask)[-1:]) != (length,):
             return None
         if mask.target in _RESHAPES:
-            return self._positions(bind(mask)["self"], length)
+            return self.positions(bind(mask)["self"], length)
         if mask.target in _BOTH:
-            found = (self._positions(bind(mask)[name], length) for name in ("self", "other"))
+            found = (self.positions(bind(mask)[name], length) for name in ("self", "other"))
             return next((each for each in found if each is not None), None)
         if mask.target not in _COMPARISONS:
             return None
