@@ -94,12 +94,13 @@ def test_several_backends_and_why_the_rest_stayed(consumer: NestedBazel) -> None
 
 
 def test_tools_of_other_backends_are_not_fetched(consumer: NestedBazel) -> None:
-    """Vela and the model converter are for `ethos_u_program` and `vgf_program`."""
+    """Vela and the model converter are for `ethos_u_program` and `vgf_program`, the runtime for C++ apps."""
     consumer.run("build", "//model:net_tosa")
     (external,) = consumer.output_user_root.glob("*/external")
     fetched = {path.name for path in external.iterdir()}
     assert "delegatec_pip_compiler" in fetched
     assert fetched.isdisjoint({"delegatec_pip_model_converter", "delegatec_pip_vela"})
+    assert not [name for name in fetched if name.startswith("delegatec_runtime")]
 
 
 def test_private_wheels(consumer: NestedBazel) -> None:

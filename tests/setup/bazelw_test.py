@@ -35,7 +35,7 @@ class Machine:
             assert real is not None, tool
             (folder / tool).symlink_to(real)
         self.add("id", f"#!/bin/sh\necho {0 if root else 1000}\n")
-        for compiler in ("gcc", "java", "npm"):
+        for compiler in ("g++", "gcc", "java", "npm"):
             self.add(compiler, NOTHING)
         self.add("python3.11", PYTHON)
 
