@@ -133,7 +133,11 @@ def lower(
             "keep_text": (keep_text, bool, "True or False"),
             "keep_record": (keep_record, bool, "True or False"),
             "registry": (registry, BackendRegistry | None, "a BackendRegistry"),
-            "external_weights": (external_weights, bool | Collection, "True, False, or a list of names"),
+            "external_weights": (
+                external_weights,
+                bool | list | tuple | set | frozenset,
+                "True, False, or a list of names",
+            ),
             "program_options": (program_options, ProgramOptions | None, "ProgramOptions"),
             "constant_methods": (constant_methods, Mapping | None, "a dict of values by method"),
             "kernels": (kernels, list | tuple, "a list of names of kernels"),

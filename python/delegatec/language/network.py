@@ -18,6 +18,7 @@ from delegatec.language.folder import CONFIG, Description
 from delegatec.language.forms import Form
 from delegatec.language.layers import Operands, store_weight
 from delegatec.language.library import Kind, compute_buffers, family_of, network_without_weights, unsupported
+from delegatec.language.lora.layers import calls_marked
 from delegatec.language.settings import WeightSettings
 
 _KIND: Final = Kind(
@@ -71,7 +72,8 @@ def prepare_decoder(network: Any) -> None:
     register_attention()
     register_experts()
     try:
-        network.delegatec_layers = layers_of(network)
+        with calls_marked(network):
+            network.delegatec_layers = layers_of(network)
         compute_buffers(network)
     except NotUnderstoodError as error:
         raise unsupported(

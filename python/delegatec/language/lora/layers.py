@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -23,11 +24,29 @@ UP: Final = "lora_B"
 """The second one, [output features, rank]."""
 
 
+@contextmanager
+def calls_marked(network: Any) -> Iterator[None]:
+    """Marks linear layers that a network calls in the scope, for `add_adapters`.
+
+    An adapter of another one, whose weight is read by the network itself, would have no effect.
+    """
+    hooks = [module.register_forward_pre_hook(_mark) for module in network.modules() if _is_linear(module)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _mark(module: Any, inputs: Any) -> None:
+    module.delegatec_is_called = True
+
+
 def add_adapters(network: Any, rank: int, modules: Collection[str]) -> tuple[str, ...]:
     """Adds an adapter to linear layers, in place.
 
     Args:
-        network: the network, with weights in their stored forms.
+        network: the network, with weights in their stored forms, after `calls_marked`.
         rank: of the adapters; 0 for none.
         modules: names of layers, or the last parts of their names, such as "q_proj".
 
@@ -36,12 +55,14 @@ def add_adapters(network: Any, rank: int, modules: Collection[str]) -> tuple[str
 
     Raises:
         DelegatecError: DC136, one setting without the other; DC130, `rank` is negative, or a name is not that
-            of a linear layer.
+            of a linear layer that the network calls.
     """
     if bool(rank) != bool(modules):
         text = f"adapter_rank = {rank} with adapter_modules = {sorted(modules)}"
         raise DelegatecError([Diagnostic("DC136", text, expected="both, or neither")])
-    layers = {name: module for name, module in network.named_modules() if _is_linear(module)}
+    layers = {
+        name: module for name, module in network.named_modules() if hasattr(module, "delegatec_is_called")
+    }
     found = [name for name in layers if any(_is_named(name, each) for each in modules)]
     if problems := [*_problems(rank, modules, layers)]:
         raise DelegatecError(problems)
@@ -62,12 +83,8 @@ def _problems(rank: int, modules: Collection[str], layers: Collection[str]) -> I
     parts = sorted({name.rpartition(".")[2] for name in layers})
     for each in modules:
         if not any(_is_named(name, each) for name in layers):
-            yield Diagnostic(
-                "DC130",
-                f'adapter_modules has "{each}", which is not the name of a linear layer',
-                expected=", ".join(parts),
-                help=did_you_mean(each, parts),
-            )
+            text = f'adapter_modules has "{each}", which no linear layer is named that the network calls'
+            yield Diagnostic("DC130", text, expected=", ".join(parts), help=did_you_mean(each, parts))
 
 
 def _is_named(name: str, part: str) -> bool:

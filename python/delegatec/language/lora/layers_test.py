@@ -94,12 +94,21 @@ _MISTAKES: Final[tuple[tuple[dict[str, Any], tuple[str, ...]], ...]] = (
         {"adapter_rank": 4, "adapter_modules": ["q_porj", "embed_tokens"]},
         (
             "DC130",
-            '"q_porj", which is not the name of a linear layer',
+            '"q_porj", which no linear layer is named',
             "did you mean 'q_proj'",
             "embed_tokens",
         ),
     ),
 )
+
+
+def test_a_layer_whose_weight_is_read_has_none(tmp_path: Path) -> None:
+    """The network multiplies with it, and does not call the layer."""
+    write_family("Mamba", tmp_path)
+    settings: dict[str, Any] = {"context": 24, "prefill": 8, "adapter_rank": 4}
+    delegatec.language_model(tmp_path, adapter_modules=["in_proj"], **settings)
+    with pytest.raises(DelegatecError, match=r'(?s)DC130: adapter_modules has "dt_proj".*: in_proj, lm_head'):
+        delegatec.language_model(tmp_path, adapter_modules=["dt_proj"], **settings)
 
 
 @pytest.mark.parametrize(("settings", "parts"), _MISTAKES)
