@@ -168,11 +168,16 @@ def smallest_nonempty(size: int | torch.SymInt) -> int:
         return size
     is_data_dependent = size.node.shape_env.is_unbacked_symint
     ranges = frozenset(
-        (symbol, known if is_data_dependent(symbol) else known & ValueRanges(1, int_oo))
-        for symbol, known in _ranges(size)
+        (symbol, known if is_data_dependent(symbol) else _nonempty(known)) for symbol, known in _ranges(size)
     )
     lower = _range(size.node.expr, ranges).lower
     return int(lower) if lower.is_finite else 0
+
+
+@functools.lru_cache(4096)
+def _nonempty(known: Any) -> Any:
+    """Returns a range without zero."""
+    return known & ValueRanges(1, int_oo)
 
 
 def is_never_negative(scalar: Any) -> bool:

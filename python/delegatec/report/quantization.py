@@ -55,7 +55,7 @@ def _of_node(
         dtype=short_name(operands.dtype),
         scales=_range(scales),
         zero_points=tuple(int(each) for each in _range(zeros)),
-        groups=len(scales) if scales is not None else 0,
+        groups=scales.numel() if scales is not None else 0,
         location=_line(node),
     )
 
@@ -65,18 +65,14 @@ def _line(node: Node) -> Location | None:
     return Location(found.file, found.line, found.function, found.text) if found else None
 
 
-def _stored(constants: Mapping[str, object], value: Any) -> list[float] | None:
+def _stored(constants: Mapping[str, object], value: Any) -> torch.Tensor | None:
     """Returns the values of an argument; None if the program computes them."""
-    if value is None:
-        return [0.0]
     if isinstance(value, Node):
         stored = constants.get(value.name)
-        if not isinstance(stored, torch.Tensor):
-            return None
-        return [float(each) for each in stored.detach().flatten().tolist()]
-    return [float(value)]
+        return stored.detach() if isinstance(stored, torch.Tensor) else None
+    return torch.tensor(float(value or 0), dtype=torch.float64)
 
 
-def _range(elements: list[float] | None) -> tuple[float, ...]:
+def _range(elements: torch.Tensor | None) -> tuple[float, ...]:
     """Returns the least and the largest of finite values; nothing if there are none."""
-    return (min(elements), max(elements)) if elements else ()
+    return tuple(map(float, elements.aminmax())) if elements is not None and elements.numel() else ()

@@ -8,6 +8,7 @@ which others it is merged from, or which one it is a part of.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -119,9 +120,15 @@ def _sizes(node: Node) -> Iterable[Any]:
     return value.shape if isinstance(value, torch.Tensor) else ()
 
 
-def _factors(size: torch.SymInt) -> Iterator[Any]:
-    """Yields the factors of a size: integers, and expressions that are not products."""
-    pending = [sympy.factor(size.node.expr)]
+def _factors(size: torch.SymInt) -> tuple[Any, ...]:
+    """Returns the factors of a size: integers, and expressions that are not products."""
+    return _factors_of(size.node.expr)
+
+
+@functools.lru_cache(4096)
+def _factors_of(expression: Any) -> tuple[Any, ...]:
+    found = []
+    pending = [sympy.factor(expression)]
     while pending:
         each = pending.pop()
         if each.is_Mul:
@@ -129,7 +136,8 @@ def _factors(size: torch.SymInt) -> Iterator[Any]:
         elif each.is_Pow and each.exp.is_Integer and each.exp > 0:
             pending += [each.base] * int(each.exp)
         else:
-            yield each
+            found.append(each)
+    return tuple(found)
 
 
 def _primes() -> Iterator[int]:

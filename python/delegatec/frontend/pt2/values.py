@@ -125,6 +125,7 @@ class Values:
         )
         self.symbols: dict[str, Any] = {}
         self.unbacked: set[sympy.Symbol] = set()
+        self._expressions: dict[Any, Any] = {}
         self._stored_ranges = ranges
         self._ranges: dict[str, ValueRanges[Any]] = {}
         counts = [int(name[1:]) + 1 for name in ranges if name[0] == "u"]
@@ -200,8 +201,10 @@ class Values:
         return self.shape_env.create_symintnode(found, hint=hint)
 
     def _expression(self, written: str, hint: Any) -> Any:
-        found = parse_expression(written)
-        return self._declared(found, hint)
+        key = written, hint, type(hint)
+        if key not in self._expressions:
+            self._expressions[key] = self._declared(parse_expression(written), hint)
+        return self._expressions[key]
 
     def _declared(self, expression: Any, hint: Any = None) -> Any:
         """Declares an expression and its parts in the shape environment, as torch does on reading."""
