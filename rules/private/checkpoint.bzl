@@ -202,8 +202,8 @@ CHECKPOINT_ATTRS = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
               "file, which has its configuration, and `tokenizer.json`.",
     ),
     "embedding": attr.string(
-        doc = "Dtype of embeddings: as `weights`, with their groups if both are int4, and a scale for each row otherwise. By " +
-              "default the dtype of the weights, or `int8` next to int4 weights if no layer is tied to the embedding.",
+        doc = "Dtype of embeddings, and of a layer of logits that is tied to one: as `weights`, with their groups if both are " +
+              "int4, and a scale for each row otherwise. By default `int8` next to integer weights, and the dtype of the weights otherwise.",
     ),
     "group_size": attr.int(
         doc = "Input features of a linear layer with one scale, such as 32, with int8 and int4 weights. 0: all of them.",

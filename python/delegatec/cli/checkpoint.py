@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--embedding",
         default="",
-        help="as --weights, of embeddings (default: the same; int8 next to int4 if no layer is tied to it)",
+        help="as --weights, of embeddings and tied layers (default: int8 next to integers, else the same)",
     )
     parser.add_argument(
         "--activation",

@@ -102,6 +102,7 @@ def context_limit(network: Any) -> int | None:
 def forms_of(network: Any, settings: WeightSettings) -> dict[str, Form]:
     """Returns the form of each weight of a linear layer, an expert or an embedding of tokens, by name.
 
+    A layer that is tied to an embedding has its form, as they have one weight.
     Embeddings of positions stay in float32: they are small.
 
     Args:
@@ -117,12 +118,11 @@ def forms_of(network: Any, settings: WeightSettings) -> dict[str, Form]:
     if vision.dtype == text.dtype:
         vision = text
     tokens = network.get_input_embeddings()
-    tied = {name for pair in network.all_tied_weights_keys.items() for name in pair}
     parts = tuple(f"{name}." for name in getattr(network, "delegatec_vision", ()))
     for name, module in network.named_modules():
         is_vision = name.startswith(parts)
         if module is tokens:
-            forms[f"{name}.weight"] = _embedding(settings, is_tied=f"{name}.weight" in tied)
+            forms[f"{name}.weight"] = _embedding(settings)
         for weight, form in _matrices(module, vision if is_vision else text):
             forms[f"{name}.{weight}"] = form
             (features,) = {each.shape[1] for each in form.matrices(weight, getattr(module, weight)).values()}
@@ -138,13 +138,15 @@ def forms_of(network: Any, settings: WeightSettings) -> dict[str, Form]:
                 )
     if problems:
         raise DelegatecError(problems)
+    for name, other in network.all_tied_weights_keys.items():
+        if {name, other} <= forms.keys():
+            forms[name] = forms[other]
     return forms
 
 
-def _embedding(settings: WeightSettings, *, is_tied: bool) -> Form:
-    """Returns the form of the embedding of tokens: if possible, that of the layer with the same weight."""
-    dtype = settings.embedding or (settings.weights if is_tied else "int8")
-    return Form(dtype, settings.group_size if dtype == settings.weights == "int4" else 0)
+def _embedding(settings: WeightSettings) -> Form:
+    is_grouped = settings.embedding == settings.weights == "int4"
+    return Form(settings.embedding, settings.group_size if is_grouped else 0)
 
 
 def _matrices(module: Any, form: Form) -> Iterator[tuple[str, Form]]:

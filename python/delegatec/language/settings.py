@@ -26,9 +26,9 @@ class WeightSettings:
     Attributes:
         weights: dtype of the weights of linear layers, also of experts and of the one that computes logits.
         group_size: input features of a linear layer that share a scale; 0 for all.
-        embedding: dtype of embeddings, with the groups of the weights if both are int4, and a scale for each
-            row otherwise; empty for the dtype of the weights, or int8 next to int4 weights if no layer is
-            tied to the embedding.
+        embedding: dtype of embeddings, and of a layer of logits that is tied to one, with the groups of the
+            weights if both are int4, and a scale for each row otherwise; empty for int8 next to integer
+            weights, and for the dtype of the weights otherwise.
         activation: "dynamic_int8", operands of layers are quantized at run time, one scale and zero point for
             each token; "float"; empty for "dynamic_int8" with integer weights.
         vision_weights: dtype of the weights of linear layers that encode images, with groups if it is that of
@@ -46,10 +46,9 @@ class WeightSettings:
 
     def __post_init__(self) -> None:
         is_float = self.weights in WEIGHTS and self.weights not in _INTEGERS
-        if is_float and not self.embedding:
-            object.__setattr__(self, "embedding", self.weights)
-        if not self.vision_weights:
-            object.__setattr__(self, "vision_weights", self.weights if is_float else "int8")
+        for name in ("embedding", "vision_weights"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, self.weights if is_float else "int8")
         if not self.activation:
             object.__setattr__(self, "activation", "dynamic_int8" if self._has_integers else "float")
         problems = [*self._unknown(), *self._contradictions()]
@@ -64,8 +63,7 @@ class WeightSettings:
     def _unknown(self) -> Iterator[Diagnostic]:
         dtypes = dict.fromkeys(("weights", "embedding", "vision_weights"), WEIGHTS)
         for name, choices in (*dtypes.items(), ("activation", ACTIVATIONS)):
-            if name != "embedding" or self.embedding:
-                yield from choice_problems(name, getattr(self, name), choices, "weights")
+            yield from choice_problems(name, getattr(self, name), choices, "weights")
         size = self.group_size
         if not isinstance(size, int) or size < 0 or size == 1:
             yield Diagnostic(

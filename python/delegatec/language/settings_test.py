@@ -16,12 +16,12 @@ from delegatec.language.settings import WeightSettings
     [
         ({}, "float32", "float"),
         ({"weights": "float16"}, "float16", "float"),
-        ({"weights": "int8"}, "", "dynamic_int8"),
-        ({"weights": "int4", "group_size": 32}, "", "dynamic_int8"),
+        ({"weights": "int8"}, "int8", "dynamic_int8"),
+        ({"weights": "int4", "group_size": 32}, "int8", "dynamic_int8"),
         ({"weights": "int4", "activation": "float", "embedding": "int4"}, "int4", "float"),
         ({"vision_weights": "int8"}, "float32", "dynamic_int8"),
         ({"vision_weights": "int8", "activation": "dynamic_int8"}, "float32", "dynamic_int8"),
-        ({"weights": "int8", "vision_weights": "float16"}, "", "dynamic_int8"),
+        ({"weights": "int8", "vision_weights": "float16"}, "int8", "dynamic_int8"),
     ],
 )
 def test_defaults(given: dict[str, Any], embedding: str, activation: str) -> None:
