@@ -143,6 +143,7 @@ def lower(
             "kernels": (kernels, list | tuple, "a list of names of kernels"),
             "is_part": (is_part, bool, "True or False"),
             **{f"option {name!r}": (name, str, "the name of an option") for name in _keys(options)},
+            **{f"external weight {name!r}": (name, str, "a name") for name in _items(external_weights)},
             **{f"kernel {name!r}": (name, str, "the name of a kernel") for name in _items(kernels)},
             **{f"method {name!r}": (name, str, "the name of a method") for name in _keys(method_backends)},
         },
@@ -270,7 +271,7 @@ def _keys(value: object) -> list[Any]:
 
 
 def _items(value: object) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else []
+    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else []
 
 
 def _delegate(

@@ -77,6 +77,11 @@ def write(**given: Any) -> object:
 
 CALLS: Final[dict[str, Callable[[Any], Any]]] = {
     **fields(model, "module", "example_inputs", "example_kwargs", "methods", "constant_methods", "strict"),
+    **fields(model, "external_weights"),
+    "Model(external_weights=[v])": lambda v: delegatec.Model(NET, X, external_weights=[v]),
+    "lower(external_weights=[v])": lambda v: lower(external_weights=[v]),
+    "weights_of(programs, v)": lambda v: weights_of(exported(), v),
+    "weights_of(programs, [v])": lambda v: weights_of(exported(), [v]),
     **fields(model_export, "dynamic_shapes"),
     **fields(method, "function", "example_inputs", "example_kwargs"),
     **fields(lower, "methods", "backend", "options", "method_backends", "rules", "require_full_delegation"),

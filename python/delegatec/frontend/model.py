@@ -133,15 +133,16 @@ class Model:
             yield from self._method_problems(name, method)
 
     def _weight_problems(self) -> Iterator[Diagnostic]:
-        if isinstance(self.external_weights, str) or not isinstance(self.external_weights, Collection):
-            yield self._wrong(
-                "external_weights", self.external_weights, "a list of names", "see delegatec.Model"
-            )
+        names = self.external_weights
+        if not isinstance(names, list | tuple | set | frozenset):
+            yield self._wrong("external_weights", names, "a list of names", "see delegatec.Model")
+            return
+        if not names or not isinstance(self.module, torch.nn.Module):
             return
         known = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
         known.update(name for name, _ in self.module.named_buffers(remove_duplicate=False))
-        for name in self.external_weights:
-            if name not in known:
+        for name in names:
+            if not isinstance(name, str) or name not in known:
                 expected = "names of parameters and buffers of the module"
                 yield self._wrong("external_weights", name, expected, did_you_mean(str(name), known))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 import torch
 from torch.export import ExportedProgram
@@ -19,6 +20,8 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.state import release, written_state
 from delegatec.program.content import equal_bytes
 from delegatec.program.scalar_type import SCALAR_TYPES
+
+_NAMES: Final = (list, tuple, set, frozenset)
 
 
 def weights_of(
@@ -41,6 +44,7 @@ def weights_of(
     """
     expected = "a dict of exported programs by method, as delegatec.export returns it"
     check_items("weights_of", "methods", methods, Mapping, ExportedProgram, expected)
+    check_items("weights_of", "names", names, _NAMES, str, "a list of names")
     weights: dict[str, torch.Tensor] = {}
     dropped: set[str] = set()
     for program in methods.values():
