@@ -68,8 +68,8 @@ _SHORT_INTEGERS_NAMES: Final = (
 _SHORT_INTEGERS: Final = frozenset(_SHORT_INTEGERS_NAMES.split())
 # Kernels multiply each term by alpha, or their sum: with an infinite one, NaN or an infinity.
 _SCALED_SUMS: Final = frozenset({"addmm", "addmv", "addr", "addbmm", "baddbmm"})
-# Delegates compute them by logarithms, also roots that are exact.
-_POWERS: Final = frozenset({"pow", "float_power"})
+# Delegates compute them by logarithms or reciprocals, also roots that are exact.
+_POWERS: Final = frozenset({"pow", "float_power", "sqrt", "rsqrt"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
 # The series of eager mode has an error of that size, also in float64.
 _MATRIX_EXP: Final = 1e-11
