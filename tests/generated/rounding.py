@@ -143,11 +143,12 @@ class RandomRounding(TorchDispatchMode):
             least = max(least, min(4 * torch.finfo(result[1].dtype).eps * float(lost), 1.0))
         if name in EXACT or name.rstrip("_") in EXACT or func.is_view:
             return result
+        change = partial(self.rounded, least=least, keeps_exact=name.rstrip("_") not in _POWERS)
         if is_write:
             if isinstance(result, Tensor) and result.is_floating_point() and result.numel():
-                result.copy_(self.rounded(result, least))
+                result.copy_(change(result))
             return result
-        return pytree.tree_map(partial(self.rounded, least=least, keeps_exact=name not in _POWERS), result)
+        return pytree.tree_map(change, result)
 
     def _note_limits(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Notes values at the limits of the formats of delegates."""
