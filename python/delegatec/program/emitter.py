@@ -26,8 +26,8 @@ from delegatec.program.planning.in_place import prepare_writes
 from delegatec.program.planning.separate_outputs import separate_outputs
 from delegatec.program.planning.state import State
 from delegatec.program.planning.storages import Placing
-from delegatec.program.planning.zeros import Zeros, initialize
 from delegatec.program.symbolic import check_bounds
+from delegatec.program.zeros import Zeros, initialize
 
 
 def emit(

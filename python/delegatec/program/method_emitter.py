@@ -47,10 +47,10 @@ from delegatec.program.planning.instructions import (
 )
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
 from delegatec.program.planning.state import State
-from delegatec.program.planning.zeros import Zeros, is_zero
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
+from delegatec.program.zeros import Zeros, is_zero
 
 
 class MethodEmitter:

@@ -14,9 +14,9 @@ from delegatec import Method, Model
 from delegatec.frontend.export import export
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from delegatec.program.planning.zeros import is_zero
 from delegatec.program.reader import parse_program
 from delegatec.program.reader.state import parts_of_state, state_of
+from delegatec.program.zeros import is_zero
 from delegatec.verify.arena import Arena
 from delegatec.verify.interpreter import Interpreter
 
