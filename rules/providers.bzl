@@ -44,6 +44,7 @@ LanguageModelInfo = provider(
         "draft_tokens": "int: the most tokens of a draft model that a call of its programs checks; 0 for none.",
         "has_adapters": "bool: whether its programs load the weights of adapters from a `.ptd`.",
         "kind": "string: name of the rule, such as \"language_model\".",
+        "prompt": "dict of string to string: `language` and `task` of a model of speech, if they are set.",
         "tokenizer": "depset of File: the files of the tokenizer, in one directory.",
         "weights": "File: the weights as the program stores them, with the configuration, as `.safetensors`.",
     },

@@ -2,7 +2,7 @@
 """What the rules that export a model from the folder of its checkpoint have in common."""
 
 load("//rules:providers.bzl", "LanguageModelInfo")
-load(":compiler_tables.bzl", "LANGUAGE_MODEL_ACTIVATIONS", "LANGUAGE_MODEL_WEIGHTS")
+load(":compiler_tables.bzl", "LANGUAGE_MODEL_ACTIVATIONS", "LANGUAGE_MODEL_CACHES", "LANGUAGE_MODEL_WEIGHTS")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_program.bzl", "EXPORT_ATTRS", "export_model")
 load(":labels.bzl", "label_text")
@@ -92,6 +92,18 @@ def choice_problems(name, value, choices, what):
         help = did_you_mean(value, choices),
     )]
 
+def cache_problems(ctx, what):
+    """Returns the problems of `CACHE_ATTRS`.
+
+    Args:
+        ctx: the context of a rule with these attributes.
+        what: what `cache` is a setting of.
+
+    Returns:
+        A list of problems.
+    """
+    return choice_problems("cache", ctx.attr.cache, LANGUAGE_MODEL_CACHES, what)
+
 def size_problems(ctx):
     """Returns the problems of `context` and `prefill`.
 
@@ -175,6 +187,7 @@ def export_checkpoint(ctx, kind, arguments):
         draft_tokens = arguments.get("draft_tokens", 0),
         has_adapters = "adapter_rank" in arguments,
         kind = kind,
+        prompt = {name: arguments[name] for name in ["language", "task"] if arguments.get(name)},
         tokenizer = depset(_tokenizer(ctx)),
         weights = weights,
     )
@@ -187,6 +200,14 @@ def export_checkpoint(ctx, kind, arguments):
         python = python,
         language_model = info,
     )
+
+# The attribute of rules whose models have a cache of keys and values.
+CACHE_ATTRS = {
+    "cache": attr.string(
+        default = LANGUAGE_MODEL_CACHES[0],
+        doc = "Dtype of keys and values in the cache: `float32`, `float16`, or `int8` with a scale for each row of a head.",
+    ),
+}
 
 # Attributes of every rule that exports a model from the folder of its checkpoint.
 CHECKPOINT_ATTRS = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{

@@ -2,8 +2,7 @@
 """`language_model`: a checkpoint's folder to an exported program, which ExecuTorch's stock runner calls."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo", "LanguageModelInfo")
-load(":checkpoint.bzl", "CHECKPOINT_ATTRS", "checkpoint_problems", "choice_problems", "export_checkpoint", "size_problems")
-load(":compiler_tables.bzl", "LANGUAGE_MODEL_CACHES")
+load(":checkpoint.bzl", "CACHE_ATTRS", "CHECKPOINT_ATTRS", "cache_problems", "checkpoint_problems", "export_checkpoint", "size_problems")
 load(":options.bzl", "fail_with_all", "problem")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -26,7 +25,7 @@ def _draft_problems(ctx):
     )]
 
 def _language_model_impl(ctx):
-    cache = choice_problems("cache", ctx.attr.cache, LANGUAGE_MODEL_CACHES, "a language model")
+    cache = cache_problems(ctx, "a language model")
     problems = checkpoint_problems(ctx) + cache + size_problems(ctx) + _adapter_problems(ctx) + _draft_problems(ctx)
     fail_with_all(ctx.label, problems)
     arguments = {"cache": ctx.attr.cache, "context": ctx.attr.context, "prefill": ctx.attr.prefill}
@@ -45,17 +44,13 @@ The program has a cache of keys and values and one method, `forward`, which Exec
 int64 [1, 1 to `prefill`], and the number of tokens before them, int64 [1], to the logits of the next token, float32 [1, 1,
 vocabulary]. Its network is the one of the `transformers` library, and a separate action stores its weights.
 """,
-    attrs = dict(CHECKPOINT_ATTRS, **{
+    attrs = dict(dict(CHECKPOINT_ATTRS, **CACHE_ATTRS), **{
         "adapter_modules": attr.string_list(
             doc = "Names of the linear layers that adapters change, or the last parts of these names, such as `q_proj`.",
         ),
         "adapter_rank": attr.int(
             doc = "Largest rank of the adapters (LoRA) that an app may load next to the program, each a `language_model_adapter`. " +
                   "0: none.",
-        ),
-        "cache": attr.string(
-            default = LANGUAGE_MODEL_CACHES[0],
-            doc = "Dtype of keys and values in the cache: `float32`, `float16`, or `int8` with a scale for each row of a head.",
         ),
         "context": attr.int(
             default = 2048,

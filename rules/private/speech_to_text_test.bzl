@@ -2,20 +2,21 @@
 """`speech_to_text_test`: compares a program of speech recognition with the model in float, from the samples to the tokens."""
 
 load(":checkpoint_test.bzl", "COMPARISON_ATTRS", "compared_model", "comparison_problems", "comparison_test")
-load(":launcher.bzl", "runfiles_path")
+load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with_all")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _LIMITS = ["maximum_divergence"]
 
 def _speech_to_text_test_impl(ctx):
-    compared_model(ctx, ["speech_to_text"])
+    model = compared_model(ctx, ["speech_to_text"])
     fail_with_all(ctx.label, comparison_problems(ctx, _LIMITS))
     return comparison_test(
         ctx,
         verb = "transcribe",
         limits = _LIMITS,
-        arguments = ["--audio=" + runfiles_path(ctx, file) for file in ctx.files.audio],
+        arguments = ["--audio=" + runfiles_path(ctx, file) for file in ctx.files.audio] +
+                    [quoted("--%s=%s" % item) for item in model.prompt.items()],
         files = ctx.files.audio,
     )
 

@@ -2,16 +2,17 @@
 """`vision_language`: a checkpoint's folder to an exported program of images and text, which ExecuTorch's stock runner calls."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo", "LanguageModelInfo")
-load(":checkpoint.bzl", "CHECKPOINT_ATTRS", "checkpoint_problems", "export_checkpoint", "size_problems")
+load(":checkpoint.bzl", "CACHE_ATTRS", "CHECKPOINT_ATTRS", "cache_problems", "checkpoint_problems", "export_checkpoint", "size_problems")
 load(":options.bzl", "fail_with_all")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _vision_language_impl(ctx):
-    fail_with_all(ctx.label, checkpoint_problems(ctx) + size_problems(ctx))
+    cache = cache_problems(ctx, "a model of images and text")
+    fail_with_all(ctx.label, checkpoint_problems(ctx) + cache + size_problems(ctx))
     return export_checkpoint(
         ctx,
         kind = "vision_language",
-        arguments = {"context": ctx.attr.context, "prefill": ctx.attr.prefill},
+        arguments = {"cache": ctx.attr.cache, "context": ctx.attr.context, "prefill": ctx.attr.prefill},
     )
 
 vision_language = rule(
@@ -25,7 +26,7 @@ to its embeddings, float32 [1, tokens, hidden], where bytes are normalized as `p
 `token_embedding`, tokens, int64 [1, n], to theirs; and `text_decoder`, embeddings, float32 [1, 1 to `prefill`, hidden], and
 the number of those before them, int64 [1], to the logits of the next token, float32 [1, 1, vocabulary].
 """,
-    attrs = dict(CHECKPOINT_ATTRS, **{
+    attrs = dict(dict(CHECKPOINT_ATTRS, **CACHE_ATTRS), **{
         "context": attr.int(
             default = 2048,
             doc = "Tokens that the cache holds: those of texts, images and answers, of all turns.",

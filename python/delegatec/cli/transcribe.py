@@ -31,6 +31,8 @@ INPUTS = ("checkpoint", "pte", "ptd", "audio")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     add_comparison_arguments(parser)
+    for name in ("language", "task"):
+        parser.add_argument(f"--{name}", default="", help=f"the {name} that the program was exported with")
     parser.add_argument(
         "--audio", action="append", default=[], metavar="IN.wav", help="a recording: 16-bit PCM, one channel"
     )
@@ -73,4 +75,5 @@ def _checks(arguments: argparse.Namespace, folder: str) -> SpeechChecks:
     program = read_program(arguments.pte)
     runtime = find_runtime(arguments.runtime) if arguments.runtime else None
     executor = executor_of(arguments, program, (*METHODS, *METADATA), runtime)
-    return SpeechChecks(SpeechReference(folder), RunningSpeechModel(executor), arguments.maximum_divergence)
+    reference = SpeechReference(folder, arguments.language, arguments.task)
+    return SpeechChecks(reference, RunningSpeechModel(executor), arguments.maximum_divergence)

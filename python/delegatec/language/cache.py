@@ -47,12 +47,10 @@ class Cache(nn.Module):
             self.windows[index] = layer.window if layer.window < self.context else 0
             rows = self.rows(index)
             for name, size in (("key", layer.key_size), ("value", layer.value_size)):
-                self._register(f"{name}_{index}", layer.heads, rows, size, dtype=_DTYPES[dtype])
-                if dtype == "int8":
-                    self._register(f"{name}_{index}_scale", layer.heads, rows, 1)
+                register_rows(self, f"{name}_{index}", (layer.heads, rows, size), dtype)
 
-    def _register(self, name: str, *sizes: int, dtype: torch.dtype = torch.float32) -> None:
-        self.register_buffer(name, torch.zeros(1, *sizes, dtype=dtype), persistent=False)
+    def _register(self, name: str, *sizes: int) -> None:
+        self.register_buffer(name, torch.zeros(1, *sizes), persistent=False)
 
     def rows(self, layer_idx: int) -> int:
         """Returns the rows of keys and values of a layer.
@@ -102,19 +100,10 @@ class Cache(nn.Module):
 
     def _stored(self, name: str, rows: Tensor) -> Tensor:
         """Stores rows [1, heads, n, size] of the tokens; returns all rows, float32."""
-        cache: Tensor = getattr(self, name)
-        count = cache.shape[2]
+        count = getattr(self, name).shape[2]
         if count not in self._indices:
             self._indices[count] = self._positions % count
-        indices = self._indices[count]
-        if cache.dtype != torch.int8:
-            cache.index_copy_(2, indices, rows.to(cache.dtype))
-            return cache.to(rows.dtype)
-        scales: Tensor = getattr(self, f"{name}_scale")
-        scale = (rows.abs().amax(-1, keepdim=True) / _LARGEST).clamp(min=_LEAST_SCALE)
-        cache.index_copy_(2, indices, (rows / scale).round().to(torch.int8))
-        scales.index_copy_(2, indices, scale)
-        return cache.to(rows.dtype) * scales
+        return store_rows(self, name, self._indices[count], rows)
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
         """Returns no state: one token is computed as several are."""
@@ -152,3 +141,30 @@ class Cache(nn.Module):
         """Returns a state that the last call has left, or zeros at position 0."""
         state: Tensor = getattr(self, name)
         return torch.where(self._positions[0] > 0, state, 0.0)
+
+
+def register_rows(owner: nn.Module, name: str, sizes: tuple[int, int, int], dtype: str) -> None:
+    """Adds a buffer of zeros to a module, for keys or values [heads, rows, size].
+
+    Args:
+        owner: the module.
+        name: of the buffer; that of its scales ends in "_scale".
+        sizes: of the buffer, after that of a batch.
+        dtype: "int8" with a scale for each row of a head.
+    """
+    owner.register_buffer(name, torch.zeros(1, *sizes, dtype=_DTYPES[dtype]), persistent=False)
+    if dtype == "int8":
+        owner.register_buffer(f"{name}_scale", torch.zeros(1, *sizes[:2], 1), persistent=False)
+
+
+def store_rows(owner: nn.Module, name: str, indices: Tensor, rows: Tensor) -> Tensor:
+    """Stores rows [1, heads, n, size] in a buffer of `register_rows`; returns all rows, float32."""
+    buffer: Tensor = getattr(owner, name)
+    if buffer.dtype != torch.int8:
+        buffer.index_copy_(2, indices, rows.to(buffer.dtype))
+        return buffer.to(rows.dtype)
+    scales: Tensor = getattr(owner, f"{name}_scale")
+    scale = (rows.abs().amax(-1, keepdim=True) / _LARGEST).clamp(min=_LEAST_SCALE)
+    buffer.index_copy_(2, indices, (rows / scale).round().to(torch.int8))
+    scales.index_copy_(2, indices, scale)
+    return buffer.to(rows.dtype) * scales

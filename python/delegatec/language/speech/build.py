@@ -15,11 +15,11 @@ from delegatec.frontend.model import Model
 from delegatec.language.library import unsupported
 from delegatec.language.loading import load_network, located
 from delegatec.language.network import context_limit
-from delegatec.language.settings import WeightSettings
+from delegatec.language.settings import CACHES, WeightSettings, choice_problems
 from delegatec.language.speech.audio import Audio, audio_of
 from delegatec.language.speech.module import SpeechToText
 from delegatec.language.speech.network import network_of
-from delegatec.language.speech.rules import addends, generation_of
+from delegatec.language.speech.rules import addends, generation_of, with_prompt
 
 # Of the example, in Hz: the loudness and the pitch of speech.
 _TONE: Final = 200.0
@@ -35,6 +35,9 @@ def speech_to_text(
     group_size: int = 0,
     embedding: str = "",
     activation: str = "",
+    cache: str = "float32",
+    language: str = "",
+    task: str = "",
 ) -> Model:
     """Returns an encoder of speech and a decoder with state, as ExecuTorch's runner of speech calls them.
 
@@ -51,6 +54,11 @@ def speech_to_text(
         group_size: as there.
         embedding: as there.
         activation: as there.
+        cache: dtype of keys and values: "float32", "float16", or "int8" with a scale for each row of a head.
+        language: of the audio, for a multilingual Whisper, as in generation_config.json, such as "de"; empty
+            for that of the file, or the most probable one.
+        task: what such a model writes, "transcribe", or "translate" for a text in English; empty for that of
+            the file.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be
@@ -60,6 +68,9 @@ def speech_to_text(
     try:
         settings = WeightSettings(weights, group_size, embedding, activation)
         network, description = load_network(checkpoint, network_of, settings)
+        if problems := [*choice_problems("cache", cache, CACHES, "a model of speech")]:
+            raise DelegatecError(problems)
+        description = with_prompt(description, language, task)
         audio = audio_of(network, description, seconds)
         context = _context(network, context)
         rules = addends(description, network.config.vocab_size)
@@ -76,7 +87,7 @@ def speech_to_text(
     }
     if description.eos_ids:
         methods["get_eos_ids"] = description.eos_ids
-    module = SpeechToText(network, audio.features, rules, context, audio.frames[1])
+    module = SpeechToText(network, audio.features, rules, context, audio.frames[1], cache)
     return Model(module, methods=_methods(audio, config), constant_methods=methods)
 
 

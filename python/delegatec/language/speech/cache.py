@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from delegatec.language.cache import Cache
+from delegatec.language.cache import Cache, register_rows, store_rows
 from delegatec.language.layer_kinds import AttentionLayer
 
 
@@ -32,15 +32,15 @@ class AudioCache(nn.Module):
     Args:
         layers: the layers of attention to the output, by index.
         frames: the most frames of the output.
+        dtype: of keys and values.
     """
 
-    def __init__(self, layers: Mapping[int, AttentionLayer], frames: int) -> None:
+    def __init__(self, layers: Mapping[int, AttentionLayer], frames: int, dtype: str = "float32") -> None:
         super().__init__()
         self.frames = frames
         for index, layer in layers.items():
             for name, size in (("key", layer.key_size), ("value", layer.value_size)):
-                buffer = torch.zeros(1, layer.heads, frames, size)
-                self.register_buffer(f"{name}_{index}", buffer, persistent=False)
+                register_rows(self, f"{name}_{index}", (layer.heads, frames, size), dtype)
 
     @contextmanager
     def at(self, computed: Tensor, frames: Any) -> Iterator[None]:
@@ -60,10 +60,11 @@ class AudioCache(nn.Module):
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Stores keys and values [1, heads, n, size] of the computed frames; returns those of all rows."""
-        keys: Tensor = getattr(self, f"key_{layer_idx}")
-        values: Tensor = getattr(self, f"value_{layer_idx}")
-        keys.index_copy_(2, self._computed, key)
-        values.index_copy_(2, self._computed, value)
+        names = f"key_{layer_idx}", f"value_{layer_idx}"
+        keys, values = (
+            store_rows(self, name, self._computed, rows)
+            for name, rows in zip(names, (key, value), strict=True)
+        )
         return keys, values
 
 

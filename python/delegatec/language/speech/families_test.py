@@ -52,6 +52,40 @@ def test_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     assert outcomes[0].figures == outcomes[3].figures
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "prompt"),
+    [
+        ("Whisper, multilingual", {"language": "de"}, [92, 94]),
+        ("Whisper, multilingual", {"language": "sw", "task": "translate"}, [93, 95]),
+        ("Whisper, multilingual", {"task": "translate"}, [None, 95]),
+        ("Whisper, older", {"language": "en"}, [91]),
+    ],
+)
+def test_a_text_begins_with_a_language_and_a_task(
+    name: str, settings: dict[str, str], prompt: list[int | None], tmp_path: Path
+) -> None:
+    write_family(name, tmp_path)
+    model = RunningSpeechModel(Eager(speech_to_text(tmp_path, **settings)))
+    reference = SpeechReference(str(tmp_path), **settings)
+    sounds = {str(each): sound(each, int(each * 10)) for each in (1.0, 0.3)}
+    assert [each.problem for each in SpeechChecks(reference, model).recordings(sounds, CONTEXT)] == [None] * 2
+    tokens = model.transcription(sounds["1.0"], CONTEXT - 1, reference.eos_ids)
+    for found, wanted in zip(tokens, prompt, strict=False):
+        assert found == wanted or (wanted is None and 91 <= found <= 93)
+
+
+@pytest.mark.parametrize("name", ["Whisper, multilingual", "Moonshine", "Moonshine, grouped heads"])
+@pytest.mark.parametrize(("dtype", "least"), [("float16", 50), ("int8", 25)])
+def test_caches_of_other_dtypes(name: str, dtype: str, least: float, tmp_path: Path) -> None:
+    write_family(name, tmp_path)
+    model = RunningSpeechModel(Eager(speech_to_text(tmp_path, cache=dtype)))
+    checks = SpeechChecks(SpeechReference(str(tmp_path)), model, limit=0.05)
+    sounds = {str(each): sound(each, int(each * 10)) for each in (1.0, 0.3)}
+    for outcome in checks.recordings(sounds, CONTEXT):
+        assert outcome.problem is None
+        assert float(outcome.figures["SNR"].split()[0]) > least
+
+
 def test_texts_of_a_small_vocabulary_vary(tmp_path: Path) -> None:
     """Equal tokens show something: they depend on the recording."""
     write_family("Whisper, multilingual", tmp_path)

@@ -109,6 +109,36 @@ def test_sizes_beyond_the_model(settings: dict[str, Any], words: str, family: Pa
     assert "error DC138: " in message and words in message
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        (
+            "Whisper, multilingual",
+            {"language": "dee"},
+            (
+                'DC130: language = "dee" is not one of the model',
+                'expected: "en" or "de" or "sw"',
+                "did you mean 'de'",
+            ),
+        ),
+        ("Whisper, multilingual", {"task": "translation"}, ("DC130: task", '"transcribe" or "translate"')),
+        (
+            "Whisper, English only",
+            {"language": "de"},
+            ('DC138: language = "de" has no effect', "a multilingual model, with lang_to_id"),
+        ),
+        ("Moonshine", {"task": "translate"}, ('DC138: task = "translate" has no effect',)),
+        ("Moonshine", {"cache": "int4"}, ('DC130: cache = "int4" is not a setting of a model of speech',)),
+    ],
+)
+def test_languages_tasks_and_caches(
+    name: str, settings: dict[str, str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_family(name, tmp_path)
+    message = _refusal(lambda: delegatec.speech_to_text(tmp_path, **settings))
+    assert all(each in message for each in words), message
+
+
 def test_windows_have_the_length_of_the_model(whisper: Path) -> None:
     message = _refusal(lambda: delegatec.speech_to_text(whisper, seconds=20))
     assert "error DC138: seconds = 20 is not the 2 seconds that the model takes" in message

@@ -22,24 +22,31 @@ class SpeechToText(nn.Module):
             of all later ones; None for none.
         context: tokens that the cache holds.
         frames: the most frames of the encoder's output.
+        cache: dtype of keys and values.
     """
 
     rules: Tensor | None
 
     def __init__(
-        self, network: Any, features: nn.Module, rules: Tensor | None, context: int, frames: int
+        self,
+        network: Any,
+        features: nn.Module,
+        rules: Tensor | None,
+        context: int,
+        frames: int,
+        cache: str = "float32",
     ) -> None:
         super().__init__()
         self.network, self.features = network, features
         self.register_buffer("rules", rules, persistent=False)
         layers = network.delegatec_layers
-        self.tokens = TokenCache({index: (layer,) for index, layer in layers.items()}, context, 1)
-        self.audio = AudioCache(layers, frames)
+        self.tokens = TokenCache({index: (layer,) for index, layer in layers.items()}, context, 1, cache)
+        self.audio = AudioCache(layers, frames, cache)
         for name, module in network.named_modules():
             if name.endswith(("self_attn", "encoder_attn")):
                 decoder = self.tokens if name.endswith("self_attn") else self.audio
-                cache = decoder if ".decoder." in name else Unmasked()
-                object.__setattr__(module, "delegatec_cache", cache)
+                own = decoder if ".decoder." in name else Unmasked()
+                object.__setattr__(module, "delegatec_cache", own)
 
     def encode(self, waveform: Tensor) -> Tensor:
         """Returns the encoder's output, float32 [1, frames, size].

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from delegatec.language.folder import read_folder
-from delegatec.language.speech.rules import addends, generation_of, prompt_of
+from delegatec.language.speech.rules import addends, generation_of, prompt_of, with_prompt
 
 
 class SpeechReference:
@@ -19,17 +19,19 @@ class SpeechReference:
 
     Args:
         directory: the folder of its checkpoint.
+        language: as in `with_prompt`.
+        task: as there.
 
     Raises:
-        DelegatecError: DC115, DC116, the folder is incomplete or damaged.
+        DelegatecError: DC115, DC116, the folder is incomplete or damaged; DC130, DC138, `with_prompt`.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, language: str = "", task: str = "") -> None:
         transformers: Any = importlib.import_module("transformers")
         transformers.utils.logging.disable_progress_bar()
         # it warns of each combination of settings that generate is called with
         transformers.utils.logging.set_verbosity_error()
-        description = read_folder(directory).description
+        description = with_prompt(read_folder(directory).description, language, task)
         self.eos_ids = frozenset(description.eos_ids)
         self._extractor: Any = transformers.AutoFeatureExtractor.from_pretrained(
             directory, local_files_only=True
@@ -41,6 +43,7 @@ class SpeechReference:
         self._rules = addends(description, config.vocab_size)
         self._start = generation_of(description).get("decoder_start_token_id", config.decoder_start_token_id)
         self._prompt = len(prompt_of(description))
+        self._settings = {name: value for name, value in (("language", language), ("task", task)) if value}
 
     def transcription(self, waveform: Tensor, count: int) -> list[int]:
         """Returns the tokens after the start token, without one that ends the text.
@@ -55,7 +58,7 @@ class SpeechReference:
         prompt: list[int] = []
         for _ in range(self._prompt):
             prompt.append(int(self.logits(waveform, prompt)[-1].argmax()))
-        silent: dict[str, Any] = {"return_timestamps": False} if self._prompt else {}
+        silent: dict[str, Any] = {"return_timestamps": False, **self._settings} if self._prompt else {}
         with torch.no_grad():
             found = self._network.generate(
                 **self._features(waveform), do_sample=False, max_new_tokens=count - len(prompt), **silent

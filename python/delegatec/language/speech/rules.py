@@ -9,12 +9,14 @@ Here, they are part of the logits, so that a runner that takes the most probable
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.language.folder import GENERATION_CONFIG, Description
 
 _LANGUAGES: Final = "lang_to_id"
@@ -25,6 +27,37 @@ _TASK: Final = "transcribe"
 def generation_of(description: Description) -> Mapping[str, Any]:
     """Returns the settings of generation: generation_config.json, else those in config.json."""
     return description.generation or description.config
+
+
+def with_prompt(description: Description, language: str, task: str) -> Description:
+    """Returns a model whose text begins with a language and a task.
+
+    Args:
+        description: the model.
+        language: one of `generation_config.json`, such as "de"; empty for what the file says.
+        task: as there, such as "translate".
+
+    Raises:
+        DelegatecError: DC130, the model has others; DC138, it has none.
+    """
+    settings = generation_of(description)
+    problems = []
+    chosen = {}
+    for name, value, field in (("language", language, _LANGUAGES), ("task", task, _TASKS)):
+        if not value:
+            continue
+        known = [key.strip("<|>") for key in settings.get(field) or ()]
+        chosen[name] = value
+        text = f'{name} = "{value}"'
+        if not known:
+            expected = f"a multilingual model, with {field} in {GENERATION_CONFIG}"
+            problems.append(Diagnostic("DC138", f"{text} has no effect on this model", expected=expected))
+        elif value not in known:
+            text, expected = f"{text} is not one of the model", " or ".join(f'"{each}"' for each in known)
+            problems.append(Diagnostic("DC130", text, expected=expected, help=did_you_mean(value, known)))
+    if problems:
+        raise DelegatecError(problems)
+    return replace(description, generation={**settings, **chosen}) if chosen else description
 
 
 def addends(description: Description, vocabulary: int) -> Tensor | None:

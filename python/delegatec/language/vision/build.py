@@ -14,7 +14,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.model import Method, Model
 from delegatec.language.build import EXAMPLE, POSITION, runner_metadata, size_problems
 from delegatec.language.loading import load_network, located
-from delegatec.language.settings import WeightSettings
+from delegatec.language.settings import CACHES, WeightSettings, choice_problems
 from delegatec.language.vision.families import FAMILIES
 from delegatec.language.vision.module import VisionLanguageModel
 from delegatec.language.vision.network import network_of
@@ -30,6 +30,7 @@ def vision_language(
     embedding: str = "",
     activation: str = "",
     vision_weights: str = "",
+    cache: str = "float32",
 ) -> Model:
     """Returns a language model of images and text, as ExecuTorch's `MultimodalRunner` calls it.
 
@@ -50,6 +51,8 @@ def vision_language(
         embedding: as there.
         activation: as there.
         vision_weights: as there.
+        cache: dtype of keys and values in the cache: "float32", "float16", or "int8" with a scale for each
+            row of a head.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be
@@ -59,12 +62,15 @@ def vision_language(
     try:
         settings = WeightSettings(weights, group_size, embedding, activation, vision_weights)
         network, description = load_network(checkpoint, network_of, settings)
-        if problems := list(_problems(network, context, prefill)):
+        if problems := [
+            *choice_problems("cache", cache, CACHES, "a model of images and text"),
+            *_problems(network, context, prefill),
+        ]:
             raise DelegatecError(problems)
     except DelegatecError as error:
         raise located(error) from error
     return Model(
-        VisionLanguageModel(network, context, prefill),
+        VisionLanguageModel(network, context, prefill, cache),
         methods=_methods(network, context, prefill),
         constant_methods=runner_metadata(network, description, context, prefill),
     )

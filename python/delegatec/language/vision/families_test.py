@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import delegatec
+from delegatec.language.comparison import divergence
 from delegatec.language.vision.testing import FAMILIES, IMAGE_TOKEN, random_image, write_family
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -51,6 +52,22 @@ def test_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
             wanted = model.network(**model.inputs(tokens, images)).logits[0]
         for index, found in rows:
             torch.testing.assert_close(found, wanted[index], rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float16", 50), ("int8", 25)])
+def test_caches_of_other_dtypes(dtype: str, least: float, tmp_path: Path) -> None:
+    model = write_family("Gemma 3", tmp_path)
+    settings: dict[str, Any] = {"context": _CONTEXT, "prefill": _PREFILL, "cache": dtype}
+    module: Any = delegatec.vision_language(tmp_path, **settings).module
+    image, text = random_image(1), [5, 17, 33]
+    with torch.no_grad():
+        embeddings = module.vision_encoder(image)
+        module.text_decoder(embeddings, torch.tensor([0]))
+        count = embeddings.shape[1]
+        found = module.text_decoder(module.token_embedding(torch.tensor([text])), torch.tensor([count]))
+        tokens = [IMAGE_TOKEN] * count + text
+        wanted = model.network(**model.inputs(tokens, [image])).logits[0, -1:]
+    assert divergence(wanted, found[0]).snr_db > least
 
 
 def test_names_of_older_checkpoints(tmp_path: Path) -> None:

@@ -157,13 +157,13 @@ def test_a_decoder_that_is_not_supported_is_named(tmp_path: Path) -> None:
     vision = {"model_type": "clip_vision_model", "hidden_size": 8, "image_size": SIDE, "patch_size": 4}
     config = AutoConfig.for_model(
         "llava",
-        text_config={"model_type": "qwen3_next", **SIZES},
+        text_config={"model_type": "kimi_linear", **SIZES},
         vision_config={**vision, "num_attention_heads": 2, "intermediate_size": 8},
     )
     config.save_pretrained(tmp_path)
     (tmp_path / _PREPROCESSOR).write_text(json.dumps(PREPROCESSOR))
     save_file({}, tmp_path / "model.safetensors")
-    assert 'DC138: the decoder "qwen3_next" is not supported' in _refusal(tmp_path)
+    assert 'DC138: the decoder "kimi_linear" is not supported' in _refusal(tmp_path)
 
 
 _FORMAT: Final = ImageFormat(SIDE, SIDE, (1.0,) * 3, (0.0,) * 3)

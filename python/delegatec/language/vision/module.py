@@ -23,10 +23,11 @@ class VisionLanguageModel(Decoder):
         network: a network of `delegatec.language.vision.network`.
         context: tokens that the cache holds.
         prefill: the most tokens of a call.
+        cache: dtype of keys and values in the cache.
     """
 
-    def __init__(self, network: Any, context: int, prefill: int) -> None:
-        super().__init__(network, context, prefill)
+    def __init__(self, network: Any, context: int, prefill: int, cache: str = "float32") -> None:
+        super().__init__(network, context, prefill, cache)
         self.family = FAMILIES[network.config.model_type]
         image = network.delegatec_image
         for name in ("scale", "offset"):
