@@ -27,6 +27,7 @@ _USES: Final = {
     "quantization": "builds of quantized programs",
     "runtime_1_5": "tests: a later runtime",
     "sbom": "bills of materials",
+    "smollm": "an example: a published language model",
     "test": "tests",
     "tosa_tools": "tests of TOSA graphs",
     "vela": "builds for Ethos-U",
@@ -39,6 +40,7 @@ _OTHERS: Final = (
     ("BuildGrid, with the wheels that it needs", "a campaign of remote execution", "Apache-2.0 and others"),
     ("buildifier", "linters", "Apache-2.0"),
     ("CPython 3.11, a copy of the host's", "every build", "PSF-2.0"),
+    ("ExecuTorch's C++ runtime, out of its wheels", "apps in C++", "BSD-3-Clause and others"),
     ("Mesa, with the libraries that Debian's packages of it need", "tests of VGF programs", "MIT and others"),
 )
 
