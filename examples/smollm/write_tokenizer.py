@@ -17,7 +17,7 @@ def tokenizer_of(reader: GGUFReader) -> Tokenizer:
     """Returns the byte-level BPE tokenizer of a file.
 
     The file names the rule that splits a text, "smollm", and the rule itself is in llama.cpp: digits are
-    tokens of their own, the rest is split as in GPT-2.
+    separate tokens, the rest is split as in GPT-2.
     """
 
     def field(name: str) -> Any:

@@ -55,7 +55,7 @@ def test_equal_data_is_stored_separately_on_request() -> None:
 
 @pytest.mark.parametrize("alignment", [1, 128, 4096])
 def test_a_constant_is_also_named_data(alignment: int) -> None:
-    """As the weight of a layer that is tied to an embedding; other keys have data of their own."""
+    """As the weight of a layer that is tied to an embedding; other keys have separate data."""
     constants: list[Part] = [b"x" * 16, b"y" * 300, b"z" * 300]
     data = {
         "a": NamedData(b"z" * 300, is_separate=True),
