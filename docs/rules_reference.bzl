@@ -19,6 +19,7 @@ load(
     _delegate_runtime = "delegate_runtime",
     _language_model_adapter = "language_model_adapter",
     _language_model_test = "language_model_test",
+    _program_accuracy_test = "program_accuracy_test",
     _program_budget_test = "program_budget_test",
     _program_bundle = "program_bundle",
     _program_cc_library = "program_cc_library",
@@ -79,6 +80,7 @@ program_test = _program_test
 language_model_test = _language_model_test
 speech_to_text_test = _speech_to_text_test
 program_runtime = _program_runtime
+program_accuracy_test = _program_accuracy_test
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test
 program_inspect = _program_inspect

@@ -16,6 +16,7 @@ SOURCES: Final = {
     "other.ini": "",
     "net.py": "",
     "net.safetensors": "",
+    "other.safetensors": "",
     "main.cc": "",
     "other.cc": "",
     "second.cc": "",
@@ -37,7 +38,7 @@ load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bun
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")
 load("//rules:defs.bzl", "program_report", "program_runtime", "program_test", "program_variant")
 load("//rules:defs.bzl", "app_budget_test", "app_kernels", "delegate_runtime", "quantized_program")
-load("//rules:defs.bzl", "selected_operators")
+load("//rules:defs.bzl", "program_accuracy_test", "selected_operators")
 load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
 load("//rules:sbom.bzl", "program_licenses", "program_sboms")
 load("//rules/private:runtime_library.bzl", "runtime_library")
@@ -169,6 +170,7 @@ _ONE: Final = {"programs": '[":fixed_mps"]'}
 _ANOTHER: Final = {"programs": '[":other_mps"]'}
 _OF_PROGRAM: Final = {"program": '":fixed_mps"'}
 _OF_ANOTHER: Final = {"program": '":other_mps"'}
+_METRIC: Final = {"deps": '[":library"]', "metric": '"second:top1"'}
 _LIMITS: Final = (
     "arena_kib cycles delegates dram_kib file_kib flash_kib operators sram_kib undelegated weights_kib"
 )
@@ -257,6 +259,32 @@ TARGETS: Final[dict[str, Keyed]] = {
         },
     ),
     "tested_in_int8": Keyed("program_test", {"program": '":fixed_int8_portable"'}, {"minimum_snr_db": "20"}),
+    "accuracy": Keyed(
+        "program_accuracy_test",
+        {**_OF_PROGRAM, **_METRIC, "dataset": '"net.safetensors"', "floor": '"0.9"'},
+        {
+            **_OF_ANOTHER,
+            "baseline": '":other_mps"',
+            "dataset": '"other.safetensors"',
+            "deps": '[":library", ":library_again"]',
+            "floor": '"0.8"',
+            "method": '"other"',
+            "metric": '"second:f1"',
+            "metric_over": '"dataset"',
+            "runtime": '":fixed_runtime"',
+        },
+    ),
+    "accuracy_loss": Keyed(
+        "program_accuracy_test",
+        {
+            **_OF_PROGRAM,
+            **_METRIC,
+            "baseline": '":other_mps"',
+            "dataset_entry": '"second:DATA"',
+            "maximum_loss": '"0.1"',
+        },
+        {"dataset_entry": '"second:MORE"', "maximum_loss": '"0.2"'},
+    ),
     "runtime": Keyed(
         "program_runtime",
         {"deps": '[":library"]', "runtime": '"second:RUNTIME"'},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import mistakes_of_accuracy
 import mistakes_of_adapters
 import mistakes_of_commands
 import mistakes_of_entries
@@ -33,6 +34,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_language_models.TABLE,
     **mistakes_of_adapters.TABLE,
     **mistakes_of_manifests.TABLE,
+    **mistakes_of_accuracy.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,
     **mistakes_of_kernels.TABLE,

@@ -21,6 +21,7 @@ BELOW: dict[str, set[str]] = {
     "flatbuffer": {"diagnostics"},
     "edge": {"diagnostics"},
     "delegation": {"edge", "diagnostics"},
+    "accuracy": {"delegation", "diagnostics", "program", "verify"},
     "app": _GRAPHS | {"program", "report"},
     "backends": _GRAPHS | {"flatbuffer"},
     "samples": set(),
@@ -39,6 +40,7 @@ BELOW: dict[str, set[str]] = {
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
     | {
+        "accuracy",
         "app",
         "backends",
         "files",

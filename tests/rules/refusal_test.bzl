@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_adapter", "language_model_test", "mps_program", "portable_program", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_adapter", "language_model_test", "mps_program", "portable_program", "program_accuracy_test", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -74,6 +74,9 @@ def refusal_tests(name):
     native.genrule(name = "recording", outs = ["recording.wav"], cmd = "touch $@", tags = ["manual"])
     speech_to_text_test(name = "not_of_speech", audio = ["recording.wav"], program = ":llama_portable", tags = ["manual"])
     app_kernels(name = "kernel_without_overload", kernels = ["dsp::window", "dsp::window.out", "dsp.window"], module = "dsp", tags = ["manual"], deps = ["//tests/rules/models:activation"])
+    metrics = ["//tests/rules/models:activation"]
+    program_accuracy_test(name = "accuracy_without_limits", metric = "metrics", program = "//tests/rules/models:mlp_mps", tags = ["manual"], deps = metrics)
+    program_accuracy_test(name = "accuracy_of_two_datasets", dataset = "//examples/digits:evaluation.safetensors", dataset_entry = "data:", floor = "high", maximum_loss = "-1", metric = "metrics:top1", program = "//tests/rules/models:mlp_mps", tags = ["manual"], deps = metrics)
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     app_budget_test(name = "no_bytes", app = "//tests/rules/models:mlp_mps.inspect", max_kib = 0, tags = ["manual"])
     program_cc_library(name = "cc_of_mps", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
@@ -126,6 +129,8 @@ def refusal_tests(name):
     program_variant(name = "program_of_no_variant", program_name = "mlp_mpz", tags = ["manual"], variant = "half", variants = ":portable_variants")
     known = ", ".join(sorted(BACKENDS.keys() + ["portable"]))
     refusals = {
+        "accuracy_of_two_datasets": ["error DC521", "dataset and dataset_entry are both set", "dataset_entry \"data:\" does not name an attribute", "floor cannot be \"high\"", "maximum_loss cannot be \"-1\"", "maximum_loss has no baseline"],
+        "accuracy_without_limits": ["error DC521", "neither dataset nor dataset_entry is set", "metric \"metrics\" does not name an attribute of a module", "the test has no limits"],
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two", "constant_alignment cannot be 8"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from delegatec.language.checks import Outcome
     from delegatec.program.reader.model import Program
     from delegatec.verify.executors import Executor
+    from delegatec.verify.interpreter import Backends
     from delegatec.verify.runtime import Runtime
 
 
@@ -64,7 +65,11 @@ def add_import_paths(arguments: argparse.Namespace) -> None:
 
 
 def executor_of(
-    arguments: argparse.Namespace, program: Program, methods: Collection[str], runtime: Runtime | None
+    arguments: argparse.Namespace,
+    program: Program,
+    methods: Collection[str],
+    runtime: Runtime | None,
+    backends: Backends | None = None,
 ) -> Executor:
     """Returns the program in a runtime, else in the interpreter.
 
@@ -73,6 +78,7 @@ def executor_of(
         program: the contents of `--pte`.
         methods: those that are called, in this order.
         runtime: that of `--runtime`.
+        backends: those of the interpreter; the built-in ones by default.
     """
     from delegatec.backends import builtin_backends
     from delegatec.program.reader import read_flat_tensors
@@ -81,7 +87,7 @@ def executor_of(
     if runtime is not None:
         return RuntimeExecutor(runtime, program, arguments.pte, arguments.ptd or None)
     data = read_flat_tensors(arguments.ptd).entries if arguments.ptd else {}
-    return ReferenceExecutor(program, methods, builtin_backends(), data)
+    return ReferenceExecutor(program, methods, backends or builtin_backends(), data)
 
 
 def print_outcomes(label: str, outcomes: Iterable[Outcome]) -> None:

@@ -129,4 +129,6 @@ CODES: Final[dict[str, str]] = {
     "DC517": "The program of a language model predicts other tokens than the model in float.",
     "DC518": "A program needs a library that its app does not link, or that the runtime lacks.",
     "DC519": "A method cannot be a function of C++.",
+    "DC520": "A metric of a program is below its floor, or too far below that of its baseline.",
+    "DC521": "A dataset or a metric cannot be loaded, raises an exception, or gives something else.",
 }
