@@ -171,6 +171,31 @@ def test_several_outputs_are_a_tuple(capsys: pytest.CaptureFixture[str]) -> None
     assert "program  0.0000" in capsys.readouterr().out
 
 
+def test_the_table_has_ten_samples_and_json_has_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_file({"0": _ROWS[1].repeat(12, 1), "labels": torch.zeros(12)}, folder / "many.safetensors")
+    files = ["--pte=program.pte", "--baseline=baseline.pte", "--dataset=many.safetensors"]
+    command = ["accuracy", *files, "--metric=digit_metrics:top1", "--import-path=."]
+    assert run_verb(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[4] == "samples worse than with the baseline: 12 of 12; better: 0"
+    assert [line.split()[0] for line in lines[6:]] == [*map(str, range(10)), "..."]
+    assert run_verb([*command, "--format=json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["differences"]) == 12
+
+
+def test_external_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("program", "baseline"):
+        model = f"--program={name}.pt2"
+        assert run_verb(["lower", model, f"--pte={name}_external.pte", "--external-weights"]) == 0
+        assert run_verb(["weights", model, f"--ptd={name}.ptd"]) == 0
+    weights = ["--ptd=program.ptd", "--baseline-ptd=baseline.ptd"]
+    assert _run("--baseline=baseline_external.pte", *weights, pte="program_external") == 0
+    out = capsys.readouterr().out
+    assert "program   0.6000" in out and "baseline  0.8000" in out
+    assert _run("--baseline=baseline_external.pte", weights[0], pte="program_external") == 1
+    assert "error DC360" in capsys.readouterr().err
+
+
 _MISTAKES = {
     "a dataset without labels": (
         {"0": _ROWS},
