@@ -16,6 +16,11 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#if __has_include(<executorch/extension/threadpool/threadpool_guard.h>)
+#include <executorch/extension/threadpool/threadpool_guard.h>
+#define DELEGATEC_HAS_THREADPOOL
+#endif
+
 #include "runtime/measure.h"
 #include "runtime/program.h"
 
@@ -32,6 +37,8 @@ position, "0", "1" and so on, in row-major order.
   --arena=NAME:KIND:BYTES    the exact size of an arena of a method: method, temporary, or the number of a planned memory
   --zeros                    then runs each method once, with zeros in the largest sizes
   --memory=FILE.json         instead of all calls: writes the least sizes of the arenas
+  --runs=N                   runs each call N times, and writes the outputs of the last
+  --single-thread            uses no thread pool
   --etdump=FILE              writes what the runtime recorded
   --serve                    then reads calls from the standard input, a line each, separated by tabs; answers "ok", or
                              "error " and the reason
@@ -51,10 +58,11 @@ struct Options {
   std::vector<std::string> methods;
   std::map<std::string, delegatec::ArenaSizes> sizes;
   std::vector<Call> calls;
-  bool zeros = false, serve = false, backends = false;
+  uint32_t runs = 1;
+  bool zeros = false, serve = false, backends = false, single_thread = false;
 };
 
-uint32_t bytes_of(const std::string& text) {
+uint32_t number_in(const std::string& text, const char* what) {
   size_t used = 0;
   uint64_t value = 0;
   try {
@@ -63,10 +71,12 @@ uint32_t bytes_of(const std::string& text) {
     used = 0;
   }
   if (used == 0 || used != text.size() || text[0] == '-' || value > UINT32_MAX) {
-    throw UsageError("'" + text + "' is not a number of bytes");
+    throw UsageError("'" + text + "' is not a number of " + what);
   }
   return static_cast<uint32_t>(value);
 }
+
+uint32_t bytes_of(const std::string& text) { return number_in(text, "bytes"); }
 
 void add_arena(Options& options, const std::string& value) {
   const size_t last = value.rfind(':');
@@ -106,10 +116,14 @@ Options options_of(int count, char** arguments) {
       options.memory = value;
     } else if (name == "--method") {
       options.methods.push_back(value);
+    } else if (name == "--runs") {
+      options.runs = number_in(value, "runs");
     } else if (name == "--arena") {
       add_arena(options, value);
     } else if (word == "--zeros") {
       options.zeros = true;
+    } else if (word == "--single-thread") {
+      options.single_thread = true;
     } else if (word == "--serve") {
       options.serve = true;
     } else if (word == "--backends") {
@@ -138,11 +152,17 @@ void log_message(et_timestamp_t, et_pal_log_level_t level, const char* file, con
   }
 }
 
-void run(delegatec::Program& program, const Call& call) {
-  delegatec::write_tensors(program.run(call.method, delegatec::read_tensors(call.inputs)), call.outputs);
+void run(delegatec::Program& program, const Call& call, uint32_t runs) {
+  const delegatec::TensorFile inputs = delegatec::read_tensors(call.inputs);
+  for (uint32_t i = 1; i < runs; ++i) {
+    program.run(call.method, inputs);
+  }
+  if (runs > 0) {
+    delegatec::write_tensors(program.run(call.method, inputs), call.outputs);
+  }
 }
 
-void serve(delegatec::Program& program) {
+void serve(delegatec::Program& program, uint32_t runs) {
   for (std::string line; std::getline(std::cin, line);) {
     Call call;
     std::istringstream words(line);
@@ -151,7 +171,7 @@ void serve(delegatec::Program& program) {
     std::getline(words, call.outputs);
     std::string answer = "ok";
     try {
-      run(program, call);
+      run(program, call, runs);
     } catch (const std::runtime_error& error) {
       answer = std::string("error ") + error.what();
     }
@@ -174,13 +194,18 @@ void run_all(const Options& options) {
     write(options.memory, text.data(), text.size());
     return;
   }
+#ifdef DELEGATEC_HAS_THREADPOOL
+  // XNNPACK keeps the pool that it has found while the program was loaded.
+  executorch::extension::threadpool::NoThreadPoolGuard guard;
+  guard.set_enabled(options.single_thread);
+#endif
   std::unique_ptr<executorch::etdump::ETDumpGen> tracer;
   if (!options.etdump.empty()) {
     tracer = std::make_unique<executorch::etdump::ETDumpGen>();
   }
   delegatec::Program program(options.program, options.data, options.methods, options.sizes, tracer.get());
   for (const Call& call : options.calls) {
-    run(program, call);
+    run(program, call, options.runs);
   }
   if (options.zeros) {
     for (const std::string& method : program.methods()) {
@@ -189,7 +214,7 @@ void run_all(const Options& options) {
   }
   if (options.serve) {
     std::cout << "ready" << std::endl;
-    serve(program);
+    serve(program, options.runs);
   }
   if (tracer != nullptr) {
     const executorch::etdump::ETDumpResult result = tracer->get_etdump_data();

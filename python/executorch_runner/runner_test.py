@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,34 @@ def test_calls_in_a_row_and_etdump(tmp_path: Path) -> None:
     assert dump.read_bytes()[8:12] == b"ED00"  # after two sizes
 
 
+def test_runs_continue_from_the_state_of_those_before(tmp_path: Path) -> None:
+    pte, _ = _write(tmp_path, _counter(), backend="portable")
+    x, output = torch.rand(3, 4), tmp_path / "y.safetensors"
+    save_file({"0": x}, tmp_path / "x.safetensors")
+    RUNTIME.run([f"--program={pte}", "--runs=3", "forward", str(tmp_path / "x.safetensors"), str(output)])
+    torch.manual_seed(0)
+    torch.rand(3, 4)  # as in _counter
+    module = Counter().eval()
+    with torch.no_grad():
+        expected = [module(x) for _ in range(3)]
+    torch.testing.assert_close(load_file(output)["0"], expected[-1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux lists the threads of a process")
+@pytest.mark.parametrize("flags", [["--single-thread"], []])
+def test_threads(tmp_path: Path, flags: list[str]) -> None:
+    pte, _ = _write(tmp_path, _network(), backend="xnnpack")
+    command = [str(RUNTIME.runner), f"--program={pte}", "--serve", *flags]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        threads = len(os.listdir(f"/proc/{process.pid}/task"))
+    finally:
+        process.kill()
+        process.communicate()
+    assert threads == 1 if flags or os.cpu_count() == 1 else threads > 1
+
+
 @pytest.mark.parametrize(
     ("inputs", "problem"),
     [
@@ -164,6 +194,7 @@ def test_wrong_inputs(tmp_path: Path, inputs: dict[str, torch.Tensor], problem: 
         ([], "--program is missing"),
         (["--program=x.pte", "--wrong"], "unknown option --wrong"),
         (["--program=x.pte", "forward"], "a call is METHOD INPUTS OUTPUTS"),
+        (["--program=x.pte", "--runs=-1"], "'-1' is not a number of runs"),
         (["--program=x.pte", "--arena=method:1"], "expected NAME:KIND:BYTES"),
         (["--program=x.pte", "--arena=forward:method:-1"], "'-1' is not a number of bytes"),
         (["--program=x.pte"], "x.pte: cannot be mapped"),

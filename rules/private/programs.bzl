@@ -42,14 +42,14 @@ def lowered(rule, name, **kwargs):
         **kwargs: the target's attributes.
     """
     inspected(rule, name, **kwargs)
-    for described, suffix in [(program_profile, ".profile"), (program_report, ".report")]:
-        described(
-            name = name + suffix,
-            program = ":" + name,
-            tags = ["manual"],
-            testonly = kwargs.get("testonly"),
-            visibility = kwargs.get("visibility"),
-        )
+    common = {
+        "program": ":" + name,
+        "tags": ["manual"],
+        "testonly": kwargs.get("testonly"),
+        "visibility": kwargs.get("visibility"),
+    }
+    program_profile(name = name + ".profile", runner = Label("//config:profile_runner"), **common)
+    program_report(name = name + ".report", **common)
 
 def exported_program(name, srcs, entry, **kwargs):
     """Exports a PyTorch model, once for all programs lowered from it.

@@ -335,7 +335,7 @@ TARGETS: Final[dict[str, Keyed]] = {
         },
         shown_by="shows_kernels",
     ),
-    "profiled": Keyed("program_profile", _OF_PROGRAM, _OF_ANOTHER),
+    "profiled": Keyed("program_profile", _OF_PROGRAM, {**_OF_ANOTHER, "runner": '"net.py"'}),
     "reported": Keyed("program_report", _OF_PROGRAM, _OF_ANOTHER),
     "index": Keyed("program_index", _ONE, {**_ANOTHER, "reports": "False"}),
     "bundle": Keyed("program_bundle", _ONE, {**_ANOTHER, "license_files": '["second.py"]'}),

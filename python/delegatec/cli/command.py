@@ -34,7 +34,7 @@ VERBS: Final = {
     "golden": "compare a program with what was recorded of it, or record it",
     "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
     "accuracy": "compute a metric of a program over a dataset, next to that of a baseline program",
-    "profile": "print where a program spends its time, from an ETDump that its runtime recorded",
+    "profile": "print where a program spends its time, on this host or a device",
     "generate": "generate text with the program of a language model, and compare it with the model in float",
     "transcribe": "transcribe recordings with a program of speech, and compare it with the model in float",
     "extract": "write the blobs of a .pte's delegates, with their texts, to a .zip",

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from delegatec.cli.colors import DIFFERENCE, add_color_argument, write_colored
-from delegatec.cli.documents import read_document, shown
+from delegatec.cli.documents import from_where_the_user_is, read_document, shown
 from delegatec.cli.errors import CommandLineError
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ INPUTS = ("before", "after", "program", "before_manifest", "after_manifest")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("before", metavar="BEFORE.pte", type=_from_where_the_user_is, help="a program")
+    parser.add_argument("before", metavar="BEFORE.pte", type=from_where_the_user_is, help="a program")
     after = parser.add_mutually_exclusive_group(required=True)
     after.add_argument(
-        "after", metavar="AFTER.pte", nargs="?", type=_from_where_the_user_is, help="another program"
+        "after", metavar="AFTER.pte", nargs="?", type=from_where_the_user_is, help="another program"
     )
     after.add_argument("--after", dest="program", metavar="AFTER.pte", help="the same, as a flag")
     for name in ("before", "after"):
@@ -96,8 +96,3 @@ def _manifest(path: str, given: str, size: int) -> Manifest | None:
         return None
     manifest = read_document(found, from_json)
     return manifest if manifest.file.bytes == size else None
-
-
-def _from_where_the_user_is(path: str) -> str:
-    """Returns a path that `bazel run` was given, relative to the user's directory."""
-    return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)

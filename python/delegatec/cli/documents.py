@@ -23,6 +23,11 @@ def shown(path: str) -> str:
     return path if relative.startswith(os.pardir) else relative
 
 
+def from_where_the_user_is(path: str) -> str:
+    """Returns a path that `bazel run` was given, relative to the user's directory; "" for ""."""
+    return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path) if path else ""
+
+
 def text_of(path: str) -> str:
     """Returns the text of a file; raises ValueError, with the kind of the file, if it is not text."""
     content = Path(path).read_bytes()

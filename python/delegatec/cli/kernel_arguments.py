@@ -18,7 +18,7 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_module_argument(parser: argparse.ArgumentParser) -> None:
+def add_module_argument(parser: argparse._ActionsContainer) -> None:
     """Declares `--kernel-module`."""
     parser.add_argument(
         "--kernel-module",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 
-def add_trusted_argument(parser: argparse.ArgumentParser) -> None:
+def add_trusted_argument(parser: argparse._ActionsContainer) -> None:
     """Declares the argument."""
     parser.add_argument(
         "--trusted",

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles of runs on this host, with a runner that only records how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from delegatec.cli.main import main
+from delegatec.frontend.samples_file import save_samples
+from delegatec.samples.recorded import RecordedCall, RecordedSamples
+
+_FOLDER = Path(__file__).parent / "testdata"
+_IMAGE = torch.rand(1, 1, 8, 8)
+
+Profiler = Callable[..., int]
+"""Runs the verb with a body of the runner's script, and flags."""
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profiler:
+    calls = [RecordedCall("forward", name, (_IMAGE + number,), ()) for number, name in enumerate("ab")]
+    save_samples(RecordedSamples(tuple(calls)), str(tmp_path / "digits.samples.safetensors"))
+
+    def run(body: str, *flags: str) -> int:
+        runner = tmp_path / "runner"
+        runner.write_text(f'#!/bin/sh\n[ "$*" = --backends ] && echo XnnpackBackend && exit\n{body}\n')
+        runner.chmod(0o755)
+        files = [f"--pte={_FOLDER / 'digits.pte'}", f"--debug={_FOLDER / 'digits.debug.json'}"]
+        return main(["profile", *files, f"--runner={runner}", *flags])
+
+    return run
+
+
+def _records(folder: Path) -> str:
+    """Returns what a runner does: it keeps its arguments and inputs, and writes an ETDump."""
+    return f"""\
+printf '%s\\n' "$@" > {folder}/words
+for word; do
+  case $word in
+    --etdump=*) cp {_FOLDER}/digits.etdump "${{word#*=}}" ;;
+    */inputs.safetensors) cp "$word" {folder}/inputs.safetensors ;;
+  esac
+done"""
+
+
+def test_the_runner_runs_the_first_sample(
+    profile: Profiler, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    samples = f"--samples-file={tmp_path}/digits.samples.safetensors"
+    flags = ["--ptd=w.ptd", "--runs=3", "--etdump-output=kept.etdump", "--by=module"]
+    assert profile(_records(tmp_path), samples, *flags) == 0
+    assert "features.4" in capfd.readouterr().out
+    words = (tmp_path / "words").read_text().splitlines()
+    assert words[:3] == [f"--program={_FOLDER / 'digits.pte'}", "--method=forward", "--runs=4"]
+    assert f"--data={Path.cwd() / 'w.ptd'}" in words and "--single-thread" in words
+    assert words[-3] == "forward" and not Path(words[-2]).exists()
+    torch.testing.assert_close(load_file(tmp_path / "inputs.safetensors"), {"0": _IMAGE})
+    assert (tmp_path / "kept.etdump").read_bytes() == (_FOLDER / "digits.etdump").read_bytes()
+    assert profile(_records(tmp_path), samples, "--all-threads") == 0
+    assert "--single-thread" not in (tmp_path / "words").read_text().splitlines()
+    assert profile("exit 1", "kept.etdump") == 0  # a file needs no runner
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (
+            "echo 'cannot load method: OperatorMissing' >&2; exit 1",
+            "DC501",
+            "cannot load digits.pte: cannot load",
+        ),
+        ("echo 'runner: error: forward fails' >&2; exit 1", "DC505", "fails with digits.pte: forward fails"),
+        ("exit 3", "DC505", "it ends with code 3"),
+        ("kill -SEGV $$", "DC505", "it ends with code -11"),
+    ],
+)
+def test_runs_that_fail(
+    profile: Profiler,
+    body: str,
+    code: str,
+    message: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "kept.etdump"
+    samples = f"--samples-file={tmp_path}/digits.samples.safetensors"
+    assert profile(body, samples, f"--etdump-output={output}") == 1
+    captured = capfd.readouterr()
+    assert f"error {code}" in captured.err and message in captured.err and not captured.out
+    assert ("adb pull" in captured.err) == (code == "DC501")
+    assert not output.exists()
+
+
+def test_a_backend_that_the_runner_lacks(
+    profile: Profiler, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert profile("", "--runner=/bin/true") == 1
+    captured = capfd.readouterr().err
+    assert "error DC501: the runner of this host has no backend XnnpackBackend" in captured
+    assert "--model_path=/data/local/tmp/digits.pte" in captured
+    assert "adb pull /data/local/tmp/digits.etdump" in captured
+    assert profile("", "--runner=") == 1
+    assert "error DC501: there is no runner for this host, and no ETDump" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "no call of method 'forward'"),
+        (["--runs=0"], "expected at least 1"),
+        (["a.etdump", "--etdump-output=b.etdump"], "expected no IN.etdump"),
+    ],
+)
+def test_mistakes(
+    profile: Profiler, flags: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert profile("exit 1", *flags) == 2
+    assert message in capfd.readouterr().err
