@@ -66,7 +66,7 @@ struct Program::Loaded {
 
   Arena method_arena;
   Arena temporary_arena;
-  std::vector<std::shared_ptr<Pages>> memories;
+  std::unique_ptr<Pages> own;  // the first planned memory
   std::vector<Span<uint8_t>> spans;
   std::unique_ptr<executorch::runtime::HierarchicalAllocator> planned;
   std::unique_ptr<executorch::runtime::MemoryManager> manager;
@@ -90,54 +90,84 @@ Program::Program(const std::string& pte, const std::string& ptd, const std::vect
       order_.push_back(method);
     }
   }
-  for (const std::string& name : order_) {
+  for (const std::string& name : only) {
+    check_loads(name);
+  }
+  for (const auto& [name, given] : sizes) {
+    check_loads(name);
+  }
+  std::map<std::string, std::vector<size_t>> planned;
+  std::map<size_t, size_t> largest;
+  const auto sizes_of = [&sizes](const std::string& name) {
     const auto given = sizes.find(name);
-    load(name, given == sizes.end() ? ArenaSizes() : given->second, tracer);
+    return given == sizes.end() ? ArenaSizes() : given->second;
+  };
+  for (const std::string& name : order_) {
+    planned[name] = planned_bytes(name, sizes_of(name));
+    for (size_t i = 1; i < planned[name].size(); ++i) {
+      largest[i] = std::max(largest[i], planned[name][i]);
+    }
+  }
+  for (const auto& [i, bytes] : largest) {
+    shared_[i] = std::make_unique<Pages>(bytes);
+  }
+  for (const std::string& name : order_) {
+    load(name, sizes_of(name), planned[name], tracer);
   }
 }
 
 Program::~Program() = default;
 
-void Program::load(const std::string& name, const ArenaSizes& sizes, executorch::runtime::EventTracer* tracer) {
-  const std::string what = "cannot load method '" + name + "'";
-  Result<MethodMeta> meta_result = program_->method_meta(name.c_str());
-  const MethodMeta& meta = value_of(meta_result, what);
+void Program::check_loads(const std::string& method) const {
+  if (std::find(order_.begin(), order_.end(), method) != order_.end()) {
+    return;
+  }
+  std::string names;
+  for (const std::string& name : order_) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  throw std::runtime_error("there is no method '" + method + "', but " + (names.empty() ? "none is loaded" : names));
+}
+
+std::vector<size_t> Program::planned_bytes(const std::string& name, const ArenaSizes& sizes) const {
+  const std::string what = "method '" + name + "'";
+  Result<MethodMeta> meta = program_->method_meta(name.c_str());
+  const size_t count = value_of(meta, what).num_memory_planned_buffers();
+  std::vector<size_t> result;
+  for (size_t i = 0; i < count; ++i) {
+    Result<int64_t> declared = meta->memory_planned_buffer_size(i);
+    result.push_back(static_cast<size_t>(value_of(declared, what)));
+  }
+  for (const auto& [id, bytes] : sizes.planned) {
+    if (id < 1 || id > count) {
+      throw std::runtime_error(what + " has no planned memory " + std::to_string(id) + ", but " + std::to_string(count));
+    }
+    result[id - 1] = bytes;
+  }
+  return result;
+}
+
+void Program::load(const std::string& name, const ArenaSizes& sizes, const std::vector<size_t>& planned,
+                   executorch::runtime::EventTracer* tracer) {
   auto loaded = std::make_unique<Loaded>(sizes);
-  for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
-    Result<int64_t> declared = meta.memory_planned_buffer_size(i);
-    size_t bytes = static_cast<size_t>(value_of(declared, what));
-    if (const auto given = sizes.planned.find(i + 1); given != sizes.planned.end()) {
-      bytes = given->second;
+  for (size_t i = 0; i < planned.size(); ++i) {
+    if (i == 0) {
+      loaded->own = std::make_unique<Pages>(planned[i]);
     }
-    std::shared_ptr<Pages> memory = i > 0 ? shared_[i] : nullptr;
-    if (memory == nullptr) {
-      // Of the memories that methods share, one may use more than the methods before: they must agree on the address.
-      memory = std::make_shared<Pages>(i > 0 ? std::max<size_t>(bytes, kUnlimitedBytes) : bytes);
-    }
-    if (i > 0) {
-      shared_[i] = memory;
-    }
-    loaded->memories.push_back(memory);
-    loaded->spans.emplace_back(memory->data(), bytes);
+    loaded->spans.emplace_back((i == 0 ? loaded->own : shared_[i])->data(), planned[i]);
   }
   loaded->planned = std::make_unique<executorch::runtime::HierarchicalAllocator>(
       Span<Span<uint8_t>>(loaded->spans.data(), loaded->spans.size()));
   loaded->manager = std::make_unique<executorch::runtime::MemoryManager>(&loaded->method_arena, loaded->planned.get(),
                                                                         &loaded->temporary_arena);
-  loaded->method = owned(program_->load_method(name.c_str(), loaded->manager.get(), tracer, weights_.get()), what);
+  loaded->method = owned(program_->load_method(name.c_str(), loaded->manager.get(), tracer, weights_.get()),
+                         "cannot load method '" + name + "'");
   loaded_[name] = std::move(loaded);
 }
 
 Program::Loaded& Program::loaded(const std::string& method) const {
-  const auto found = loaded_.find(method);
-  if (found == loaded_.end()) {
-    std::string names;
-    for (const std::string& name : order_) {
-      names += (names.empty() ? "" : ", ") + name;
-    }
-    throw std::runtime_error("there is no method '" + method + "', but " + names);
-  }
-  return *found->second;
+  check_loads(method);
+  return *loaded_.at(method);
 }
 
 TensorFile Program::run(const std::string& name, const TensorFile& inputs) {

@@ -34,10 +34,10 @@ class Program {
   //   pte: path of the program.
   //   ptd: path of its external weights, or "".
   //   only: names of the methods to load; all if empty.
-  //   sizes: method -> sizes of its arenas.
+  //   sizes: a loaded method -> sizes of its arenas.
   //   tracer: records events, or null.
   //
-  // Throws std::runtime_error if the runtime rejects the program.
+  // Throws std::runtime_error if the runtime rejects the program, or it has no such method or memory.
   Program(const std::string& pte, const std::string& ptd, const std::vector<std::string>& only,
           const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer);
   ~Program();
@@ -67,13 +67,20 @@ class Program {
   struct Loaded;
 
   Loaded& loaded(const std::string& method) const;
-  void load(const std::string& name, const ArenaSizes& sizes, executorch::runtime::EventTracer* tracer);
+  // Throws std::runtime_error if a method is not loaded.
+  void check_loads(const std::string& method) const;
+
+  // Returns the bytes of each planned memory of a method.
+  std::vector<size_t> planned_bytes(const std::string& name, const ArenaSizes& sizes) const;
+
+  void load(const std::string& name, const ArenaSizes& sizes, const std::vector<size_t>& planned,
+            executorch::runtime::EventTracer* tracer);
 
   std::unique_ptr<executorch::extension::MmapDataLoader> pte_loader_;
   std::unique_ptr<executorch::extension::MmapDataLoader> ptd_loader_;
   std::unique_ptr<executorch::extension::FlatTensorDataMap> weights_;
   std::unique_ptr<executorch::runtime::Program> program_;
-  std::map<size_t, std::shared_ptr<Pages>> shared_;
+  std::map<size_t, std::unique_ptr<Pages>> shared_;  // index of a planned memory -> the one of all methods
   std::vector<std::string> order_;
   std::map<std::string, std::unique_ptr<Loaded>> loaded_;
 };

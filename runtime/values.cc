@@ -154,12 +154,13 @@ EValue number_of(const StoredTensor& stored, Tag tag) {
       throw std::runtime_error("is " + stored.dtype + shape_text(stored.sizes) + ", but the method takes one number, " + dtype);
     }
     std::memcpy(&number, stored.bytes.data(), sizeof number);
-    return EValue(number);
+    return number;
   };
   switch (tag) {
-    case Tag::Int: return get("I64", int64_t{});
-    case Tag::Double: return get("F64", double{});
-    case Tag::Bool: return get("BOOL", bool{});
+    case Tag::Int: return EValue(get("I64", int64_t{}));
+    case Tag::Double: return EValue(get("F64", double{}));
+    // other bytes than 0 and 1 are no bool
+    case Tag::Bool: return EValue(get("BOOL", uint8_t{}) != 0);
     default: throw std::runtime_error("has tag " + std::to_string(static_cast<int>(tag)) + ", which files cannot have");
   }
 }
