@@ -21,7 +21,7 @@ def program_cc_library(name, program, embed = False, kernels = None, quantized_k
             `require_full_delegation`.
         quantized_kernels: likewise the kernels of the namespace `quantized_decomposed`.
         backends: ids of the backends, such as "XnnpackBackend"; by default those of the program. Needed for plug-ins.
-        namespace: namespace of the class, by default the target's name.
+        namespace: namespace of the class, by default the target's name; with underscores for what C++ does not allow.
         measure: whether the header has the sizes of the method and temporary arenas: the action runs the program, in the
             configured runtime, built for the host.
         **kwargs: `copts`, `linkopts`, `deps`, and the attributes of every rule.

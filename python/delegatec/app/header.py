@@ -10,7 +10,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from delegatec.app.arenas import Arenas
-from delegatec.app.identifiers import identifiers
+from delegatec.app.identifiers import identifiers, type_name
 from delegatec.app.shapes import Shapes
 from delegatec.app.signature import Function, function_of
 from delegatec.program.reader.model import Program
@@ -62,11 +62,17 @@ def header(
     """
     infos = {each.name: each for each in manifest.methods}
     names = identifiers((method.name for method in program.methods), _TAKEN)
+    types = identifiers(map(type_name, names))
     functions: list[Function] = [
         function_of(
-            method, infos.get(method.name), name, memory.get(method.name), shapes.get(method.name, [])
+            method,
+            infos.get(method.name),
+            name,
+            prefix,
+            memory.get(method.name),
+            shapes.get(method.name, []),
         )
-        for method, name in zip(program.methods, names, strict=True)
+        for method, name, prefix in zip(program.methods, names, types, strict=True)
     ]
     environment = Environment(
         loader=PackageLoader("delegatec.app"),

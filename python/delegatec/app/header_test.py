@@ -47,6 +47,21 @@ class Plain(torch.nn.Module):
     def forward(self, x):
         return torch.softmax(x, -1)
 
+class Names(torch.nn.Module):
+    def forward(self, values, call):
+        return values + call
+
+    def get_x(self, x):
+        return x + 1
+
+    def getX(self, x):
+        return x + 2
+
+def names():
+    x = torch.ones(2)
+    methods = {name: delegatec.Method(name, (x,)) for name in ("get_x", "getX")}
+    return delegatec.Model(Names(), (x, x), methods=methods)
+
 def plain():
     return delegatec.Model(Plain(), (torch.ones(2, 3),))
 """
@@ -157,6 +172,17 @@ def test_embedded_files(tmp_path: Path, plain: list[str]) -> None:
     assert sources[0] != sources[1]
     assert run_verb(["header", *plain, *outputs]) == 0
     assert ".incbin" not in (tmp_path / "net.S").read_text()
+
+
+def test_names_that_cpp_has_for_others(tmp_path: Path) -> None:
+    """Names of locals, of two types, and of a target with a hyphen."""
+    header = tmp_path / "net.h"
+    flags = ["--namespace=app::net-v2", "--link=kernels", "--link=XnnpackBackend"]
+    assert run_verb(["header", *_program(tmp_path, "names", "xnnpack"), f"--header={header}", *flags]) == 0
+    text = header.read_text()
+    assert "namespace app::net_v2 {" in text
+    assert "const executorch::aten::Tensor& values_1, const executorch::aten::Tensor& call_1)" in text
+    assert "struct GetXMemory {" in text and "struct GetX_1Memory {" in text
 
 
 def test_another_manifest(tmp_path: Path, plain: list[str], capfd: pytest.CaptureFixture[str]) -> None:

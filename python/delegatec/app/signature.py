@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from delegatec.app.arenas import Arenas
-from delegatec.app.identifiers import identifiers, type_name
+from delegatec.app.identifiers import identifiers
 from delegatec.app.shapes import Dimension
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import Dynamism, Method, Tensor, Value
@@ -34,6 +34,8 @@ _SCALAR_TYPES: Final = {
 # Python type of a number -> its type in C++, and the method of an EValue that returns it.
 _NUMBERS: Final = {bool: ("bool", "toBool"), int: ("int64_t", "toInt"), float: ("double", "toDouble")}
 _TENSOR: Final = ("executorch::aten::Tensor", "toTensor")
+# What the body of a function names.
+_TAKEN: Final = ("call", "values")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def function_of(
     method: Method,
     info: MethodInfo | None,
     name: str,
+    type_name: str,
     memory: Arenas | None,
     shapes: Sequence[tuple[Dimension, ...] | None],
 ) -> Function:
@@ -123,6 +126,7 @@ def function_of(
         method: the method in the file.
         info: its description in the manifest, with names; None for a method that computes nothing.
         name: name of the function.
+        type_name: what names of types for it start with.
         memory: sizes of its arenas, if they were measured.
         shapes: the sizes that each input may have, if they are known.
 
@@ -134,12 +138,12 @@ def function_of(
     known = shapes if len(shapes) == len(inputs) else [None] * len(inputs)
     symbols = {each.symbol for shape in known if shape for each in shape if each.symbol}
     index_of = {symbol: index for index, symbol in enumerate(sorted(symbols))}
-    names = identifiers(argument for _, argument in inputs)
+    names = identifiers((argument for _, argument in inputs), _TAKEN)
     members = identifiers(_member_name(argument) for _, argument in outputs)
     return Function(
         method.name,
         name,
-        type_name(name),
+        type_name,
         tuple(
             _input(position, value, names[position], method, argument, known[position], index_of)
             for position, (value, argument) in enumerate(inputs)

@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--header", required=True, metavar="OUT.h", help="the header")
     parser.add_argument(
-        "--namespace", default="", help="namespace of the class; by default the program's name"
+        "--namespace",
+        default="",
+        help="namespace of the class, by default the program's name; C++ must allow it, or gets underscores",
     )
     parser.add_argument("--runfile", default="", metavar="PATH", help="path of the program in the runfiles")
     parser.add_argument("--weights-runfile", default="", metavar="PATH", help="likewise of external weights")
@@ -88,10 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
     problems = [*link_problems(manifest.runtime, shown, arguments.link, arguments.exact)]
     if problems:
         raise DelegatecError(problems)
-    name = os.path.basename(arguments.pte).removesuffix(".pte")
+    name = arguments.namespace or os.path.basename(arguments.pte).removesuffix(".pte")
+    namespace = "::".join(map(identifier, name.split("::")))
     symbol = arguments.symbol
     location = Location(arguments.runfile, arguments.weights_runfile, symbol, bool(arguments.ptd))
-    text = header(program, manifest, arguments.namespace or identifier(name), location, memory, shapes)
+    text = header(program, manifest, namespace, location, memory, shapes)
     with replacing(arguments.header) as file:
         file.write(text.encode())
     if arguments.assembly:
