@@ -94,6 +94,17 @@ def _saved(module: nn.Module, names: tuple[str, ...], path: Path) -> Path:
     return path
 
 
+def test_the_order_of_names_does_not_matter(tmp_path: Path) -> None:
+    """A set has another order in each process."""
+    make, names = next(iter(_CASES.values()))
+    first, second = (
+        _saved(make().eval(), order, tmp_path / f"{number}.pt2")
+        for number, order in enumerate((names, names[::-1]))
+    )
+    assert len(names) > 1
+    assert archive.load(str(first)).external_weights == archive.load(str(second)).external_weights
+
+
 def _changed(module: nn.Module, seed: int) -> bytes:
     """Changes all weights of a module but those of its layer; returns them as a data file."""
     torch.manual_seed(seed)

@@ -148,7 +148,7 @@ def save(
             write_member(archive, _CONSTANT_METHODS, text.encode())
             constants[_CONSTANT_METHOD_TENSORS] = tensors
         if external_weights:
-            write_member(archive, _EXTERNAL_WEIGHTS, as_json({_NAMES: list(external_weights)}))
+            write_member(archive, _EXTERNAL_WEIGHTS, as_json({_NAMES: sorted(external_weights)}))
         if accuracy:
             write_member(archive, _ACCURACY, accuracy_json(accuracy))
         examples = {name: program.example_inputs for name, program in methods.items()}

@@ -182,7 +182,7 @@ def read_json(folder: str, name: str, meaning: str) -> Mapping[str, Any]:
             help="list all files of the published folder",
         )
         raise DelegatecError([problem]) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, TypeError, RecursionError, OSError) as error:
         raise unreadable(path, first_line(error)) from error
     if not isinstance(content, dict):
         raise unreadable(path, f"it contains a {type(content).__name__}")

@@ -89,11 +89,16 @@ def read_adapter(path: str) -> dict[str, LowRank]:
     layers = {}
     for name, found in matrices.items():
         down, up = found.get(DOWN), found.get(UP)
-        if down is None or up is None or down.dim() != 2 or up.dim() != 2 or len(down) != up.shape[1]:
-            shapes = ", ".join(f"{each} {list(value.shape)}" for each, value in found.items())
+        if down is None or up is None or not _is_pair(down, up):
+            shapes = ", ".join(f"{each} {list(value.shape)}" for each, value in sorted(found.items()))
             raise _mismatch(f'"{name}" of {_WEIGHTS} has {shapes}', f"{DOWN} [r, n] and {UP} [m, r]")
         layers[name] = LowRank(down, up * _scale(config, name, len(down)))
     return layers
+
+
+def _is_pair(down: Tensor, up: Tensor) -> bool:
+    """Whether both are matrices of one rank, which is not 0."""
+    return down.dim() == 2 and up.dim() == 2 and len(down) == up.shape[1] > 0
 
 
 def _config_problems(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -104,6 +109,11 @@ def _config_problems(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     if not isinstance(config.get("lora_alpha"), int | float):
         yield f"{CONFIG} has no lora_alpha", "a number"
+    if not _is_pattern(config.get("alpha_pattern") or {}):
+        yield (
+            f"{CONFIG} has alpha_pattern = {config['alpha_pattern']!r}",
+            "a number for each pattern of layers",
+        )
     if (bias := config.get("bias", "none")) != "none":
         yield f'{CONFIG} has bias = "{bias}"', 'an adapter that was trained with bias = "none"'
     if (method := config.get("init_lora_weights", True)) not in _INITIALIZATIONS:
@@ -112,6 +122,16 @@ def _config_problems(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in sorted({*config} - _KNOWN):
         if config[name]:
             yield f"{CONFIG} has {name} = {config[name]!r}", f"an adapter without {name}"
+
+
+def _is_pattern(value: Any) -> bool:
+    """Whether a value has numbers by regular expression."""
+    if not isinstance(value, dict) or not all(isinstance(each, int | float) for each in value.values()):
+        return False
+    try:
+        return all(map(re.compile, value))
+    except re.error:
+        return False
 
 
 def _scale(config: Mapping[str, Any], layer: str, rank: int) -> float:

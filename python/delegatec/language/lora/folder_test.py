@@ -21,6 +21,7 @@ from delegatec.language.lora.testing import write_adapter
 _CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = "adapter_model.safetensors"
 _DOWN: Final = "base_model.model.layers.0.q_proj.lora_A.weight"
+_UP: Final = "base_model.model.layers.0.q_proj.lora_B.weight"
 _SHAPES: Final = {
     "network.layers.0.q_proj.lora_A": (8, 16),
     "network.layers.0.q_proj.lora_B": (32, 8),
@@ -73,6 +74,20 @@ _MISTAKES: Final[dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]]] = {
     "a damaged configuration": (lambda folder: (folder / _CONFIG).write_text("{"), ("DC116", _CONFIG)),
     "another method": (_config(peft_type="IA3"), ("DC138", 'peft_type = "IA3"', '"LORA"')),
     "no scale": (_config(lora_alpha=None), ("DC138", "no lora_alpha")),
+    "a scale that is no number": (
+        _config(alpha_pattern={"q_proj": "8"}),
+        ("DC138", "alpha_pattern = {'q_proj': '8'}"),
+    ),
+    "a pattern that is none": (_config(alpha_pattern={"(": 8}), ("DC138", "alpha_pattern = {'(': 8}")),
+    "a list of scales": (_config(alpha_pattern=[8]), ("DC138", "alpha_pattern = [8]")),
+    "a number of another kind": (
+        _config(lora_alpha={"__float__": [1]}),
+        ("DC116", "cannot read adapter_config.json"),
+    ),
+    "a nested configuration": (
+        lambda folder: (folder / _CONFIG).write_text("[" * 100_000),
+        ("DC116", "cannot read adapter_config.json"),
+    ),
     "biases": (_config(bias="lora_only"), ("DC138", 'bias = "lora_only"')),
     "magnitudes": (_config(use_dora=True), ("DC138", "use_dora = True", "without use_dora")),
     "complete layers": (_config(modules_to_save=["lm_head"]), ("DC138", "modules_to_save = ['lm_head']")),
@@ -98,6 +113,10 @@ _MISTAKES: Final[dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]]] = {
     "two ranks in a layer": (
         _tensors(lambda each: each.update({_DOWN: torch.zeros(3, 16)})),
         ("DC117", "lora_A [3, 16], lora_B [32, 4]"),
+    ),
+    "no rank": (
+        _tensors(lambda each: each.update({_DOWN: torch.zeros(0, 16), _UP: torch.zeros(32, 0)})),
+        ("DC117", "lora_A [0, 16], lora_B [32, 0]"),
     ),
     "a larger rank": (_adapter(rank=9), ("DC117", "has rank 9", "at most adapter_rank = 8")),
     "other layers": (
