@@ -198,7 +198,10 @@ TensorFile Program::run(const std::string& name, const TensorFile& inputs) {
       throw std::runtime_error(what + error.what());
     }
   }
-  check(method.execute(), "method '" + name + "' fails");
+  const auto start = std::chrono::steady_clock::now();
+  const Error error = method.execute();
+  duration_ = std::chrono::steady_clock::now() - start;
+  check(error, "method '" + name + "' fails");
   TensorFile result;
   for (size_t i = 0; i < method.outputs_size(); ++i) {
     const EValue& value = method.get_output(i);

@@ -2,6 +2,7 @@
 // A program in ExecuTorch's runtime, with arenas of exact sizes.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -57,6 +58,9 @@ class Program {
   // Throws std::runtime_error if an input does not match, or an instruction fails.
   TensorFile run(const std::string& method, const TensorFile& inputs);
 
+  // Returns how long the last run of a method took, without its inputs and outputs.
+  std::chrono::nanoseconds duration() const { return duration_; }
+
   // Returns zeros for the tensors among the inputs of a method, in their largest sizes, and its own numbers.
   TensorFile zeros(const std::string& method) const;
 
@@ -83,6 +87,7 @@ class Program {
   std::map<size_t, std::unique_ptr<Pages>> shared_;  // index of a planned memory -> the one of all methods
   std::vector<std::string> order_;
   std::map<std::string, std::unique_ptr<Loaded>> loaded_;
+  std::chrono::nanoseconds duration_{0};
 };
 
 }  // namespace delegatec

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs calls of a program in ExecuTorch's runtime.
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -10,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include <executorch/devtools/etdump/etdump_flatcc.h>
 #include <executorch/runtime/backend/interface.h>
@@ -38,6 +42,7 @@ position, "0", "1" and so on, in row-major order.
   --zeros                    then runs each method once, with zeros in the largest sizes
   --memory=FILE.json         instead of all calls: writes the least sizes of the arenas
   --runs=N                   runs each call N times, and writes the outputs of the last
+  --times=FILE.json          writes the nanoseconds of the loading and of each run, and the peak of memory in bytes
   --single-thread            uses no thread pool
   --etdump=FILE              writes what the runtime recorded
   --serve                    then reads calls from the standard input, a line each, separated by tabs; answers "ok", or
@@ -54,7 +59,7 @@ struct Call {
 };
 
 struct Options {
-  std::string program, data, etdump, memory;
+  std::string program, data, etdump, memory, times;
   std::vector<std::string> methods;
   std::map<std::string, delegatec::ArenaSizes> sizes;
   std::vector<Call> calls;
@@ -116,8 +121,13 @@ Options options_of(int count, char** arguments) {
       options.memory = value;
     } else if (name == "--method") {
       options.methods.push_back(value);
+    } else if (name == "--times") {
+      options.times = value;
     } else if (name == "--runs") {
       options.runs = number_in(value, "runs");
+      if (options.runs == 0) {
+        throw UsageError("--runs=0: expected at least 1");
+      }
     } else if (name == "--arena") {
       add_arena(options, value);
     } else if (word == "--zeros") {
@@ -152,17 +162,47 @@ void log_message(et_timestamp_t, et_pal_log_level_t level, const char* file, con
   }
 }
 
-void run(delegatec::Program& program, const Call& call, uint32_t runs) {
-  const delegatec::TensorFile inputs = delegatec::read_tensors(call.inputs);
-  for (uint32_t i = 1; i < runs; ++i) {
-    program.run(call.method, inputs);
+// What a benchmark reports.
+struct Times {
+  std::chrono::nanoseconds load{0};
+  std::vector<std::chrono::nanoseconds> runs;
+};
+
+// Returns the most memory that the process had at once, in bytes.
+long long peak_bytes() {
+  // The figure of getrusage includes, on Linux, the process that started this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) {
+      return std::atoll(line.c_str() + std::strlen("VmHWM:")) * 1024;
+    }
   }
-  if (runs > 0) {
-    delegatec::write_tensors(program.run(call.method, inputs), call.outputs);
-  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
 }
 
-void serve(delegatec::Program& program, uint32_t runs) {
+std::string json_of(const Times& times) {
+  std::ostringstream text;
+  text << "{\"load\": " << times.load.count() << ", \"peak_bytes\": " << peak_bytes() << ", \"runs\": [";
+  for (size_t i = 0; i < times.runs.size(); ++i) {
+    text << (i > 0 ? ", " : "") << times.runs[i].count();
+  }
+  text << "]}\n";
+  return text.str();
+}
+
+void run(delegatec::Program& program, const Call& call, uint32_t runs, Times& times) {
+  const delegatec::TensorFile inputs = delegatec::read_tensors(call.inputs);
+  delegatec::TensorFile outputs;
+  for (uint32_t i = 0; i < runs; ++i) {
+    outputs = program.run(call.method, inputs);
+    times.runs.push_back(program.duration());
+  }
+  delegatec::write_tensors(outputs, call.outputs);
+}
+
+void serve(delegatec::Program& program, uint32_t runs, Times& times) {
   for (std::string line; std::getline(std::cin, line);) {
     Call call;
     std::istringstream words(line);
@@ -171,7 +211,7 @@ void serve(delegatec::Program& program, uint32_t runs) {
     std::getline(words, call.outputs);
     std::string answer = "ok";
     try {
-      run(program, call, runs);
+      run(program, call, runs, times);
     } catch (const std::runtime_error& error) {
       answer = std::string("error ") + error.what();
     }
@@ -203,9 +243,12 @@ void run_all(const Options& options) {
   if (!options.etdump.empty()) {
     tracer = std::make_unique<executorch::etdump::ETDumpGen>();
   }
+  Times times;
+  const auto start = std::chrono::steady_clock::now();
   delegatec::Program program(options.program, options.data, options.methods, options.sizes, tracer.get());
+  times.load = std::chrono::steady_clock::now() - start;
   for (const Call& call : options.calls) {
-    run(program, call, options.runs);
+    run(program, call, options.runs, times);
   }
   if (options.zeros) {
     for (const std::string& method : program.methods()) {
@@ -214,7 +257,11 @@ void run_all(const Options& options) {
   }
   if (options.serve) {
     std::cout << "ready" << std::endl;
-    serve(program, options.runs);
+    serve(program, options.runs, times);
+  }
+  if (!options.times.empty()) {
+    const std::string text = json_of(times);
+    write(options.times, text.data(), text.size());
   }
   if (tracer != nullptr) {
     const executorch::etdump::ETDumpResult result = tracer->get_etdump_data();

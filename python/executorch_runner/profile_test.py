@@ -51,3 +51,10 @@ def test_a_program_with_its_example(
     assert profile["nanoseconds"] > 0
     operators = {origin["operator"] for cost in profile["costs"] for origin in cost["origins"]}
     assert {"aten.linear.default", "aten.relu.default"} <= operators
+    assert run_verb(["profile", *files, "--runs=5", "--benchmark", "--format=json"]) == 0
+    figures = json.loads(capfd.readouterr().out)
+    assert len(figures["runs"]) == 5 and figures["method"] == "forward"
+    assert 0 < min(figures["runs"]) <= figures["median"] <= figures["p90"] <= max(figures["runs"])
+    assert figures["first"] > 0 and figures["load"] > 0
+    # Far below this process, which has torch in memory.
+    assert 2**20 < figures["peak_bytes"] < 2**26

@@ -195,6 +195,7 @@ def test_wrong_inputs(tmp_path: Path, inputs: dict[str, torch.Tensor], problem: 
         (["--program=x.pte", "--wrong"], "unknown option --wrong"),
         (["--program=x.pte", "forward"], "a call is METHOD INPUTS OUTPUTS"),
         (["--program=x.pte", "--runs=-1"], "'-1' is not a number of runs"),
+        (["--program=x.pte", "--runs=0"], "--runs=0: expected at least 1"),
         (["--program=x.pte", "--arena=method:1"], "expected NAME:KIND:BYTES"),
         (["--program=x.pte", "--arena=forward:method:-1"], "'-1' is not a number of bytes"),
         (["--program=x.pte"], "x.pte: cannot be mapped"),

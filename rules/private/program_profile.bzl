@@ -36,7 +36,8 @@ program_profile = rule(
     doc = """\
 Prints where a program spends its time, by line of the model. `bazel run //models:foo.profile` runs it on this host, in
 ExecuTorch's runtime; `bazel run //models:foo.profile -- phone.etdump` reads what a device recorded. `--by` chooses other
-rows: `module`, `operator`, `kernel` or `step`; `--format=json` prints all figures.
+rows: `module`, `operator`, `kernel` or `step`; `--format=json` prints all figures. `--benchmark` prints the latency, the
+time to load and the peak of memory instead.
 
 The macros of the program rules declare one for each program, as `NAME.profile`.
 """,

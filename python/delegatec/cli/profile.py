@@ -18,6 +18,7 @@ from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
 
 if TYPE_CHECKING:
+    from delegatec.profile.recording import Recorder
     from delegatec.program.reader.model import Method, Program
 
 INPUTS = ("pte", "debug", "etdump", "runner", "ptd", "program", "samples_file")
@@ -68,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=_RUNS,
         help=f"runs after the first, which prepares memory (default: {_RUNS})",
     )
+    host.add_argument(
+        "--benchmark",
+        action="store_true",
+        help="print the median and 90th percentile of the runs, without recording events, the time of "
+        "loading and the peak of memory",
+    )
     host.add_argument("--all-threads", action="store_true", help="run with a thread for each core")
     host.add_argument(
         "--etdump-output",
@@ -82,10 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the profile."""
     if arguments.etdump and arguments.etdump_output:
         raise CommandLineError("--etdump-output keeps the runs on this host: expected no IN.etdump")
+    if arguments.benchmark and (arguments.etdump or arguments.etdump_output):
+        raise CommandLineError("--benchmark runs the program without recording: expected no ETDump")
     check_environment()
-    from delegatec.profile.attribution import profile_of
-    from delegatec.profile.etdump import read_etdump
-    from delegatec.profile.table import format_profile, profile_json
     from delegatec.program.reader import read_program
 
     registry = registry_of(arguments)
@@ -96,18 +102,32 @@ def run(arguments: argparse.Namespace) -> int:
     if name not in names:
         raise CommandLineError(f"--method {name}: expected one of {', '.join(names)}")
     method = program.method(name)
+    is_text = arguments.format == "text"
+    if arguments.benchmark:
+        from delegatec.profile.benchmark import benchmark_json, format_benchmark
+
+        recorder, inputs = _recorder(arguments, program, method)
+        times = recorder.measure(name, inputs, arguments.runs + 1)
+        sys.stdout.write(format_benchmark(name, times) if is_text else benchmark_json(name, times))
+        return 0
+    from delegatec.profile.attribution import profile_of
+    from delegatec.profile.etdump import read_etdump
+    from delegatec.profile.table import format_profile, profile_json
+
     with tempfile.TemporaryDirectory(prefix="delegatec-profile-") as folder:
         etdump = arguments.etdump or arguments.etdump_output or os.path.join(folder, "runs.etdump")
         if not arguments.etdump:
-            _record(arguments, program, method, etdump)
+            recorder, inputs = _recorder(arguments, program, method)
+            recorder.record(name, inputs, arguments.runs + 1, etdump)
         profile = profile_of(read_etdump(etdump), method, debug["methods"][name], registry)
-    sys.stdout.write(
-        profile_json(profile) if arguments.format == "json" else format_profile(profile, arguments.by)
-    )
+    sys.stdout.write(format_profile(profile, arguments.by) if is_text else profile_json(profile))
     return 0
 
 
-def _record(arguments: argparse.Namespace, program: Program, method: Method, etdump: str) -> None:
+def _recorder(
+    arguments: argparse.Namespace, program: Program, method: Method
+) -> tuple[Recorder, Sequence[Any]]:
+    """Returns what runs the program on this host, and the inputs of a call of the method."""
     from delegatec.diagnostics import DelegatecError, Diagnostic
     from delegatec.profile.recording import Recorder, device_help
     from delegatec.verify.calls import matching
@@ -117,10 +137,8 @@ def _record(arguments: argparse.Namespace, program: Program, method: Method, etd
         raise DelegatecError([Diagnostic("DC501", message, help=device_help(arguments.pte))])
     recorder = Recorder(arguments.runner, arguments.pte, arguments.ptd, not arguments.all_threads)
     recorder.check(program)
-    inputs = matching(
-        _inputs(arguments, method.name), len(method.inputs), f"inputs of method {method.name!r}"
-    )
-    recorder.record(method.name, inputs, arguments.runs + 1, etdump)
+    what = f"inputs of method {method.name!r}"
+    return recorder, matching(_inputs(arguments, method.name), len(method.inputs), what)
 
 
 def _inputs(arguments: argparse.Namespace, method: str) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +21,21 @@ _FOLDER: Final = "/data/local/tmp"
 _NUMBERS: Final = {bool: torch.bool, int: torch.int64, float: torch.float64}
 # What the runner reports if the runtime lacks a kernel, or an operator of a backend.
 _NOT_LOADED: Final = "cannot load"
+
+
+@dataclass(frozen=True)
+class Times:
+    """What runs of a method took.
+
+    Attributes:
+        load: nanoseconds that the loading of the program took.
+        runs: nanoseconds of each run, in order.
+        peak_bytes: the most memory of the process at once, including the pages of the file that it has read.
+    """
+
+    load: int
+    runs: tuple[int, ...]
+    peak_bytes: int
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,26 @@ class Recorder:
         Raises:
             DelegatecError: DC501, the runtime rejects the program; DC505, a run fails.
         """
+        self._call(method, inputs, runs, [f"--etdump={etdump}"])
+
+    def measure(self, method: str, inputs: Sequence[Any], runs: int) -> Times:
+        """Runs a method several times in a row like `record`, without recording events.
+
+        Args:
+            method: its name.
+            inputs: one for each of its inputs.
+            runs: how often it runs.
+
+        Raises:
+            DelegatecError: as from `record`.
+        """
+        with tempfile.TemporaryDirectory(prefix="delegatec-profile-") as folder:
+            path = Path(folder, "times.json")
+            self._call(method, inputs, runs, [f"--times={path}"])
+            times = json.loads(path.read_text(encoding="utf-8"))
+        return Times(times["load"], tuple(times["runs"]), times["peak_bytes"])
+
+    def _call(self, method: str, inputs: Sequence[Any], runs: int, flags: Sequence[str]) -> None:
         tensors = {
             str(position): _tensor(value)
             for position, value in enumerate(inputs)
@@ -75,7 +111,7 @@ class Recorder:
         with tempfile.TemporaryDirectory(prefix="delegatec-profile-") as folder:
             given, returned = (f"{folder}/{name}.safetensors" for name in ("inputs", "outputs"))
             save_file(tensors, given)
-            flags = [f"--program={self.pte}", f"--method={method}", f"--runs={runs}", f"--etdump={etdump}"]
+            flags = [f"--program={self.pte}", f"--method={method}", f"--runs={runs}", *flags]
             flags += [f"--data={self.ptd}"] if self.ptd else []
             flags += ["--single-thread"] if self.single_thread else []
             self._run([*flags, method, given, returned])

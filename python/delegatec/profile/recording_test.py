@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,12 +110,29 @@ def test_a_backend_that_the_runner_lacks(
     assert "error DC501: there is no runner for this host, and no ETDump" in capfd.readouterr().err
 
 
+def test_a_benchmark(profile: Profiler, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    runs = [90, *range(20, 0, -1)]
+    times = {"load": 7_000_000, "peak_bytes": 12_340_000, "runs": [1_000_000 * each for each in runs]}
+    (tmp_path / "times.json").write_text(json.dumps(times))
+    body = f"""for word; do
+  case $word in --times=*) cp {tmp_path}/times.json "${{word#*=}}" ;; esac
+done"""
+    samples = f"--samples-file={tmp_path}/digits.samples.safetensors"
+    assert profile(body, samples, "--benchmark") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == "method forward: 20 runs after the first"
+    figures = [line.split()[0] for line in lines[2:]]
+    assert figures == ["10.500", "18.000", "90.000", "7.000", "12.3"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ([], "no call of method 'forward'"),
         (["--runs=0"], "expected at least 1"),
         (["a.etdump", "--etdump-output=b.etdump"], "expected no IN.etdump"),
+        (["--benchmark", "a.etdump"], "expected no ETDump"),
+        (["--benchmark", "--etdump-output=b.etdump"], "expected no ETDump"),
     ],
 )
 def test_mistakes(
