@@ -74,11 +74,11 @@ _MISTAKES: Final[dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]]] = {
     "a damaged configuration": (lambda folder: (folder / _CONFIG).write_text("{"), ("DC116", _CONFIG)),
     "another method": (_config(peft_type="IA3"), ("DC138", 'peft_type = "IA3"', '"LORA"')),
     "no scale": (_config(lora_alpha=None), ("DC138", "no lora_alpha")),
-    "a scale that is no number": (
+    "a scale as a string": (
         _config(alpha_pattern={"q_proj": "8"}),
         ("DC138", "alpha_pattern = {'q_proj': '8'}"),
     ),
-    "a pattern that is none": (_config(alpha_pattern={"(": 8}), ("DC138", "alpha_pattern = {'(': 8}")),
+    "an invalid pattern": (_config(alpha_pattern={"(": 8}), ("DC138", "alpha_pattern = {'(': 8}")),
     "a list of scales": (_config(alpha_pattern=[8]), ("DC138", "alpha_pattern = [8]")),
     "a number of another kind": (
         _config(lora_alpha={"__float__": [1]}),
