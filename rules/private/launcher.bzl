@@ -43,8 +43,13 @@ delegatec %s %s "$@"
 # modules, below its path in the execution root, and not where the label is in the runfiles tree of a remote test.
 LAUNCHED_TEST_REQUIREMENTS = {"no-remote-exec": "1"}
 
-def _path_in_runfiles(ctx, file):
-    """Returns a file's path relative to the root of a runfiles tree."""
+def path_in_runfiles(ctx, file):
+    """Returns a file's path relative to the root of a runfiles tree.
+
+    Args:
+        ctx: the rule's context.
+        file: a File.
+    """
     path = file.short_path
     return path[len("../"):] if path.startswith("../") else ctx.workspace_name + "/" + path
 
@@ -58,7 +63,7 @@ def runfiles_path(ctx, file):
     Returns:
         A quoted string that starts with the variable of the tree's root.
     """
-    return "\"$runfiles\"/" + quoted(_path_in_runfiles(ctx, file))
+    return "\"$runfiles\"/" + quoted(path_in_runfiles(ctx, file))
 
 def quoted(text):
     """Returns a text as one word of a shell. A label, too, may contain quotes and `$`.
@@ -113,8 +118,8 @@ def shared_launcher(ctx, python, interpreter, site_packages, environment, flags)
                 for name, value in sorted(environment.items())
             ]),
             "%{flags}": " ".join(flags),
-            "%{interpreter}": _path_in_runfiles(ctx, interpreter[0]),
-            "%{python_path}": ":".join(["$runfiles/" + _path_in_runfiles(ctx, each) for each in [archive, site_packages[0]]]),
+            "%{interpreter}": path_in_runfiles(ctx, interpreter[0]),
+            "%{python_path}": ":".join(["$runfiles/" + path_in_runfiles(ctx, each) for each in [archive, site_packages[0]]]),
         },
         template = ctx.file._launcher,
     )

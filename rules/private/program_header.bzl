@@ -5,6 +5,7 @@ load("//rules:providers.bzl", "DelegateProgramInfo", "DelegateRuntimeInfo")
 load(":backends.bzl", "is_plugin")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
+load(":launcher.bzl", "path_in_runfiles")
 load(":options.bzl", "fail_with")
 load(":runtime_library.bzl", "runtime_libraries")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -52,10 +53,6 @@ def _memory(ctx, info):
     )
     return memory
 
-def _runfile(ctx, file):
-    path = file.short_path
-    return path[len("../"):] if path.startswith("../") else ctx.workspace_name + "/" + path
-
 def _program_header_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     label = label_text(ctx.label)[:-len(".header")]
@@ -97,9 +94,9 @@ def _program_header_impl(ctx):
         ])
         args.add(symbol, format = "--symbol=%s")
     else:
-        args.add(_runfile(ctx, info.program), format = "--runfile=%s")
+        args.add(path_in_runfiles(ctx, info.program), format = "--runfile=%s")
         if info.weights:
-            args.add(_runfile(ctx, info.weights), format = "--weights-runfile=%s")
+            args.add(path_in_runfiles(ctx, info.weights), format = "--weights-runfile=%s")
     delegatec_action(
         ctx,
         args = args,

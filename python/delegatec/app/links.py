@@ -33,12 +33,13 @@ def link_problems(
         KERNELS: [name for name in needs.kernels if not name.startswith(_QUANTIZED)],
         QUANTIZED_KERNELS: quantized,
     }
+    backends = sorted({*linked} - libraries.keys())
     for backend in needs.backends:
         if backend not in linked:
             yield Diagnostic(
                 "DC518",
                 f"{program} has delegates of {backend}, which is not linked",
-                expected=f"one of {', '.join(sorted(linked))}" if linked else "",
+                expected=f"delegates of {', '.join(backends)}" if backends else "",
                 help=f'add "{backend}" to `backends`',
             )
     for library, kernels in libraries.items():
