@@ -42,6 +42,14 @@ def batch():
     return torch.utils.data.DataLoader(rows, batch_size=None)
 
 ROWS = torch.utils.data.TensorDataset(torch.tensor([[1.0, 0], [0.3, 0]]), torch.tensor([0, 0]))
+class Files(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return ROWS[index % 2]
+
+FILES = Files()
 PAIRS = [((torch.tensor([1.0, 2.0]),), 3.0)]
 
 class Twice:
@@ -160,7 +168,7 @@ def test_the_program_runs_in_a_runtime(capsys: pytest.CaptureFixture[str]) -> No
     assert "executor: twice 1.0" in out and "program   0.6000" in out and "baseline  0.6000" in out
 
 
-@pytest.mark.parametrize("dataset", ["batch", "ROWS"])
+@pytest.mark.parametrize("dataset", ["batch", "ROWS", "FILES"])
 def test_datasets_of_torch(dataset: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(dataset=f"digit_metrics:{dataset}") == 0
     assert "2 samples, executor: reference\n  program  0.5000\n" in capsys.readouterr().out

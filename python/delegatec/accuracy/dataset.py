@@ -74,7 +74,11 @@ def import_dataset(selector: str) -> Iterator[Sample]:
         found = found() if callable(found) else found
         if not isinstance(found, Iterable) and not hasattr(found, "__getitem__"):
             raise refusal(f"{what} is {kind_of(found)}", expected=_ITERABLE)
-        samples = iter(found)
+        if hasattr(found, "__iter__") or not hasattr(found, "__len__"):
+            samples = iter(found)
+        else:
+            # of torch: only its length says where it ends
+            samples = (found[index] for index in range(len(found)))
     index = 0
     while True:
         with user_code(selector, f"{what}, sample {index},"):
