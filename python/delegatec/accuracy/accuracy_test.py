@@ -40,7 +40,6 @@ def negative(outputs, label):
 class Rows(torch.utils.data.Dataset):
     def __len__(self): return 2
     def __getitem__(self, index): return torch.tensor([[1.0, 0], [0.3, 0]])[index % 2], 0
-
 ROWS = Rows()
 PAIRS = [((torch.tensor([1.0, 2.0]),), 3.0)]
 def batch(): return torch.utils.data.DataLoader(ROWS, batch_size=None)
