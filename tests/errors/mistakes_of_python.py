@@ -181,7 +181,7 @@ CALLS: Final[tuple[Mistake, ...]] = (
     python(
         "passes a word for a flag",
         "DC415",
-        "True or False",
+        "True, False, or a list of names",
         script="delegatec.lower(exported(), external_weights='yes')",
     ),
     python(
