@@ -196,3 +196,15 @@ def test_another_manifest(tmp_path: Path, plain: list[str], capfd: pytest.Captur
         run_verb(["header", *plain, f"--memory={tmp_path / 'sizes.json'}", f"--header={tmp_path / 'n.h'}"])
         == 2
     )
+
+
+@pytest.mark.parametrize("least", ["Infinity", "[1]", '"x"'])
+def test_another_signature(
+    tmp_path: Path, plain: list[str], least: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    method = f'{{"symbols": {{"s0": {{"min": {least}}}}}, "inputs": [{{"shape": ["s0"]}}]}}'
+    (tmp_path / "s.json").write_text(f'{{"methods": {{"forward": {method}}}}}')
+    flags = [f"--signature={tmp_path / 's.json'}", f"--header={tmp_path / 'n.h'}", "--link=kernels"]
+    code = run_verb(["header", *plain[:2], *flags])
+    printed = capfd.readouterr().err
+    assert code == 2 and "s.json was not written by `delegatec export`" in printed

@@ -33,7 +33,7 @@ def shapes_from_json(text: str) -> Shapes:
             name: [_dimensions(entry, method["symbols"]) for entry in method["inputs"]]
             for name, method in json.loads(text)["methods"].items()
         }
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError) as error:
         raise ValueError(f"not the signature of an exported program: {error!r}") from error
 
 
