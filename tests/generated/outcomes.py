@@ -208,14 +208,19 @@ def _outcome(target: str, path: Path, calls: list[Call], judge: Judge, in_model:
             text = judge(found, calls, "in the reference model, ")
         return Outcome(target, WRONG if text else RIGHT, text, _delegates(lowered))
     except DelegatecError as error:
-        if lowered and isinstance(judge, _Exact) and not judge.compare and "ZeroDivisionError" in str(error):
-            return Outcome(target, RIGHT, "", _delegates(lowered))  # of a large integer that wrapped to zero
+        if lowered and "ZeroDivisionError" in str(error) and _wraps(target, judge):
+            return Outcome(target, RIGHT, "", _delegates(lowered))
         # An error of the interpreter, or of a reference executor, comes from a program that was accepted.
         kind = REFUSED if lowered is None or any(d.code == "DC501" for d in error.diagnostics) else WRONG
         return Outcome(target, kind, _reasons(error))
     except Exception as error:  # noqa: BLE001 - the errors that this looks for
         is_runtime = lowered is not None and isinstance(error, RuntimeError)
         return Outcome(target, WRONG if is_runtime else TRACEBACK, _last_lines(error))
+
+
+def _wraps(target: str, judge: Judge) -> bool:
+    """Whether large integers wrap in delegates, which may make a divisor zero."""
+    return not LOWERINGS[target].keeps_int64 and isinstance(judge, _Exact) and not judge.wanted.fits_int32
 
 
 def _delegates(lowered: Lowered) -> int:

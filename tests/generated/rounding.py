@@ -116,6 +116,9 @@ class RandomRounding(TorchDispatchMode):
         if (name in _SUMS or name in _PLAIN_SUMS) and not is_write:
             change = partial(self.rounded, least=least, keeps_exact=name in _PLAIN_SUMS)
             args, kwargs = pytree.tree_map(change, (args, kwargs))
+        if name == "pow" and isinstance(args[0], Tensor) and not isinstance(args[1], Tensor):
+            # the error of a logarithm is multiplied by the exponent
+            args = (self.rounded(args[0], least, keeps_exact=False), *args[1:])
         result = func(*args, **kwargs)
         self._note_limits(name.rstrip("_"), args, result)
         self.is_finite &= is_finite([args, result])

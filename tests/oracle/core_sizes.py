@@ -35,6 +35,10 @@ _ARITHMETIC: dict[str, Callable[[Tensor], Any]] = {
     "floor": lambda x: x.new_zeros(math.floor(x.shape[0] * 0.75) + 1),
     "round": lambda x: x.new_zeros(round(x.shape[0] * 0.75) + 1),
     "results": lambda x: (x.shape[0], x.shape[0] // 3, x.shape[0] * 2.5, x.shape[0] > 5, x.numel()),
+    "floored": lambda x: (
+        *(x // x.shape[0], torch.div(x, x.shape[0], rounding_mode="floor"), x.shape[0] // (x.abs() + 1)),
+        *(x.long() // x.shape[0], x.shape[0] // (x.long().abs() + 1)),
+    ),
     "remainder": lambda x: F.pad(x, (0, 0, 0, (4 - x.shape[0] % 4) % 4)),
     "padding": lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 4)),
     "negative": lambda x: (
@@ -47,6 +51,9 @@ _ARITHMETIC: dict[str, Callable[[Tensor], Any]] = {
 
 _OPERATORS: dict[str, Callable[[Tensor], Any]] = {
     "adaptive_pool": lambda x: (F.adaptive_avg_pool2d(x[None], (3, 3)), F.adaptive_avg_pool1d(x.T[None], 4)),
+    "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(
+        x.repeat_interleave(2, 0)[None], (2, 4), return_indices=True
+    ),
     "arange": lambda x: (torch.arange(1, x.shape[0] + 1), torch.arange(x.shape[0], dtype=torch.float32)),
     "argmax": lambda x: (x.argmax(0), x.argmin(), x.amax(0), x.max(0), x.max()),
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),

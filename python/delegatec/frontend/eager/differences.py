@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics.exceptions import exception_text
+from delegatec.edge.block_scaled import CONV2D, LINEAR
 from delegatec.edge.runnable import runnable
 from delegatec.frontend.eager.calls import Opaque, Returned
 from delegatec.frontend.eager.equal_products import openblas
@@ -22,9 +23,11 @@ from delegatec.samples.compare import compare
 from delegatec.samples.tolerances import DEFAULTS, EXACT, Tolerance
 
 # An exported program calls the operators that the module called: sums have the same order but in functions
-# that the frontend replaces. The tolerances of half precision are wide enough for these: a multiple of them
-# hides a step of 1 in values near 10.
-_FACTORS: Final = {torch.float32: 10, torch.float64: 10}
+# that the frontend replaces.
+_FACTOR: Final = 10
+# Their tolerances are wide enough for these: a multiple of them hides a step of 1 in values near 10. It is
+# needed next to blocks of few bits, for some of which torchao chooses other scales.
+_HALVES: Final = frozenset({torch.float16, torch.bfloat16})
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,21 @@ def first_differences(
         planned: the calls.
         returned: the result of the module for each.
     """
+    is_block_scaled = any(_calls(program, (LINEAR, CONV2D)) for program in programs.values())
+    halves = _FACTOR if is_block_scaled else 1
     if not any(_quantizes(program) for program in programs.values()):
         modules = _modules(programs)
         for module in modules.values():
             replace_linear_layers(module)
         with fast_convolutions():
-            if not _differences(modules, planned, returned):
+            if not _differences(modules, planned, returned, halves):
                 return []
     with openblas():
-        return _differences(_modules(programs), planned, returned)
+        return _differences(_modules(programs), planned, returned, halves)
+
+
+def _calls(program: ExportedProgram, targets: Sequence[Any]) -> bool:
+    return any(node.target in targets for node in program.graph.nodes)
 
 
 def _quantizes(program: ExportedProgram) -> bool:
@@ -79,8 +88,12 @@ def _modules(programs: Mapping[str, ExportedProgram]) -> dict[str, torch.nn.Modu
 
 
 def _differences(
-    modules: Mapping[str, torch.nn.Module], planned: Sequence[Planned], returned: Sequence[Returned]
+    modules: Mapping[str, torch.nn.Module],
+    planned: Sequence[Planned],
+    returned: Sequence[Returned],
+    halves: int,
 ) -> list[Difference]:
+    """Returns the first difference of each method; `halves` is the factor of tolerances of half precision."""
     found: dict[str, Difference] = {}
     for index, ((method, trial, _), wanted) in enumerate(zip(planned, returned, strict=True)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, (trial.args, trial.kwargs))
@@ -92,14 +105,16 @@ def _differences(
             found.setdefault(method, Difference(index, f"the program fails: {exception_text(error)}", True))
             continue
         text = _difference(
-            pytree.tree_leaves(result), pytree.tree_leaves((args, kwargs)), wanted, trial.leaves
+            pytree.tree_leaves(result), pytree.tree_leaves((args, kwargs)), wanted, trial.leaves, halves
         )
         if text:
             found.setdefault(method, Difference(index, text))
     return list(found.values())
 
 
-def _difference(results: list[Any], after: list[Any], wanted: Returned, before: Sequence[Any]) -> str:
+def _difference(
+    results: list[Any], after: list[Any], wanted: Returned, before: Sequence[Any], halves: int
+) -> str:
     expected = list(wanted.outputs)
     if len(results) != len(expected):
         results = [value for value in results if isinstance(value, torch.Tensor)]
@@ -107,17 +122,17 @@ def _difference(results: list[Any], after: list[Any], wanted: Returned, before: 
         if len(results) != len(expected):
             return f"the program returns {len(results)} tensors, not {len(expected)}"
     for index, (actual, (path, value)) in enumerate(zip(results, expected, strict=True)):
-        if text := _leaf_difference(actual, value):
+        if text := _leaf_difference(actual, value, halves):
             return f"output {index}{path} {text}"
     for index, (old, actual) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, torch.Tensor) and (
-            text := _leaf_difference(actual, wanted.written.get(index, old))
+            text := _leaf_difference(actual, wanted.written.get(index, old), halves)
         ):
             return f"input {index}, to which it writes, {text}"
     return ""
 
 
-def _leaf_difference(actual: Any, expected: Any) -> str:
+def _leaf_difference(actual: Any, expected: Any, halves: int) -> str:
     if isinstance(expected, Opaque):
         return ""  # refused elsewhere
     if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
@@ -132,7 +147,7 @@ def _leaf_difference(actual: Any, expected: Any) -> str:
         return f"is of type {type(actual).__name__}, not {type(expected).__name__}"
     if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
         return f"is {_kind(actual)}, not {_kind(expected)}"
-    tolerance = _tolerance(expected)
+    tolerance = _tolerance(expected, halves)
     result = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
     if result.passed:
         return ""
@@ -140,13 +155,14 @@ def _leaf_difference(actual: Any, expected: Any) -> str:
     return f"is {result.worst_actual:.6g}, not {result.worst_expected:.6g}{where}"
 
 
-def _tolerance(expected: torch.Tensor) -> Tolerance:
+def _tolerance(expected: torch.Tensor, halves: int) -> Tolerance:
     """Returns a tolerance for the size of the values: differences come from sums of the largest ones."""
     if not expected.dtype.is_floating_point:
         return EXACT
     finite = expected[expected.isfinite()].double().abs()
     largest = float(finite.max()) if finite.numel() else 0.0
-    default, factor = DEFAULTS[expected.dtype], _FACTORS.get(expected.dtype, 1)
+    default = DEFAULTS[expected.dtype]
+    factor = halves if expected.dtype in _HALVES else _FACTOR
     return Tolerance(factor * default.absolute * largest, factor * default.relative)
 
 

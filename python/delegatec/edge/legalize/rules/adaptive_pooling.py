@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from delegatec.edge.arguments import bind, read_results, shape_of, tensors
 from delegatec.edge.builder import Builder
@@ -61,6 +62,8 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:
     """Pools the last `len(output_size)` dimensions; positions are in row-major order."""
     rank = len(output_size)
     sizes = x.shape[-rank:]
+    if any(isinstance(size, torch.SymInt) for size in sizes) and _divides(output_size, sizes):
+        return _maxima_of_equal_windows(x, output_size)
     if not all(isinstance(size, int) and size > 0 for size in sizes) or 0 in output_size:
         return NotImplemented
     outer = x.shape[:-rank]
@@ -76,6 +79,33 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:
     table = windows.expand(*outer, *windows.shape)
     positions = torch.gather(table, -1, at.unsqueeze(-1)).squeeze(-1)
     return values.reshape(*outer, *output_size), positions.reshape(*outer, *output_size)
+
+
+def _divides(output_size: Sequence[int], sizes: Sequence[Any]) -> bool:
+    """Whether all windows have one size, whatever the dynamic sizes are."""
+    return 0 not in output_size and all(
+        statically_known_true(size % outputs == 0) for size, outputs in zip(sizes, output_size, strict=True)
+    )
+
+
+def _maxima_of_equal_windows(x: Tensor, output_size: Sequence[int]) -> Any:
+    """Pools windows of one size, as torch's max pools do not take dynamic ones."""
+    rank = len(output_size)
+    sizes, outer = x.shape[-rank:], x.shape[:-rank]
+    kernel = [size // outputs for size, outputs in zip(sizes, output_size, strict=True)]
+    pairs = [each for pair in zip(output_size, kernel, strict=True) for each in pair]
+    first = len(outer)
+    outputs, elements = range(first, first + 2 * rank, 2), range(first + 1, first + 2 * rank, 2)
+    windows = x.reshape(*outer, *pairs).permute(*range(first), *outputs, *elements)
+    values, at = windows.reshape(*outer, *output_size, math.prod(kernel)).max(-1)
+    positions, step = torch.zeros_like(at), 1
+    for dim in reversed(range(rank)):
+        form = [1] * rank
+        form[dim] = output_size[dim]
+        corner = torch.arange(output_size[dim]).reshape(form) * kernel[dim]
+        positions = positions + (corner + at % kernel[dim]) * step
+        at, step = at // kernel[dim], step * sizes[dim]
+    return values, positions
 
 
 # ---- for targets that pool images, by windows of one size --------------------------------------------------

@@ -22,6 +22,7 @@ from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.arithmetic import scalar_overload
 from delegatec.edge.legalize.rules.pointwise import NUMERIC_RESULT
 from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
 
@@ -154,6 +155,25 @@ def _remainder_of_scalar(b: Builder, node: Node) -> Node:
     return b.call(aten.remainder.Tensor, dividend.node, divisor.node)
 
 
+def _floored_quotient(b: Builder, node: Node) -> Node | None:
+    """Makes a size a tensor of one element: no kernel rounds a quotient of a dynamic scalar down."""
+    bound, dtype = bind(node), dtype_of(node)
+    operands = bound["self"], bound["other"]
+    if not any(isinstance(each, Node) and is_scalar(each) for each in operands):
+        return None
+    dividend, divisor = (value_of(b, each, dtype) for each in operands)
+    return b.call(aten.div.Tensor_mode, dividend.node, divisor.node, rounding_mode="floor")
+
+
+def _quotient_with_mode(b: Builder, node: Node) -> Node | None:
+    if node.kwargs["rounding_mode"] == "floor" and (floored := _floored_quotient(b, node)):
+        return floored
+    return _SCALAR_MODE(b, node) if node.target is aten.div.Tensor_mode else None
+
+
+_SCALAR_MODE: Final = scalar_overload(aten.div.Scalar_mode)
+
+
 # ---- on nodes --------------------------------------------------------------------------------------------
 
 
@@ -232,7 +252,9 @@ _NOTE: Final = (
 )
 
 RULES: RuleTable = {
-    aten.div.Tensor_mode: scalar_overload(aten.div.Scalar_mode),
+    aten.div.Scalar_mode: _quotient_with_mode,
+    aten.div.Tensor_mode: _quotient_with_mode,
+    aten.floor_divide.default: _floored_quotient,
     aten.remainder.Scalar: _floored_remainder,
     aten.remainder.Scalar_Tensor: _remainder_of_scalar,
     aten.remainder.Tensor: _floored_remainder,

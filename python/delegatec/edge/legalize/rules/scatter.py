@@ -73,7 +73,10 @@ def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include
     inner = x[tuple(slice(size) for size in reached)]
     position = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - dim))
     hit = index.unsqueeze(dim) == position
-    chosen = torch.where(hit, src.unsqueeze(dim), _neutral(x.dtype, reduce)).to(x.dtype)
+    # some targets compute integers in float32, without the least ones: the element itself is neutral, too
+    is_extremum = include_self and reduce != "prod"
+    other = inner.unsqueeze(dim + 1) if is_extremum else _neutral(x.dtype, reduce)
+    chosen = torch.where(hit, src.unsqueeze(dim), other).to(x.dtype)
     if reduce == "prod":
         found = chosen.prod(dim + 1)
     else:
