@@ -145,6 +145,9 @@ Options options_of(int count, char** arguments) {
   if (options.program.empty() && !options.backends) {
     throw UsageError("--program is missing");
   }
+  if (!options.memory.empty() && (!words.empty() || options.zeros || options.serve || !options.sizes.empty())) {
+    throw UsageError("--memory excludes calls, --zeros, --serve and --arena");
+  }
   if (words.size() % 3 != 0) {
     throw UsageError("a call is METHOD INPUTS OUTPUTS");
   }
@@ -238,6 +241,10 @@ void run_all(const Options& options) {
   // XNNPACK keeps the pool that it has found while the program was loaded.
   executorch::extension::threadpool::NoThreadPoolGuard guard;
   guard.set_enabled(options.single_thread);
+#else
+  if (options.single_thread) {
+    throw UsageError("--single-thread: the runtime was built without threadpool_guard.h");
+  }
 #endif
   std::unique_ptr<executorch::etdump::ETDumpGen> tracer;
   if (!options.etdump.empty()) {

@@ -139,5 +139,15 @@ LANGUAGE_MODEL_ACTIVATIONS = ["dynamic_int8", "float"]
 # Dtypes of keys and values in a cache, the default first.
 LANGUAGE_MODEL_CACHES = ["float32", "float16", "int8"]
 
+# Built-in backend -> its id in the runtime.
+BACKEND_IDS = {
+    "tosa": "TOSABackend",
+    "ethos_u": "EthosUBackend",
+    "vgf": "VgfBackend",
+    "mps": "MPSBackend",
+    "vulkan": "VulkanBackend",
+    "xnnpack": "XnnpackBackend",
+}
+
 # Names of dtypes that a tolerance may be given for.
 TOLERANCE_DTYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8"]

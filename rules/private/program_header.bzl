@@ -3,6 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "DelegateRuntimeInfo")
 load(":backends.bzl", "is_plugin")
+load(":compiler_tables.bzl", "BACKEND_IDS")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":launcher.bzl", "path_in_runfiles")
@@ -10,20 +11,11 @@ load(":options.bzl", "fail_with")
 load(":runtime_library.bzl", "runtime_libraries")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
-# Built-in backend -> its id in the runtime. One that is wrong is an error of the action, which reads the program.
-_IDS = {
-    "ethos_u": "EthosUBackend",
-    "mps": "MPSBackend",
-    "vgf": "VgfBackend",
-    "vulkan": "VulkanBackend",
-    "xnnpack": "XnnpackBackend",
-}
-
 def _linked_backends(ctx, label, info):
     """Returns the ids of the backends to link."""
     if ctx.attr.backends:
         return ctx.attr.backends
-    unknown = [backend for backend in info.backends if backend not in _IDS]
+    unknown = [backend for backend in info.backends if backend not in BACKEND_IDS]
     if unknown:
         fail_with(
             label,
@@ -31,7 +23,9 @@ def _linked_backends(ctx, label, info):
             "the id of %s in the runtime is unknown" % " and ".join(unknown),
             expected = "backends = [\"...\"], with the ids of all backends of the program" if is_plugin(unknown[0]) else "a program for a runtime",
         )
-    return [_IDS[backend] for backend in info.backends]
+
+    # The action reads the program, and finds a wrong one.
+    return [BACKEND_IDS[backend] for backend in info.backends]
 
 def _memory(ctx, info):
     """Declares the action that measures arenas."""
@@ -88,10 +82,13 @@ def _program_header_impl(ctx):
         args.add(info.weights, format = "--included-ptd=%s")
         inputs.append(info.weights)
     if ctx.attr.embed:
-        symbol = "delegatec_" + "".join([
-            each if each.isalnum() else "_"
-            for each in ("%s/%s" % (ctx.label.package, ctx.attr.file_name)).elems()
-        ])
+        path = "%s/%s" % (ctx.label.package, ctx.attr.file_name)
+
+        # The hash tells a-b from a_b.
+        symbol = "delegatec_%s_%d" % (
+            "".join([each if each.isalnum() else "_" for each in path.elems()]),
+            hash(path) % 4294967296,
+        )
         args.add(symbol, format = "--symbol=%s")
     else:
         args.add(path_in_runfiles(ctx, info.program), format = "--runfile=%s")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Final
 
+from delegatec.backends import builtin_backends
 from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
@@ -45,6 +46,10 @@ _TABLES: Final[Mapping[str, tuple[str, object]]] = {
     "LANGUAGE_MODEL_WEIGHTS": ("Dtypes of the weights of a language model, the default first.", WEIGHTS),
     "LANGUAGE_MODEL_ACTIVATIONS": ("Dtypes of the operands of layers with integer weights.", ACTIVATIONS),
     "LANGUAGE_MODEL_CACHES": ("Dtypes of keys and values in a cache, the default first.", CACHES),
+    "BACKEND_IDS": (
+        "Built-in backend -> its id in the runtime.",
+        {backend.name: backend.id for backend in builtin_backends()},
+    ),
     "TOLERANCE_DTYPES": ("Names of dtypes that a tolerance may be given for.", [*tolerances.DTYPES]),
 }
 """Name in Starlark -> its comment and the table."""

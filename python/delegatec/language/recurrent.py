@@ -48,9 +48,11 @@ def factors_marked(modules: Iterable[nn.Module]) -> Iterator[None]:
     """
     uncalled = {each for module in modules for each in module.children() if isinstance(each, nn.Linear)}
     hooks = [each.register_forward_pre_hook(lambda layer, _: uncalled.discard(layer)) for each in uncalled]
-    yield
-    for hook in hooks:
-        hook.remove()
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
     for layer in uncalled:
         layer.delegatec_is_factor = True  # type: ignore[assignment]
 

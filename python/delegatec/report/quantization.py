@@ -75,4 +75,8 @@ def _stored(constants: Mapping[str, object], value: Any) -> torch.Tensor | None:
 
 def _range(elements: torch.Tensor | None) -> tuple[float, ...]:
     """Returns the least and the largest of finite values; nothing if there are none."""
-    return tuple(map(float, elements.aminmax())) if elements is not None and elements.numel() else ()
+    if elements is None:
+        return ()
+    finite = elements.double()  # torch has no extrema of float8
+    finite = finite[finite.isfinite()]
+    return tuple(map(float, finite.aminmax())) if finite.numel() else ()

@@ -149,9 +149,11 @@ class _Scores:
             found = self.known(arguments[0])
             return _Known(found.kind, _applied(_UNARY[target], found.masked))
         if target in _SCALARS:
+            self._check(bind(node).get("alpha", 1) == 1)
             found = self.known(arguments[0])
             return _Known(found.kind, _applied(_SCALARS[target], found.masked, arguments[1]))
         if target in _BINARY:
+            self._check(bind(node).get("alpha", 1) == 1)
             return _of_two(self.known(arguments[0]), self.known(arguments[1]), _BINARY[target])
         if target is aten.where.self:
             return self._masked(node)

@@ -309,7 +309,7 @@ def _calls(cases: dict[OpOverload, list[tuple[Any, ...]]]) -> Iterator[Any]:
 
 
 def test_every_rule_has_a_case() -> None:
-    # symbols_test.py has `item`, whose result is not a tensor; tests/oracle/core_sizes.py the others, of sizes
+    # symbols_test.py has `item`, whose result is not a tensor; tests/oracle/core_sizes.py has the others
     others = {aten.item.default, aten.div.Scalar_mode, aten.floor_divide.default}
     assert CASES.keys() | UNDEFINED.keys() | REWRITTEN.keys() | others == RULES.keys()
 
