@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.fx import Node
 
@@ -19,7 +20,7 @@ from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.common.table import OperatorTable
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.legalize.rule import Refusal, Rewrites
+from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
 
 
 class TosaTarget(TableTarget[Settings]):
@@ -35,6 +36,16 @@ class TosaTarget(TableTarget[Settings]):
         specification = self.settings.specification
         supported = "cf" in specification.extensions and specification.mark not in families.SMALL_FAMILIES
         return super().control_flow if supported else ()
+
+    def rules(self, node: Node) -> Sequence[Rule]:
+        """See `Target.rules`. The result of a rewrite may be an operand, whose type no operator checks."""
+        value = node.meta["val"]
+        is_bfloat16 = isinstance(value, Tensor) and value.dtype == torch.bfloat16
+        return (
+            ()
+            if is_bfloat16 and "bf16" not in self.settings.specification.extensions
+            else super().rules(node)
+        )
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""

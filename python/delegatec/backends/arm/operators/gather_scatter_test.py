@@ -98,9 +98,8 @@ PUT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("specification", SPECIFICATIONS)
 @pytest.mark.parametrize("name", PUT)
-def test_index_put(specification: str, name: str) -> None:
+def test_index_put(name: str) -> None:
     function, shape = PUT[name]
     args = (DATA, torch.tensor([2, 0, 1]), torch.tensor([0, 5, 3]), floats(*shape, seed=1))
     run_case(
@@ -186,3 +185,10 @@ def test_a_constant_in_three_shapes() -> None:
         return torch.masked_scatter(table, mask, table) * x
 
     run_case(function, (torch.tensor(2.0), table > 1.5), specification="TOSA-1.0+FP")
+
+
+def test_an_operand_of_a_dtype_that_the_target_does_not_have() -> None:
+    """The rewrite of a write to all elements is the operand, which no operator of the graph checks."""
+    module = Call(lambda x: torch.slice_scatter(x, x[:1], 0, 0, 1))
+    compiled = compile_module(module, (torch.ones(1, 2).bfloat16(),), specification="TOSA-1.0+FP")
+    assert not compiled.delegates and compiled.left
