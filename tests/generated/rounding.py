@@ -135,6 +135,9 @@ class RandomRounding(TorchDispatchMode):
             result = (result[0], args[0].mean(dims, keepdim=result[1].dim() == args[0].dim()))
         if name in ("_softmax", "_log_softmax"):
             self.maxima_finite &= not bool(result.isnan().any())
+        if name == "prod" and self._scales_sums and result.is_floating_point():
+            # in another order, an infinite part meets one that is zero
+            result = torch.where(result.isfinite() & (result != 0), result, math.nan)
         if name in _SCALED_SUMS and self._scales_sums and not math.isfinite(kwargs.get("alpha", 1)):
             result = func(*args, beta=0) * kwargs["alpha"] + kwargs.get("beta", 1) * args[0]
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
