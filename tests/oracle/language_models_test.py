@@ -84,8 +84,9 @@ def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) 
         ({}, 32, 80),
         ({"weights": "float16"}, 16, 80),
         ({"weights": "int8"}, 8, 25),
-        ({"weights": "int4", "group_size": 32}, 4, 25),
-        ({"weights": "int4"}, 4, 25),
+        ({"weights": "int4", "group_size": 32}, 8, 25),
+        ({"weights": "int4", "group_size": 32, "embedding": "int4"}, 4, 25),
+        ({"weights": "int4", "embedding": "int4"}, 4, 25),
     ],
 )
 def test_tied_weights_are_in_the_file_once(
