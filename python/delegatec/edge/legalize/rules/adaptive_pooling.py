@@ -82,7 +82,7 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:
 
 
 def _divides(output_size: Sequence[int], sizes: Sequence[Any]) -> bool:
-    """Whether all windows have one size, whatever the dynamic sizes are."""
+    """Whether all windows have one size for any dynamic sizes."""
     return 0 not in output_size and all(
         statically_known_true(size % outputs == 0) for size, outputs in zip(sizes, output_size, strict=True)
     )
