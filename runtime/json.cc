@@ -129,13 +129,17 @@ class JsonParser {
 
   uint32_t code_point() {
     const uint32_t unit = hexadecimal();
-    if (unit < 0xD800 || unit > 0xDBFF) {
+    if (unit < 0xD800 || unit > 0xDFFF) {
       return unit;
     }
-    if (next() != '\\' || next() != 'u') {
+    if (unit > 0xDBFF || next() != '\\' || next() != 'u') {
       fail();
     }
-    return 0x10000 + ((unit - 0xD800) << 10) + ((hexadecimal() - 0xDC00) & 0x3FF);
+    const uint32_t low = hexadecimal();
+    if (low < 0xDC00 || low > 0xDFFF) {
+      fail();
+    }
+    return 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
   }
 
   uint32_t hexadecimal() {

@@ -21,6 +21,9 @@ using executorch::runtime::Result;
 using executorch::runtime::Span;
 using executorch::runtime::Tag;
 
+// Of four bytes: a float that is not zero.
+constexpr int kPoison = 0xA5;
+
 void check(Error error, const std::string& what) {
   if (error != Error::Ok) {
     throw std::runtime_error(what + ": " + executorch::runtime::to_string(error));
@@ -50,6 +53,14 @@ Tag tag_of(const MethodMeta& meta, size_t input) {
   return tag.ok() ? tag.get() : Tag::None;
 }
 
+std::unique_ptr<Pages> pages(size_t bytes, bool poison) {
+  auto result = std::make_unique<Pages>(bytes);
+  if (poison) {
+    std::memset(result->data(), kPoison, bytes);
+  }
+  return result;
+}
+
 // The runtime deprecates it, because the values of tensors are not to be relied on.
 const EValue& initial_input(const executorch::runtime::Method& method, size_t input) {
 #pragma GCC diagnostic push
@@ -74,7 +85,7 @@ struct Program::Loaded {
 };
 
 Program::Program(const std::string& pte, const std::string& ptd, const std::vector<std::string>& only,
-                 const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer) {
+                 const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer, bool poison) {
   pte_loader_ = mapped(pte);
   program_ = owned(executorch::runtime::Program::load(pte_loader_.get(),
                                                       executorch::runtime::Program::Verification::InternalConsistency),
@@ -109,10 +120,10 @@ Program::Program(const std::string& pte, const std::string& ptd, const std::vect
     }
   }
   for (const auto& [i, bytes] : largest) {
-    shared_[i] = std::make_unique<Pages>(bytes);
+    shared_[i] = pages(bytes, poison);
   }
   for (const std::string& name : order_) {
-    load(name, sizes_of(name), planned[name], tracer);
+    load(name, sizes_of(name), planned[name], tracer, poison);
   }
 }
 
@@ -148,11 +159,11 @@ std::vector<size_t> Program::planned_bytes(const std::string& name, const ArenaS
 }
 
 void Program::load(const std::string& name, const ArenaSizes& sizes, const std::vector<size_t>& planned,
-                   executorch::runtime::EventTracer* tracer) {
+                   executorch::runtime::EventTracer* tracer, bool poison) {
   auto loaded = std::make_unique<Loaded>(sizes);
   for (size_t i = 0; i < planned.size(); ++i) {
     if (i == 0) {
-      loaded->own = std::make_unique<Pages>(planned[i]);
+      loaded->own = pages(planned[i], poison);
     }
     loaded->spans.emplace_back((i == 0 ? loaded->own : shared_[i])->data(), planned[i]);
   }

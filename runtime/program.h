@@ -37,10 +37,12 @@ class Program {
   //   only: names of the methods to load; all if empty.
   //   sizes: a loaded method -> sizes of its arenas.
   //   tracer: records events, or null.
+  //   poison: whether planned memory is filled before the methods are loaded, as that of an app may be: initial state
+  //     comes from the file.
   //
   // Throws std::runtime_error if the runtime rejects the program, or it has no such method or memory.
   Program(const std::string& pte, const std::string& ptd, const std::vector<std::string>& only,
-          const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer);
+          const std::map<std::string, ArenaSizes>& sizes, executorch::runtime::EventTracer* tracer, bool poison = false);
   ~Program();
 
   std::vector<std::string> methods() const { return order_; }
@@ -78,7 +80,7 @@ class Program {
   std::vector<size_t> planned_bytes(const std::string& name, const ArenaSizes& sizes) const;
 
   void load(const std::string& name, const ArenaSizes& sizes, const std::vector<size_t>& planned,
-            executorch::runtime::EventTracer* tracer);
+            executorch::runtime::EventTracer* tracer, bool poison);
 
   std::unique_ptr<executorch::extension::MmapDataLoader> pte_loader_;
   std::unique_ptr<executorch::extension::MmapDataLoader> ptd_loader_;

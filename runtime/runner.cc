@@ -44,6 +44,7 @@ position, "0", "1" and so on, in row-major order.
   --runs=N                   runs each call N times, and writes the outputs of the last
   --times=FILE.json          writes the nanoseconds of the loading and of each run, and the peak of memory in bytes
   --single-thread            uses no thread pool
+  --poison                   fills planned memory before methods are loaded: initial state comes from the file
   --etdump=FILE              writes what the runtime recorded
   --serve                    then reads calls from the standard input, a line each, separated by tabs; answers "ok", or
                              "error " and the reason
@@ -64,7 +65,7 @@ struct Options {
   std::map<std::string, delegatec::ArenaSizes> sizes;
   std::vector<Call> calls;
   uint32_t runs = 1;
-  bool zeros = false, serve = false, backends = false, single_thread = false;
+  bool zeros = false, serve = false, backends = false, single_thread = false, poison = false;
 };
 
 uint32_t number_in(const std::string& text, const char* what) {
@@ -134,6 +135,8 @@ Options options_of(int count, char** arguments) {
       options.zeros = true;
     } else if (word == "--single-thread") {
       options.single_thread = true;
+    } else if (word == "--poison") {
+      options.poison = true;
     } else if (word == "--serve") {
       options.serve = true;
     } else if (word == "--backends") {
@@ -252,7 +255,8 @@ void run_all(const Options& options) {
   }
   Times times;
   const auto start = std::chrono::steady_clock::now();
-  delegatec::Program program(options.program, options.data, options.methods, options.sizes, tracer.get());
+  delegatec::Program program(options.program, options.data, options.methods, options.sizes, tracer.get(),
+                             options.poison);
   times.load = std::chrono::steady_clock::now() - start;
   for (const Call& call : options.calls) {
     run(program, call, options.runs, times);

@@ -66,7 +66,7 @@ class RunnerProgram:
         self._log = Path(folder.name, "log.txt")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [runner, f"--program={pte}", *([f"--data={ptd}"] if ptd else []), "--serve"],
+                [runner, f"--program={pte}", *([f"--data={ptd}"] if ptd else []), "--serve", "--poison"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

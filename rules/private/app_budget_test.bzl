@@ -12,7 +12,7 @@ set -eu
 {runfiles}
 total=0
 add() {{
-  bytes=$(wc -c < "$1")
+  bytes=$(find -L "$1" -type f -exec cat {} + | wc -c)
   total=$((total + bytes))
   printf '%12d  %s\\n' "$bytes" "$2"
 }}
@@ -28,15 +28,15 @@ def _app_budget_test_impl(ctx):
     if ctx.attr.max_kib < 1:
         fail_with(ctx.label, "DC509", "max_kib is %d" % ctx.attr.max_kib, expected = "1 or more")
     runfiles = ctx.attr.app[DefaultInfo].default_runfiles
-    files = {ctx.executable.app.short_path: ctx.executable.app}
+    found = depset([ctx.executable.app], transitive = [runfiles.files]).to_list()
 
-    # The same library is there under several names, with and without its place for the loader.
-    for file in runfiles.files.to_list():
-        files.setdefault("/".join([file.basename] if file.extension == "so" else [file.short_path]), file)
+    # A library is there twice: also in the directory that Bazel makes for the loader.
+    names = [file.basename for file in found if not file.short_path.startswith("_solib_")]
+    files = [file for file in found if not (file.short_path.startswith("_solib_") and file.basename in names)]
     test = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(
         content = _SCRIPT.format(
-            files = "\n".join(["add %s %s" % (runfiles_path(ctx, file), quoted(file.short_path)) for file in files.values()]),
+            files = "\n".join(["add %s %s" % (runfiles_path(ctx, file), quoted(file.short_path)) for file in files]),
             label = quoted(label_text(ctx.label)),
             limit = ctx.attr.max_kib * 1024,
             runfiles = RUNFILES,

@@ -108,7 +108,7 @@ class RandomRounding(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         is_write = func._schema.is_mutable
-        is_coarse = name in _COARSE
+        is_coarse = name in _COARSE and args[0].dtype == torch.float64
         least = EPSILON32 if is_coarse else self._least
         self.is_coarse |= is_coarse
         if name in _QUOTIENTS:
@@ -136,8 +136,9 @@ class RandomRounding(TorchDispatchMode):
         if name in ("_softmax", "_log_softmax"):
             self.maxima_finite &= not bool(result.isnan().any())
         if name == "prod" and self._scales_sums and result.is_floating_point():
-            # in another order, an infinite part meets one that is zero
-            result = torch.where(result.isfinite() & (result != 0), result, math.nan)
+            # in another order, a part may be infinite, and meet one that is zero
+            largest = func(args[0].abs().clamp(min=1), *args[1:], **kwargs)
+            result = torch.where(largest.isfinite(), result, math.nan)
         if name in _SCALED_SUMS and self._scales_sums and not math.isfinite(kwargs.get("alpha", 1)):
             result = func(*args, beta=0) * kwargs["alpha"] + kwargs.get("beta", 1) * args[0]
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
