@@ -12,7 +12,7 @@ set -eu
 {runfiles}
 total=0
 add() {{
-  bytes=$(find -L "$1" -type f -exec cat {} + | wc -c)
+  bytes=$(find -L "$1" -type f -exec cat {{}} + | wc -c)
   total=$((total + bytes))
   printf '%12d  %s\\n' "$bytes" "$2"
 }}
