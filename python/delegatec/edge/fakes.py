@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
 from torch._decomp import decomposition_table, meta_table
@@ -14,6 +15,7 @@ from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_impls import has_meta, op_implementations_checks
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 
 aten = torch.ops.aten
 
@@ -55,7 +57,18 @@ def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Map
                 if torch.Tag.pointwise in target.tags:
                     return _of_elements(mode, target, args, known)
                 return _on_cpu(mode, _of_kernel(mode, target, args, known))
-    return target(*args, **kwargs)
+    try:
+        return target(*args, **kwargs)
+    except _ShapeEnvGuardError:
+        with uncached(mode):
+            return target(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def uncached(mode: FakeTensorMode) -> Iterator[None]:
+    """Computes fake tensors without their mode's cache, which asks of views whether a symbolic size is 1."""
+    with patch.object(mode, "cache_enabled", False):
+        yield
 
 
 # Overload and dtypes of its operands -> dtype of the result.

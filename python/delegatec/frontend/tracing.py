@@ -20,6 +20,8 @@ from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.composite_functions import composite_functions_replaced
+from delegatec.frontend.eager.calls import same_bits
+from delegatec.frontend.eager.state import is_plain, tensors_of
 from delegatec.frontend.expert_operators import expert_operators_replaced
 from delegatec.frontend.model import Method
 from delegatec.frontend.module_checks import is_computed_by_transform
@@ -47,6 +49,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
     with (
         torch.no_grad(),
         _without_new_attributes(module),
+        _without_writes(module),
         _as_forward(module, method.function, strict),
         _user_frames(workspace),
         composite_functions_replaced(strict),
@@ -102,6 +105,23 @@ def _without_new_attributes(module: torch.nn.Module) -> Iterator[None]:
         for each, names in before:
             for name in vars(each).keys() - names:
                 del vars(each)[name]
+
+
+@contextlib.contextmanager
+def _without_writes(module: torch.nn.Module) -> Iterator[None]:
+    """Restores tensors outside of parameters and buffers, to which tracing writes.
+
+    torch.export replaces parameters and buffers by fake tensors, but not these: a write of constants, such as
+    `add_(1)`, changes them, and so the initial state.
+    """
+    tensors = [each for each in tensors_of(module).values() if type(each) is torch.Tensor and is_plain(each)]
+    before = [each.detach().clone() for each in tensors]
+    try:
+        yield
+    finally:
+        for tensor, value in zip(tensors, before, strict=True):
+            if not same_bits(tensor, value):
+                tensor.detach().copy_(value)
 
 
 @contextlib.contextmanager

@@ -224,6 +224,19 @@ def test_rejections_have_a_name_and_a_line(name: str) -> None:
     assert name == "input" or problem.location is not None
 
 
+def test_views_of_dynamic_sizes_that_may_be_1() -> None:
+    """torch's cache of fake tensors asks of the view whether a size is 1."""
+
+    def function(x: torch.Tensor) -> Any:
+        return torch.view_as_complex(x[..., None].expand(*x.shape, 2).contiguous()).real
+
+    size = torch.export.Dim("size", min=1, max=9)
+    program = edge(function, torch.randn(2, 2), dynamic_shapes=({0: size, 1: size},))
+    for number in (1, 5):
+        x = torch.randn(number, number)
+        assert_computes(program, x, x)
+
+
 def test_a_dynamic_transform_is_rejected_and_all_problems_are_reported() -> None:
     def function(x: torch.Tensor) -> Any:
         wrong = torch.linalg.svdvals(torch.complex(x, x)) * 2

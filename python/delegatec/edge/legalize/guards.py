@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
-from unittest.mock import patch
 
 import torch
 from sympy import Symbol
@@ -61,13 +60,6 @@ class _NoConcreteSizes(TorchFunctionMode):
             if tensors and not is_fake and not _get_current_dispatch_mode_stack():
                 raise UnknownSizeError(f"{getattr(func, '__name__', func)} of a constant and a dynamic size")
         return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def uncached(builder: Builder) -> Iterator[None]:
-    """Computes fake tensors without their mode's cache, which asks of views whether a symbolic size is 1."""
-    with patch.object(builder.fake_mode, "cache_enabled", False):
-        yield
 
 
 def complete_symbols(exported: ExportedProgram) -> None:

@@ -25,8 +25,9 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.fakes import uncached
 from delegatec.edge.legalize.engine import Legalizer
-from delegatec.edge.legalize.guards import no_new_guards, uncached
+from delegatec.edge.legalize.guards import no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
@@ -169,7 +170,7 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
         try:
             return _computed(builder, node, templates, rules)
         except _ShapeEnvGuardError:
-            with uncached(builder):
+            with uncached(builder.fake_mode):
                 return _computed(builder, node, templates, rules)
     except _ShapeEnvGuardError:
         raise DelegatecError([_fixed_size(node)]) from None

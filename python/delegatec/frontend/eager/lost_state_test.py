@@ -213,6 +213,14 @@ def written_in_place(self: Any, x: torch.Tensor) -> Any:
     return self.cache["keys"] * self.plain
 
 
+def written_by_constants(self: Any, x: torch.Tensor) -> Any:
+    """The results do not depend on it for these inputs."""
+    self.cache["keys"].add_(1)
+    self.plain.mul_(2)
+    self.plain += torch.ones(2)
+    return (self.cache["keys"] * self.plain).masked_fill(x > 0, 3)
+
+
 def last_result(self: Any, x: torch.Tensor) -> Any:
     """Nothing reads what it keeps."""
     self.plain, self.cache["keys"] = x * 1, x * 2
@@ -325,7 +333,11 @@ def test_strict_mode() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [cache, buffer, assigned_buffer, written_in_place, last_result, rebuilt, noise]
+    "change",
+    [
+        *(cache, buffer, assigned_buffer, written_in_place, written_by_constants),
+        *(last_result, rebuilt, noise),
+    ],
 )
 def test_caches_and_buffers(change: Callable[[Any, torch.Tensor], Any]) -> None:
     module = Stateful(change)
@@ -333,8 +345,11 @@ def test_caches_and_buffers(change: Callable[[Any, torch.Tensor], Any]) -> None:
     assert torch.equal(module.total, torch.zeros(2))
 
 
-def test_initial_state_is_that_before_the_export() -> None:
-    (program,) = export(Model(Stateful(written_in_place), (torch.ones(2),))).values()
+@pytest.mark.parametrize("change", [written_in_place, written_by_constants])
+def test_initial_state_is_that_before_the_export(change: Callable[[Any, torch.Tensor], Any]) -> None:
+    module = Stateful(change)
+    (program,) = export(Model(module, (torch.ones(2),))).values()
+    assert torch.equal(module.plain, torch.zeros(2))
     state = [value for name, value in program.constants.items() if "scale" not in name]
     assert state and all(torch.equal(value, torch.zeros(2)) for value in state)
 

@@ -214,10 +214,15 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return data.as_strided((data.numel(),), (1,)).view(torch.uint8)
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has elements in memory that `bits` reads."""
+    return tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.numel() > 0
+
+
 def digest(tensor: torch.Tensor) -> object:
     """Returns a value that equals that of a tensor with the same shape, dtype and bits."""
     data = tensor.detach()
-    if data.device.type != "cpu" or data.layout is not torch.strided or not data.numel():
+    if not is_plain(data):
         return data.shape
     content: Any = bits(data).numpy()
     return data.shape, data.dtype, hashlib.blake2b(content, digest_size=16).digest()
