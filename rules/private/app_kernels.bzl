@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "AppKernelsInfo")
 load(":options.bzl", "fail_with_all", "problem")
-load(":python_paths.bzl", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
 
 NO_KERNELS = AppKernelsInfo(files = depset(), imports = depset(), kernels = depset(), modules = depset())
 
@@ -84,7 +84,7 @@ the results of `export`, of calibration and of tests on this host.
             mandatory = True,
             allow_empty = False,
             doc = "Libraries that contain the module, and what it imports.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "kernels": attr.string_list(
             mandatory = True,

@@ -5,6 +5,8 @@ Bazel fetches them only to lower a program for such a backend. Each is a flag, w
 choice with the same modules.
 """
 
+load(":python_paths.bzl", "PYTHON_PROVIDERS")
+
 _TOOLS = {
     "ethos_u": [Label("//config:vela")],
     "vgf": [Label("//config:model_converter")],
@@ -39,12 +41,12 @@ def tools_attrs(backends = []):
         "tools": attr.label_list(
             cfg = "exec",
             doc = "Programs that the other backends of the target run. The macro of the rule sets it.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "_tools": attr.label_list(
             cfg = "exec",
             default = requested_tools(backends),
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
     }
 

@@ -7,7 +7,7 @@ load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arg
 load(":exported_program.bzl", "EXPORT_ATTRS", "export_model")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "did_you_mean", "problem")
-load(":python_paths.bzl", "import_roots", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "import_roots", "merged_python")
 
 # Files of a published folder that the weights and the export depend on; others may change without a build.
 _CONFIGURATIONS = [
@@ -236,7 +236,7 @@ CHECKPOINT_ATTRS = dict(dict(ACTION_ATTRS, **EXPORT_ATTRS), **{
     "_transformers": attr.label(
         cfg = "exec",
         default = Label("@delegatec_pip_models//:lib"),
-        providers = [PyInfo],
+        providers = PYTHON_PROVIDERS,
     ),
 })
 

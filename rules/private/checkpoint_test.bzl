@@ -7,7 +7,7 @@ load(":launched_test.bzl", "launched_test")
 load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with", "problem")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
-load(":python_paths.bzl", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
 load(":tolerances.bzl", "is_number")
 
 def _is_positive(text):
@@ -120,6 +120,6 @@ COMPARISON_ATTRS = {
     ),
     "_transformers": attr.label(
         default = Label("@delegatec_pip_models//:lib"),
-        providers = [PyInfo],
+        providers = PYTHON_PROVIDERS,
     ),
 }

@@ -4,6 +4,7 @@
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backend_tools.bzl", "tools_attrs")
 load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
+load(":python_paths.bzl", "PYTHON_PROVIDERS")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _delegate_program_impl(ctx):
@@ -28,7 +29,7 @@ the rest. The output groups `blobs`, `manifest`, `report`, `reasons`,
         ),
         deps = attr.label_list(
             doc = "Libraries that contain the plug-ins.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         list_options = attr.string_list_dict(
             doc = "Options whose value is a list.",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`delegate_runtime`: ExecuTorch's runtime as C++ libraries, which apps link."""
 
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "DelegateRuntimeInfo")
 
 def _delegate_runtime_impl(ctx):

@@ -2,7 +2,7 @@
 """The delegatec toolchain: how Bazel runs the compiler."""
 
 load(":launcher.bzl", "SHARED_LAUNCHER_ATTRS", "shared_launcher")
-load(":python_paths.bzl", "import_roots", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "import_roots", "merged_python")
 
 DelegatecInfo = provider(
     doc = "The compiler: `toolchain.delegatec` of the resolved toolchain.",
@@ -96,11 +96,11 @@ the key of a worker: with the sources as plain inputs, a worker would keep runni
         "backends": attr.label_keyed_string_dict(
             doc = "Libraries of built-in backends -> package. Their sources are inputs of the actions that use them, " +
                   "but not in the worker's key: an edit of one does not run the actions of the others.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "core": attr.label_list(
             doc = "Libraries that are part of the tool even if a backend depends on them.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "interpreter": attr.label(
             mandatory = True,
@@ -120,7 +120,7 @@ the key of a worker: with the sources as plain inputs, a worker would keep runni
         "library": attr.label(
             mandatory = True,
             doc = "The compiler's Python library.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "site_packages": attr.label(
             mandatory = True,

@@ -7,7 +7,7 @@ load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arg
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
-load(":python_paths.bzl", "import_roots", "merged_python", "source_roots")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "import_roots", "merged_python", "source_roots")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _DEFAULT_SAMPLES = -1
@@ -125,7 +125,7 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
         ),
         "deps": attr.label_list(
             doc = "Libraries that the sources import. torch, numpy, safetensors and delegatec are always available.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "entry": attr.string(
             mandatory = True,

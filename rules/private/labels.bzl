@@ -17,6 +17,18 @@ def label_text(label):
     """
     return str(label) if repository_name(label) else "//%s:%s" % (label.package, label.name)
 
+def load_statement(file, name):
+    """Returns a statement for a generated BUILD file, which is right in any repository.
+
+    Args:
+        file: a Label of the .bzl file, as our repository sees it.
+        name: the name to load.
+
+    Returns:
+        A string, with a newline.
+    """
+    return 'load("%s", "%s")\n' % (file, name)
+
 def repository_name(label):
     """Returns the name of a label's repository in the directories `external` and runfiles.
 

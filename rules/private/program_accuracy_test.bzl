@@ -9,7 +9,7 @@ load(":launched_test.bzl", "launched_test")
 load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with_all", "problem")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
-load(":python_paths.bzl", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
 load(":tolerances.bzl", "is_number")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -128,7 +128,7 @@ run` of the test with `-- --format=json` prints them as JSON. Both programs run 
             mandatory = True,
             allow_empty = False,
             doc = "Libraries that contain the metric and the dataset, and what they import.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         floor = attr.string(
             doc = "Least metric of the program, such as `0.98`. A string: older versions of Bazel do not support floats.",

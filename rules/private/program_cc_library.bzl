@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`program_cc_library`: a program as a library of C++."""
 
+load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load(":options.bzl", "fail_with")
 load(":program_header.bzl", "program_header")
 
@@ -51,7 +52,7 @@ def program_cc_library(name, program, embed = False, kernels = None, quantized_k
         )
     if not embed:
         kwargs["data"] = [program] + kwargs.pop("data", [])
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [":" + name + ".assembly"],
         hdrs = [":" + name + ".header"],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`program_header`: the C++ header of a program, and the libraries of the runtime that it needs."""
 
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "DelegateProgramInfo", "DelegateRuntimeInfo")
 load(":backends.bzl", "is_plugin")
 load(":compiler_tables.bzl", "BACKEND_IDS")

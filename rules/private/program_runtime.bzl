@@ -2,7 +2,7 @@
 """`program_runtime`: a runtime in which a `program_test` runs programs, besides the compiler's own executors."""
 
 load(":options.bzl", "fail_with")
-load(":python_paths.bzl", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
 
 ProgramRuntimeInfo = provider(
     doc = "A runtime for the tests of programs.",
@@ -41,7 +41,7 @@ Declares a runtime for `program_test(runtime = ...)`: a plug-in in Python that l
             mandatory = True,
             allow_empty = False,
             doc = "Libraries that contain the plug-in, and the wheels that it imports.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "runtime": attr.string(
             mandatory = True,

@@ -10,7 +10,7 @@ load(":launched_test.bzl", "launched_test")
 load(":launcher.bzl", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with", "fail_with_all", "option_arguments")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
-load(":python_paths.bzl", "merged_python")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
 load(":tolerances.bzl", "tolerance_problems")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -108,7 +108,7 @@ compiler of the device translates them.
         ),
         deps = attr.label_list(
             doc = "Libraries that `srcs` import.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         inputs = attr.label_list(
             allow_files = True,

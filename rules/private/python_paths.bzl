@@ -1,7 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import paths of a target's Python dependencies, in actions and in runfiles trees."""
 
+load("@bazel_features//:features.bzl", "bazel_features")
+load("@rules_python//python:defs.bzl", "PyInfo")
 load(":labels.bzl", "repository_name")
+
+# Bazel 7 has a `py_library` built in, whose provider is not that of rules_python 1 and later.
+_BuiltinPyInfo = getattr(bazel_features.globals, "PyInfo", None) or PyInfo
+
+PYTHON_PROVIDERS = [[PyInfo], [_BuiltinPyInfo]]
+
+def python_info(target):
+    """Returns the PyInfo of a target: that of rules_python, or the one that is built into Bazel.
+
+    Args:
+        target: any target.
+
+    Returns:
+        The provider, or None if the target has neither.
+    """
+    for provider in (PyInfo, _BuiltinPyInfo):
+        if provider in target:
+            return target[provider]
+    return None
 
 def import_roots(ctx, imports):
     """Returns the directories of import strings, as seen by an action.
@@ -51,11 +72,11 @@ def merged_python(ctx, targets):
         return _NOTHING
     return struct(
         files = depset(transitive = [
-            depset(transitive = [target[PyInfo].transitive_sources, target[DefaultInfo].default_runfiles.files])
+            depset(transitive = [python_info(target).transitive_sources, target[DefaultInfo].default_runfiles.files])
             for target in targets
         ]),
         imports = depset(
             [repository_name(target.label) or ctx.workspace_name for target in targets],
-            transitive = [target[PyInfo].imports for target in targets],
+            transitive = [python_info(target).imports for target in targets],
         ),
     )

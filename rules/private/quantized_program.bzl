@@ -8,7 +8,7 @@ load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arg
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with", "fail_with_all")
-load(":python_paths.bzl", "import_roots", "merged_python", "source_roots")
+load(":python_paths.bzl", "PYTHON_PROVIDERS", "import_roots", "merged_python", "source_roots")
 load(":quantization.bzl", "setting_problems", "with_settings")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -123,7 +123,7 @@ Observes the values inside the model on samples of its inputs, without network o
         ),
         "deps": attr.label_list(
             doc = "Libraries that `srcs` import.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
         "float_modules": attr.string_list(
             doc = "Modules that stay in float, with all modules inside them, such as `classifier`.",
@@ -163,7 +163,7 @@ Observes the values inside the model on samples of its inputs, without network o
         "_torchao": attr.label(
             cfg = "exec",
             default = Label("@delegatec_pip_quantization//:lib"),
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
     })),
     provides = [ExportedProgramInfo],

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`runtime_library`: libraries of the runtime that the build is configured for, as a dependency of C++ targets."""
 
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "DelegateRuntimeInfo")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")

@@ -6,7 +6,7 @@ load(":delegatec_toolchain.bzl", "FIXED_ENVIRONMENT", "INTERPRETER_FLAGS")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 load(":program_index.bzl", "PROGRAM_ATTRIBUTES")
-load(":python_paths.bzl", "merged_python")
+load(":python_paths.bzl", "merged_python", "python_info")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 SbomInfo = provider(
@@ -133,7 +133,7 @@ def _sbom_impl(target, ctx):
         below = [each for each in programs.to_list() if each.program == target[DelegateProgramInfo].program]
     sources = [file for name in _SOURCES for each in _attribute(ctx, name) for file in each[DefaultInfo].files.to_list()]
     data = [file for name in _DATA for each in _attribute(ctx, name) for file in each[DefaultInfo].files.to_list()]
-    python = merged_python(ctx, [each for name in _PYTHON for each in _attribute(ctx, name) if PyInfo in each])
+    python = merged_python(ctx, [each for name in _PYTHON for each in _attribute(ctx, name) if python_info(each)])
     models = [target[ExportedProgramInfo].program] if ExportedProgramInfo in target else []
     licenses = [
         struct(license = target[ExportedProgramInfo].license, model = model)

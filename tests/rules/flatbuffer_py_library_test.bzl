@@ -2,6 +2,7 @@
 """The outputs and actions of `flatbuffer_py_library`, and a use of its module."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:flatbuffers.bzl", "flatbuffer_py_library")
 load("//rules/private:labels.bzl", "repository_name")
 load("//rules/private/testing:pytest.bzl", "pytest_test")

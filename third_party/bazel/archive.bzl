@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A repository from the distribution's package if installed, otherwise a pinned download."""
 
-def _edited_copy(rctx, root, edits):
-    """Copies the directories of edited files and applies the edits to the copy.
+def _edited_copy(rctx, root, edits, additions):
+    """Copies the directories of edited and added files and applies the edits to the copy.
 
     Returns:
         The top-level directories that were copied.
     """
-    tops = {path.split("/")[0]: None for path in edits}.keys()
+    tops = {path.split("/")[0]: None for path in edits.keys() + additions.keys()}.keys()
     for top in tops:
         copied = rctx.execute(["cp", "-RL", str(root.get_child(top)), top])
         if copied.return_code:
@@ -23,6 +23,10 @@ def _edited_copy(rctx, root, edits):
         rctx.file(path, text, executable = False)
     return tops
 
+def _add(rctx):
+    for path, text in rctx.attr.additions.items():
+        rctx.file(path, text, executable = False)
+
 def _distribution_or_http_archive_impl(rctx):
     root = rctx.path(rctx.attr.distribution_path)
     if not root.exists:
@@ -31,8 +35,10 @@ def _distribution_or_http_archive_impl(rctx):
             sha256 = rctx.attr.sha256,
             stripPrefix = rctx.attr.strip_prefix,
         )
+        _add(rctx)
         return
-    copied = _edited_copy(rctx, root, rctx.attr.distribution_edits)
+    copied = _edited_copy(rctx, root, rctx.attr.distribution_edits, rctx.attr.additions)
+    _add(rctx)
     for child in root.readdir():
         if child.basename not in copied:
             rctx.symlink(child, child.basename)
@@ -41,6 +47,9 @@ distribution_or_http_archive = repository_rule(
     implementation = _distribution_or_http_archive_impl,
     doc = "Links a directory of the distribution if it exists, otherwise downloads a pinned archive.",
     attrs = {
+        "additions": attr.string_dict(
+            doc = "Path to text: files that are added.",
+        ),
         "distribution_edits": attr.string_dict(
             doc = "Path to lines of `old => new`: substitutions in the distribution's copy.",
         ),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CPython that is part of the build: a copy of the host's, and the only one that actions run."""
 
+load("//rules/private:labels.bzl", "load_statement")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 _BUILD = """\
-load("@bazel_tools//tools/python:toolchain.bzl", "py_runtime_pair")
 
 package(default_visibility = ["//visibility:public"])
 
@@ -55,7 +55,8 @@ def _python_interpreter_impl(rctx):
     listed = rctx.execute(["bin/python3", "-I", "-B", rctx.path(rctx.attr._compile_tree), "bin", "lib", "python.manifest"], timeout = 600)
     if listed.return_code:
         _fail("the copy of the host's Python does not run", listed.stderr)
-    rctx.file("BUILD.bazel", _BUILD, executable = False)
+    loads = [load_statement(Label("@rules_python//python:%s.bzl" % name), name) for name in ("py_runtime", "py_runtime_pair")]
+    rctx.file("BUILD.bazel", "".join(loads) + _BUILD, executable = False)
 
 python_interpreter = repository_rule(
     implementation = _python_interpreter_impl,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`wheels`, for users of the rules: the wheels of a team's own lock, to run in one process with the compiler's."""
 
-load("//rules/private:labels.bzl", "label_text")
+load("//rules/private:labels.bzl", "label_text", "load_statement")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 _BUILD = """\
+
 package(default_visibility = ["//visibility:public"])
 
 # The directory is one input, which a sandbox links once. The manifest represents its contents in the keys of
@@ -91,7 +92,7 @@ def _wheels_impl(rctx):
             "  help: is the disk full? The next build tries again",
             "",
         ]))
-    rctx.file("BUILD.bazel", _BUILD, executable = False)
+    rctx.file("BUILD.bazel", load_statement(Label("@rules_python//python:defs.bzl"), "py_library") + _BUILD, executable = False)
 
 wheels = repository_rule(
     implementation = _wheels_impl,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hash-locked wheels as one directory."""
 
-load("//rules/private:labels.bzl", "label_text")
+load("//rules/private:labels.bzl", "label_text", "load_statement")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 _BUILD = """\
+
 package(default_visibility = ["//visibility:public"])
 
 # The directory is one input, which a sandbox links once. The manifest represents its contents in the keys of
@@ -59,7 +60,7 @@ def _wheels_impl(rctx):
         ]))
     rctx.file(
         "BUILD.bazel",
-        _BUILD.format(exports = repr(["site-packages/" + path for path in rctx.attr.exports])),
+        load_statement(Label("@rules_python//python:defs.bzl"), "py_library") + _BUILD.format(exports = repr(["site-packages/" + path for path in rctx.attr.exports])),
         executable = False,
     )
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`flatbuffer_py_library`: the Python module of a FlatBuffers schema."""
 
+load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules/private:labels.bzl", "repository_name")
+load("//rules/private:python_paths.bzl", "python_info")
 load("//rules/private:toolchain_types.bzl", "FLATC_TOOLCHAIN_TYPE")
 
 def _flatbuffer_py_library_impl(ctx):
@@ -34,6 +36,7 @@ def _flatbuffer_py_library_impl(ctx):
     )
 
     runtime = toolchain.python_runtime
+    python = python_info(runtime)
     root = [part for part in [repository_name(ctx.label) or ctx.workspace_name, ctx.label.package] if part]
     return [
         DefaultInfo(
@@ -42,8 +45,8 @@ def _flatbuffer_py_library_impl(ctx):
         ),
         PyInfo(
             has_py3_only_sources = True,
-            imports = depset(["/".join(root)], transitive = [runtime[PyInfo].imports]),
-            transitive_sources = depset([module], transitive = [runtime[PyInfo].transitive_sources]),
+            imports = depset(["/".join(root)], transitive = [python.imports]),
+            transitive_sources = depset([module], transitive = [python.transitive_sources]),
         ),
         OutputGroupInfo(module = depset([module])),
     ]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flatc toolchain: the schema compiler, and the runtime that its generated code imports."""
 
+load("//rules/private:python_paths.bzl", "PYTHON_PROVIDERS")
+
 FlatcInfo = provider(
     doc = "The schema compiler: `toolchain.flatc` of the resolved toolchain.",
     fields = {
@@ -31,7 +33,7 @@ flatc_toolchain = rule(
         "python_runtime": attr.label(
             mandatory = True,
             doc = "The library of the Python package `flatbuffers`.",
-            providers = [PyInfo],
+            providers = PYTHON_PROVIDERS,
         ),
     },
 )

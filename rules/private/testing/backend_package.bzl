@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`backend_package`: the targets of a backend in `python/delegatec/backends`."""
 
+load("@rules_python//python:defs.bzl", "py_binary", "py_library")
 load(":pytest.bzl", "pytest_test")
 
 _HELPERS = [
@@ -22,7 +23,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
     helpers = native.glob(_HELPERS, allow_empty = True)
     operators_tests = native.glob(["operators/**/*_test.py"], allow_empty = True)
     conftest = ["operators/conftest.py"]
-    native.py_library(
+    py_library(
         name = name,
         srcs = native.glob(["**/*.py"], exclude = _HELPERS + conftest + ["**/*_test.py"]),
         data = ["operators/recorded.json"],
@@ -36,7 +37,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
             "@delegatec_pip_compiler//:lib",
         ] + ["//schemas:%s_py" % each for each in [schema] + other_schemas],
     )
-    native.py_library(
+    py_library(
         name = "testing",
         testonly = True,
         srcs = helpers,
@@ -65,7 +66,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
             "//tests/operators",
         ],
     )
-    native.py_binary(
+    py_binary(
         name = "record",
         testonly = True,
         srcs = operators_tests + conftest + ["//rules/private/testing:pytest_main.py"],

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pytest_test`: a test that runs pytest."""
 
+load("@rules_python//python:defs.bzl", "py_test")
+
 _MAIN = Label("//rules/private/testing:pytest_main.py")
 _PLUGINS = Label("//rules/private/testing:plugins")
 _PYTEST = Label("@delegatec_pip_test//:lib")
@@ -21,7 +23,7 @@ def pytest_test(name, srcs, deps = [], data = [], tags = [], timeout = "long", s
         shard_count: the number of processes among which the test cases are distributed.
         **kwargs: other attributes of a py_test.
     """
-    native.py_test(
+    py_test(
         name = name,
         srcs = srcs + [_MAIN],
         args = ["$(rootpath %s)" % source for source in srcs if not source.endswith("conftest.py")],
