@@ -33,6 +33,9 @@ program_variants = program_variants_rule(settings = [Label("//config:mps_precisi
 # The dependencies of the targets, and a target that shows their actions if they have none. It does not
 # change.
 _FIXED: Final = """\
+load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
+load("@rules_cc//cc:cc_library.bzl", "cc_library")
+load("@rules_python//python:defs.bzl", "py_library")
 load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mps_program")
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")

@@ -12,8 +12,6 @@ from consumer_workspace import consumer_bazel
 from nested_bazel import source_root, with_modules
 
 DECLARATION = """\
-bazel_dep(name = "rules_python", version = "0.22.1")
-
 pip = use_extension("@rules_python//python/extensions:pip.bzl", "pip")
 pip.parse(
     name = "team_pip",

@@ -14,14 +14,6 @@ assert RUNFILES is not None
 # Disabled warnings of buildifier.
 PASSED_OVER = ",".join(
     (
-        # Bazel 4.2 has built-in Python rules, and no rules_python.
-        "-native-py",
-        # The same of C++: older rules_cc cannot be loaded by Bazel 4.2, newer ones need Bazel 7.
-        "-native-cc-binary",
-        "-native-cc-common",
-        "-native-cc-info",
-        "-native-cc-library",
-        "-native-cc-test",
         # `delegate_programs(name = "foo", program = ":foo")` makes foo_mps and its like.
         "-duplicated-name",
         # Macros for WORKSPACE files create repositories with fixed names.

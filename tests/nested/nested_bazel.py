@@ -90,6 +90,15 @@ def _bazel7() -> Path:
     return folder / "bazel"
 
 
+# The flags that the Bazel Central Registry sets in its tests of new modules (incompatible_flags.yml).
+_REGISTRY_FLAGS: Final = (
+    "--incompatible_autoload_externally=",
+    "--incompatible_config_setting_private_default_visibility",
+    "--incompatible_disable_native_repo_rules",
+    "--incompatible_disable_starlark_host_transitions",
+)
+
+
 def with_modules(*, is_copy: bool) -> Generation:
     """Returns Bazel 7, which reads the MODULE.bazel file. Skips the test if this host cannot have it.
 
@@ -103,7 +112,7 @@ def with_modules(*, is_copy: bool) -> Generation:
         for repository, extension in _FETCHED.items()
         if is_copy or extension == "repositories"
     }
-    return Generation(str(program), names)
+    return Generation(str(program), names, _REGISTRY_FLAGS)
 
 
 def bazel7_with_workspace() -> Generation:
