@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Bazel 9 predeclares, in Starlark: the names that our files use, without those that 9 does not have.
 
-From Bazel's reference, "Global functions" for .bzl, BUILD and MODULE.bazel files, and the rules that are still built in
-(General, Platforms and Toolchains). The stand-ins accept any attributes and declare nothing.
+From Bazel's reference, "Global functions" for .bzl, BUILD and MODULE.bazel files, and the rules that are
+still built in (General, Platforms and Toolchains). The stand-ins accept any attributes and declare nothing.
 """
 
 from __future__ import annotations
@@ -40,19 +40,10 @@ def depset(direct = [], order = "default", transitive = []):
     return struct(to_list = lambda: direct)
 """
 
-_BUILT_IN_RULES: Final = (
-    *(
-        "alias",
-        "config_setting",
-        "constraint_setting",
-        "constraint_value",
-        "filegroup",
-        "genquery",
-        "genrule",
-    ),
-    *("label_flag", "label_setting", "package_group", "platform", "starlark_doc_extract", "test_suite"),
-    *("toolchain", "toolchain_type"),
-)
+_BUILT_IN_RULES: Final = """
+    alias config_setting constraint_setting constraint_value filegroup genquery genrule label_flag
+    label_setting package_group platform starlark_doc_extract test_suite toolchain toolchain_type
+"""
 _PACKAGE_FUNCTIONS: Final = """
 def glob(include = [], exclude = [], exclude_directories = 1, allow_empty = False):
     return []
@@ -86,83 +77,57 @@ def package_relative_label(text):
 
 exports_files = _nothing
 """
-_NATIVE: Final = (
-    *(*_BUILT_IN_RULES, "existing_rule", "existing_rules", "exports_files", "glob", "module_name"),
-    *(
-        "module_version",
-        "package_name",
-        "package_relative_label",
-        "repo_name",
-        "repository_name",
-        "subpackages",
-    ),
-)
-
-_ATTRIBUTES: Final = (
-    *("bool", "int", "int_list", "label", "label_keyed_string_dict", "label_list", "output", "output_list"),
-    *("string", "string_dict", "string_keyed_label_dict", "string_list", "string_list_dict"),
-)
-_PROVIDERS: Final = (
-    *("AnalysisTestResultInfo", "DefaultInfo", "FeatureFlagInfo", "InstrumentedFilesInfo", "OutputGroupInfo"),
-    *("PackageSpecificationInfo", "RunEnvironmentInfo"),
-)
-
-
-def _struct(name: str, members: tuple[str, ...], value: str = "{}") -> str:
-    return f"{name} = struct({', '.join(f'{member} = {value.format(member)}' for member in members)})\n"
-
-
-def _assign(names: tuple[str, ...], value: str) -> str:
-    return "".join(f"{name} = {value}\n" for name in names)
+_OF_NATIVE: Final = """
+    existing_rule existing_rules exports_files glob module_name module_version package_name
+    package_relative_label repo_name repository_name subpackages
+"""
+_ATTRIBUTES: Final = """
+    bool int int_list label label_keyed_string_dict label_list output output_list string string_dict
+    string_keyed_label_dict string_list string_list_dict
+"""
+_PLATFORM: Final = "ConstraintSettingInfo ConstraintValueInfo PlatformInfo TemplateVariableInfo ToolchainInfo"
+_DEFINITIONS: Final = "aspect macro module_extension repository_rule rule subrule tag_class"
+_OTHERS: Final = """
+    AnalysisTestResultInfo DefaultInfo FeatureFlagInfo InstrumentedFilesInfo OutputGroupInfo
+    PackageSpecificationInfo RunEnvironmentInfo analysis_test_transition configuration_field exec_group
+    exec_transition transition visibility
+"""
+_PROVIDER: Final = """
+def provider(doc = "", fields = None, init = None):
+    return (_nothing, _nothing) if init else _nothing
+"""
+_OF_MODULE: Final = """
+    archive_override bazel_dep include inject_repo local_path_override module override_repo
+    register_execution_platforms register_toolchains single_version_override use_extension use_repo
+"""
 
 
+def _each(names: str, value: str = "_nothing") -> str:
+    return "".join(f"{name} = {value}\n" for name in names.split())
+
+
+def _struct(struct: str, members: str, value: str = "_nothing") -> str:
+    """Assigns a struct. `{}` in the value stands for the name of the member."""
+    return f"{struct} = struct({', '.join(f'{name} = {value.format(name)}' for name in members.split())})\n"
+
+
+BUILD: Final = COMMON + _each(_BUILT_IN_RULES) + _PACKAGE_FUNCTIONS + _each("licenses package")
 BZL: Final = "".join(
     (
-        COMMON,
-        _assign(_BUILT_IN_RULES, "_nothing"),
-        _PACKAGE_FUNCTIONS,
-        _struct("native", _NATIVE),
-        _struct("attr", _ATTRIBUTES, "_nothing"),
-        _assign(_PROVIDERS, "_nothing"),
-        _assign(("aspect", "macro", "module_extension", "repository_rule", "rule", "subrule", "tag_class"), "_kind"),
-        "def provider(doc = '', fields = None, init = None):\n"
-        "    return (_nothing, _nothing) if init else _nothing\n",
-        _assign(("configuration_field", "exec_group", "exec_transition", "transition", "visibility"), "_nothing"),
-        _assign(("analysis_test_transition",), "_nothing"),
-        _struct("config", ("bool", "exec", "int", "string", "string_list", "string_set", "target"), "_nothing"),
-        _struct("config_common", ("FeatureFlagInfo", "toolchain_type"), "_nothing"),
-        _struct("coverage_common", ("instrumented_files_info",), "_nothing"),
-        _struct(
-            "platform_common",
-            *(("ConstraintSettingInfo", "ConstraintValueInfo", "PlatformInfo", "TemplateVariableInfo", "ToolchainInfo"),),
-            value="_nothing",
-        ),
-        _struct("testing", ("ExecutionInfo", "TestEnvironment", "analysis_test"), "_nothing"),
-    )
-)  # fmt: skip
-BUILD: Final = "".join(
-    (
-        COMMON,
-        _assign(_BUILT_IN_RULES, "_nothing"),
-        _PACKAGE_FUNCTIONS,
-        _assign(("licenses", "package"), "_nothing"),
+        *(COMMON, _each(_BUILT_IN_RULES), _PACKAGE_FUNCTIONS, _PROVIDER, _each(_OTHERS)),
+        _each(_DEFINITIONS, "_kind"),
+        _struct("attr", _ATTRIBUTES),
+        _struct("config", "bool exec int string string_list string_set target"),
+        _struct("config_common", "FeatureFlagInfo toolchain_type"),
+        _struct("coverage_common", "instrumented_files_info"),
+        _struct("native", _BUILT_IN_RULES + _OF_NATIVE, "{}"),
+        _struct("platform_common", _PLATFORM),
+        _struct("testing", "ExecutionInfo TestEnvironment analysis_test"),
     )
 )
-MODULE: Final = "".join(
-    (
-        "def _nothing(*args, **kwargs):\n    return None\n\n",
-        "def use_repo_rule(file, name):\n    return _nothing\n",
-        *(
-            _assign(
-                ("archive_override", "bazel_dep", "include", "inject_repo", "local_path_override"), "_nothing"
-            ),
-        ),
-        _assign(
-            ("module", "override_repo", "register_execution_platforms", "register_toolchains"), "_nothing"
-        ),
-        _assign(("single_version_override", "use_extension", "use_repo"), "_nothing"),
-    )
-)
+MODULE: Final = COMMON + "def use_repo_rule(file, name):\n    return _nothing\n" + _each(_OF_MODULE)
+
+_CC_RULES: Final = ("cc_binary", "cc_import", "cc_library", "cc_test")
 
 # File of another module -> what it exports and our files load.
 LOADED: Final = {
@@ -171,19 +136,13 @@ LOADED: Final = {
     "@bazel_skylib//lib:unittest.bzl": (
         "analysistest = struct(begin = _nothing, end = _nothing, make = _kind)\n"
         "asserts = struct()\n"
-        "unittest = struct(begin = _nothing, end = _nothing, make = _kind, suite = _nothing)"
+        "unittest = struct(begin = _nothing, end = _nothing, make = _kind, suite = _nothing)\n"
     ),
-    "@bazel_skylib//rules:common_settings.bzl": (
-        "BuildSettingInfo = _nothing\n"
-        + _assign(("bool_flag", "int_flag", "string_flag", "string_list_flag"), "_nothing")
+    "@bazel_skylib//rules:common_settings.bzl": _each(
+        "BuildSettingInfo bool_flag int_flag string_flag string_list_flag"
     ),
     "@rules_cc//cc/common:cc_common.bzl": "cc_common = struct()",
     "@rules_cc//cc/common:cc_info.bzl": "CcInfo = _nothing",
-    **{
-        f"@rules_cc//cc:{rule}.bzl": f"{rule} = _nothing"
-        for rule in ("cc_binary", "cc_import", "cc_library", "cc_test")
-    },
-    "@rules_python//python:defs.bzl": (
-        "PyInfo = _nothing\n" + _assign(("py_binary", "py_library", "py_test"), "_nothing")
-    ),
+    **{f"@rules_cc//cc:{rule}.bzl": f"{rule} = _nothing" for rule in _CC_RULES},
+    "@rules_python//python:defs.bzl": _each("PyInfo py_binary py_library py_test"),
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every .bzl, BUILD and MODULE.bazel file evaluates with what Bazel 9 predeclares.
 
-Bazel 8 and 9 are not tested otherwise. starlark-pyo3 resolves the names in all functions of a file, also in those that are
-not called; macros are called with `native` as it is in Bazel 9.
+Bazel 8 and 9 are not tested otherwise. starlark-pyo3 resolves the names in all functions of a file, also in
+those that are not called; macros are called with `native` as it is in Bazel 9.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ class _Evaluation:
         if text := bazel9_globals.LOADED.get(label):
             return self.evaluate(label, text, bazel9_globals.BZL)
         repository, _, target = label.partition("//")
-        assert repository in ("", "@rules_delegate"), (
-            f"bazel9_globals.LOADED does not say what {label} exports"
-        )
+        assert repository in ("", "@rules_delegate"), f"bazel9_globals.LOADED lacks {label}"
         if repository and self.root != ROOT:
             return RULES.load(f"//{target}", "")
         path = target.replace(":", "/").lstrip("/")
