@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measurement of arenas.
+// Measurement of arenas and of the heap.
 #include "runtime/measure.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <stdexcept>
 
 #include "runtime/json.h"
 
@@ -39,7 +45,42 @@ ArenaSizes measured(const std::string& pte, const std::string& ptd, const std::s
   return result;
 }
 
+// Returns the bytes of malloc that are in use. Arenas and files are mapped, and not among them.
+size_t heap_bytes() {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  throw std::runtime_error("--heap: the C library does not tell what malloc has in use");
+#endif
+}
+
 }  // namespace
+
+std::map<std::string, HeapBytes> measured_heap(const std::string& pte, const std::string& ptd,
+                                               const std::vector<std::string>& methods) {
+  std::map<std::string, HeapBytes> result;
+  for (const std::string& method : Program(pte, ptd, methods, {}, nullptr).methods()) {
+    // The libraries keep what they allocate at their first use.
+    used_with(pte, ptd, method, {});
+    const size_t before = heap_bytes();
+    Program program(pte, ptd, {method}, {}, nullptr);
+    HeapBytes& bytes = result[method];
+    bytes.loaded = heap_bytes() - before;
+    program.run(method, program.zeros(method));
+    bytes.run = heap_bytes() - before;
+  }
+  return result;
+}
+
+std::string json_of(const std::map<std::string, HeapBytes>& heaps) {
+  std::string text = "{";
+  for (const auto& [method, bytes] : heaps) {
+    text += (text.size() > 1 ? ",\n  " : "\n  ") + quoted(method) + ": {\"loaded\": " + std::to_string(bytes.loaded) +
+            ", \"run\": " + std::to_string(bytes.run) + "}";
+  }
+  return text + "\n}\n";
+}
 
 std::map<std::string, ArenaSizes> measured_arenas(const std::string& pte, const std::string& ptd,
                                                   const std::vector<std::string>& methods) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of arenas that a program needs.
+// The sizes of arenas that a program needs, and what it takes of the heap.
 #pragma once
 
 #include <map>
@@ -20,7 +20,21 @@ namespace delegatec {
 std::map<std::string, ArenaSizes> measured_arenas(const std::string& pte, const std::string& ptd,
                                                   const std::vector<std::string>& methods);
 
+// What a method has in use of the heap, such as packed weights and workspaces of backends; in bytes.
+struct HeapBytes {
+  size_t loaded = 0;  // after it is loaded
+  size_t run = 0;     // after its first run, too
+};
+
+// Returns the heap of each method, alone, with inputs in their largest sizes, which are zeros. It depends on the CPU,
+// for which backends pack weights, and contains some hundred bytes of this library.
+//
+// Throws std::runtime_error as Program does, or if the C library does not tell.
+std::map<std::string, HeapBytes> measured_heap(const std::string& pte, const std::string& ptd,
+                                               const std::vector<std::string>& methods);
+
 // Returns sizes as JSON.
+std::string json_of(const std::map<std::string, HeapBytes>& heaps);
 std::string json_of(const std::map<std::string, ArenaSizes>& arenas);
 
 }  // namespace delegatec

@@ -41,6 +41,7 @@ position, "0", "1" and so on, in row-major order.
   --arena=NAME:KIND:BYTES    the exact size of an arena of a method: method, temporary, or the number of a planned memory
   --zeros                    then runs each method once, with zeros in the largest sizes
   --memory=FILE.json         instead of all calls: writes the least sizes of the arenas
+  --heap=FILE.json           instead of all calls: writes the bytes of malloc that each method has in use on this CPU
   --runs=N                   runs each call N times, and writes the outputs of the last
   --times=FILE.json          writes the nanoseconds of the loading and of each run, and the peak of memory in bytes
   --single-thread            uses no thread pool
@@ -60,7 +61,7 @@ struct Call {
 };
 
 struct Options {
-  std::string program, data, etdump, memory, times;
+  std::string program, data, etdump, heap, memory, times;
   std::vector<std::string> methods;
   std::map<std::string, delegatec::ArenaSizes> sizes;
   std::vector<Call> calls;
@@ -118,6 +119,8 @@ Options options_of(int count, char** arguments) {
       options.data = value;
     } else if (name == "--etdump") {
       options.etdump = value;
+    } else if (name == "--heap") {
+      options.heap = value;
     } else if (name == "--memory") {
       options.memory = value;
     } else if (name == "--method") {
@@ -148,8 +151,9 @@ Options options_of(int count, char** arguments) {
   if (options.program.empty() && !options.backends) {
     throw UsageError("--program is missing");
   }
-  if (!options.memory.empty() && (!words.empty() || options.zeros || options.serve || !options.sizes.empty())) {
-    throw UsageError("--memory excludes calls, --zeros, --serve and --arena");
+  const bool measures = !options.memory.empty() || !options.heap.empty();
+  if (measures && (!words.empty() || options.zeros || options.serve || !options.sizes.empty())) {
+    throw UsageError("--memory and --heap exclude calls, --zeros, --serve and --arena");
   }
   if (words.size() % 3 != 0) {
     throw UsageError("a call is METHOD INPUTS OUTPUTS");
@@ -238,6 +242,12 @@ void run_all(const Options& options) {
   if (!options.memory.empty()) {
     const std::string text = delegatec::json_of(delegatec::measured_arenas(options.program, options.data, options.methods));
     write(options.memory, text.data(), text.size());
+  }
+  if (!options.heap.empty()) {
+    const std::string text = delegatec::json_of(delegatec::measured_heap(options.program, options.data, options.methods));
+    write(options.heap, text.data(), text.size());
+  }
+  if (!options.memory.empty() || !options.heap.empty()) {
     return;
   }
 #ifdef DELEGATEC_HAS_THREADPOOL

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from delegatec.backends import builtin_backends
 from delegatec.diagnostics import DelegatecError
+from delegatec.program.reader import read_program
+from delegatec.report.arenas import arenas_of
 from executorch_runner import RUNTIME
 from executorch_runner.testing import insufficient_arenas, measured_arenas
 from tests.runtimes.programs import Counter, counter, network, verified, written, zeros
@@ -50,13 +54,28 @@ def test_backends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 @pytest.mark.parametrize("make", [network, counter])
-def test_arenas_are_exact(tmp_path: Path, backend: str, make: Any) -> None:
-    pte, _ = written(tmp_path, make(), backend=backend)
-    for method, sizes in measured_arenas(pte, tmp_path).items():
+@pytest.mark.parametrize("external", [False, True])
+def test_arenas_are_exact(tmp_path: Path, backend: str, make: Any, external: bool) -> None:
+    pte, ptd = written(tmp_path, make(), backend=backend, external=external)
+    computed = arenas_of(read_program(pte), builtin_backends(), has_weights=ptd is not None)
+    for method, sizes in measured_arenas(pte, tmp_path, ptd).items():
         assert sizes["method"] > 0 and sizes["temporary"] > 0 and sizes["planned"][0] > 0
-        problems = insufficient_arenas(pte, method, sizes)
+        arenas = computed[method]
+        assert (arenas.method.bytes, arenas.temporary.bytes) == (sizes["method"], sizes["temporary"])
+        problems = insufficient_arenas(pte, method, sizes, ptd)
         assert {"method", "temporary", "1"} <= problems.keys()
         assert [kind for kind, problem in problems.items() if "MemoryAllocationFailed" not in problem] == []
+
+
+def test_heap(tmp_path: Path) -> None:
+    """XNNPACK packs weights while a program is loaded, and allocates its workspace in the first run."""
+    found = {}
+    for backend in ("portable", "xnnpack"):
+        pte, _ = written(tmp_path, network(), backend=backend)
+        RUNTIME.run([f"--program={pte}", f"--heap={tmp_path / 'heap.json'}"])
+        (found[backend],) = json.loads((tmp_path / "heap.json").read_text()).values()
+    assert 0 <= found["portable"]["loaded"] <= found["portable"]["run"] < 1000
+    assert 1000 < found["xnnpack"]["loaded"] < found["xnnpack"]["run"]
 
 
 def test_calls_in_a_row_and_etdump(tmp_path: Path) -> None:
@@ -148,8 +167,11 @@ def test_wrong_inputs(tmp_path: Path, inputs: dict[str, torch.Tensor], problem: 
         (["--program=p.pte", "forward", "x.safetensors", "y.safetensors"], "x.safetensors: cannot be opened"),
         (["--program=p.pte", "forward", "p.pte", "y.safetensors"], "p.pte: not a .safetensors file"),
         (["--program=p.pte", "--data=p.pte"], "p.pte: not a file of weights"),
-        (["--program=p.pte", "--memory=m.json", "--zeros"], "--memory excludes calls, --zeros"),
-        (["--program=p.pte", "--memory=m.json", "--arena=take:method:1"], "--memory excludes calls, --zeros"),
+        (["--program=p.pte", "--memory=m.json", "--zeros"], "--memory and --heap exclude calls"),
+        (
+            ["--program=p.pte", "--memory=m.json", "--arena=take:method:1"],
+            "--memory and --heap exclude calls",
+        ),
         (
             ["--program=p.pte", "forward", "surrogate.safetensors", "y.safetensors"],
             "surrogate.safetensors: not a .safetensors file: malformed JSON",

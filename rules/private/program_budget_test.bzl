@@ -17,8 +17,10 @@ _LIMITS = {
     "max_dram_kib": ("dram_bytes", _KIB, "DRAM that a delegate uses, in KiB."),
     "max_file_kib": ("file_bytes", _KIB, "Size of the `.pte`, in KiB."),
     "max_flash_kib": ("off_chip_flash_bytes", _KIB, "Flash that delegates use, in KiB."),
+    "max_method_allocator_kib": ("method_allocator_bytes", _KIB, "What the runtime takes of a method's allocator on a 64-bit platform, in KiB."),
     "max_operators": ("operators", 1, "Operations of all delegates."),
     "max_sram_kib": ("sram_bytes", _KIB, "SRAM that a delegate uses, in KiB."),
+    "max_temporary_allocator_kib": ("temporary_allocator_bytes", _KIB, "What the runtime and delegates take of the temporary allocator, in KiB."),
     "max_undelegated": ("undelegated", 1, "Operators that run on the portable kernels; 0 demands full delegation."),
     "max_weights_kib": ("model_weight_bytes", _KIB, "Weights in the model's dtypes, of kernels and delegates, in KiB."),
 }

@@ -23,8 +23,8 @@ def program_cc_library(name, program, embed = False, kernels = None, quantized_k
         quantized_kernels: likewise the kernels of the namespace `quantized_decomposed`.
         backends: ids of the backends, such as "XnnpackBackend"; by default those of the program. Needed for plug-ins.
         namespace: namespace of the class, by default the target's name; with underscores for what C++ does not allow.
-        measure: whether the header has the sizes of the method and temporary arenas: the action runs the program, in the
-            configured runtime, built for the host.
+        measure: whether the sizes of the method and temporary arenas are measured: the action runs the program in the
+            configured runtime, built for the host. By default they are computed for the runtime of 1.5.1.
         **kwargs: `copts`, `linkopts`, `deps`, and the attributes of every rule.
     """
     label = "//%s:%s" % (native.package_name(), name)

@@ -175,7 +175,8 @@ _OF_PROGRAM: Final = {"program": '":fixed_mps"'}
 _OF_ANOTHER: Final = {"program": '":other_mps"'}
 _METRIC: Final = {"deps": '[":library"]', "metric": '"second:top1"'}
 _LIMITS: Final = (
-    "arena_kib cycles delegates dram_kib file_kib flash_kib operators sram_kib undelegated weights_kib"
+    "arena_kib cycles delegates dram_kib file_kib flash_kib method_allocator_kib operators sram_kib "
+    "temporary_allocator_kib undelegated weights_kib"
 )
 _LIBRARIES: Final = "etdump executorch kernels quantized_kernels threadpool"
 

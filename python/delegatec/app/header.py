@@ -61,6 +61,8 @@ def header(
         DelegatecError: DC519, for a method that cannot be a function.
     """
     infos = {each.name: each for each in manifest.methods}
+    arenas = {each.name: each.arenas for each in manifest.constant_methods}
+    arenas |= {each.name: each.arenas for each in manifest.methods}
     names = identifiers((method.name for method in program.methods), _TAKEN)
     types = identifiers(map(type_name, names))
     functions: list[Function] = [
@@ -70,6 +72,7 @@ def header(
             name,
             prefix,
             memory.get(method.name),
+            arenas.get(method.name),
             shapes.get(method.name, []),
         )
         for method, name, prefix in zip(program.methods, names, types, strict=True)
@@ -83,6 +86,7 @@ def header(
         keep_trailing_newline=True,
     )
     return environment.get_template("program.h.jinja").render(
+        measured=bool(memory),
         backends=manifest.runtime.backends,
         functions=functions,
         kernels=manifest.runtime.kernels,

@@ -13,7 +13,7 @@ from delegatec.app.identifiers import identifiers
 from delegatec.app.shapes import Dimension
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import Dynamism, Method, Tensor, Value
-from delegatec.report.methods import Argument, MethodInfo
+from delegatec.report.methods import ArenaInfo, Argument, MethodInfo
 
 # dtype -> name of executorch::aten::ScalarType; without those that no kernel has.
 _SCALAR_TYPES: Final = {
@@ -96,6 +96,7 @@ class Function:
         outputs: its outputs, apart from None.
         planned: bytes of each planned memory.
         memory: sizes of its arenas, if they were measured.
+        arenas: sizes of its arenas as the manifest has them.
     """
 
     method: str
@@ -105,6 +106,7 @@ class Function:
     outputs: tuple[Output, ...]
     planned: tuple[int, ...]
     memory: Arenas | None
+    arenas: ArenaInfo | None
 
     @property
     def parameters(self) -> tuple[Input, ...]:
@@ -118,6 +120,7 @@ def function_of(
     name: str,
     type_name: str,
     memory: Arenas | None,
+    arenas: ArenaInfo | None,
     shapes: Sequence[tuple[Dimension, ...] | None],
 ) -> Function:
     """Returns a method as a function.
@@ -128,6 +131,7 @@ def function_of(
         name: name of the function.
         type_name: what names of types for it start with.
         memory: sizes of its arenas, if they were measured.
+        arenas: sizes of its arenas as the manifest has them.
         shapes: the sizes that each input may have, if they are known.
 
     Raises:
@@ -155,6 +159,7 @@ def function_of(
         ),
         method.arena_bytes[1:],
         memory,
+        arenas,
     )
 
 

@@ -84,7 +84,7 @@ def _program(arguments: argparse.Namespace) -> str:
     from delegatec.report.inspection import inspect_program
     from delegatec.report.text import format_program
 
-    text = format_program(inspect_program(arguments.file))
+    text = format_program(inspect_program(arguments.file, _backends(arguments)))
     if arguments.lines:
         text += _lines(arguments.file, arguments.debug_map)
     if arguments.blobs:
@@ -97,7 +97,7 @@ def _program_json(arguments: argparse.Namespace) -> str:
     from delegatec.delegation import Backend, blob_graph_json, plugins
     from delegatec.report.inspection import inspect_program
 
-    contents = dataclasses.asdict(inspect_program(arguments.file))
+    contents = dataclasses.asdict(inspect_program(arguments.file, _backends(arguments)))
     if arguments.blobs:
         found = _delegates(arguments.file, registry_of(arguments), arguments.debug_map)
         described = {method["name"]: method["delegates"] for method in contents["methods"]}
@@ -106,6 +106,11 @@ def _program_json(arguments: argparse.Namespace) -> str:
             if graph:
                 described[method][index]["graph"] = blob_graph_json(graph, labels)
     return _json(contents)
+
+
+def _backends(arguments: argparse.Namespace) -> Iterator[Backend]:
+    """Yields the backends, which are imported first: a program without delegates does not need them."""
+    yield from registry_of(arguments)
 
 
 def _data_file(path: str, format_: str) -> str:

@@ -257,6 +257,7 @@ def _describe(
         checksums=checksums,
         flags=recorded_flags(arguments),
         quantized=quantized,
+        backends=backends,
     )
     files = tuple(digests.files()) if digests else ()
     manifest = replace(manifest, inputs=files, wheels=tuple(wheels_on(sys.path)), accuracy=model.accuracy)

@@ -37,6 +37,7 @@ from delegatec.delegation.protocol.estimates import LayerEstimate as LayerEstima
 from delegatec.delegation.protocol.executor import ReferenceExecutor as ReferenceExecutor
 from delegatec.delegation.protocol.mapping import DebugHandleMap as DebugHandleMap
 from delegatec.delegation.protocol.mapping import DelegateMappingBuilder as DelegateMappingBuilder
+from delegatec.delegation.protocol.memory import DelegateMemory as DelegateMemory
 from delegatec.delegation.protocol.options import resolve_options as resolve_options
 from delegatec.delegation.protocol.partitioner import DelegationSpec as DelegationSpec
 from delegatec.delegation.protocol.partitioner import Partitioner as Partitioner

@@ -23,6 +23,7 @@ from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.executor import ReferenceExecutor
 from delegatec.delegation.protocol.mapping import check_mapping
+from delegatec.delegation.protocol.memory import DelegateMemory
 from delegatec.delegation.protocol.options import resolve_options
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
@@ -174,6 +175,7 @@ _RESULTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "describe": (_is(str), "a string"),
     "graph": (_is(BlobGraph | None), "a delegatec.delegation.BlobGraph"),
     "keeps": (_is(bool), "a bool"),
+    "memory": (_is(DelegateMemory), "a delegatec.delegation.DelegateMemory"),
     "options": (lambda found: _is_dict_of(found, OptionSpec), "a dict from names to OptionSpec"),
     "orders_boundary": (_is(bool), "a bool"),
     "partitioner": (_is(Partitioner), "a delegatec.delegation.Partitioner"),

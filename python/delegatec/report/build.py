@@ -13,6 +13,7 @@ from torch.fx import Node
 from torch.utils._pytree import treespec_loads
 
 from delegatec.delegation import (
+    Backend,
     DelegateSummary,
     DelegationReport,
     RejectionSummary,
@@ -26,6 +27,7 @@ from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
 from delegatec.program.reader.state import state_of
+from delegatec.report.arenas import arenas_of
 from delegatec.report.estimates import estimate_info
 from delegatec.report.file_parts import crc32_text, file_info
 from delegatec.report.graph import operator_graph
@@ -33,6 +35,7 @@ from delegatec.report.inspection import kernel_counts, layout_name, spec_text
 from delegatec.report.lowered_model import LoweredModel
 from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest
 from delegatec.report.methods import (
+    ArenaInfo,
     Argument,
     ConstantMethod,
     DelegateInfo,
@@ -58,6 +61,7 @@ def build_manifest(
     checksums: Mapping[tuple[int, int], int] | None = None,
     flags: Sequence[str] = (),
     quantized: Mapping[str, tuple[QuantizedValue, ...]] | None = None,
+    backends: Iterable[Backend] = (),
 ) -> Manifest:
     """Returns the manifest of a program that was just built.
 
@@ -69,20 +73,25 @@ def build_manifest(
         checksums: (offset, size) -> CRC-32 of ranges of the file, which are not read then.
         flags: those of `delegatec lower` that control delegation and layout.
         quantized: method -> its quantized values, before it was lowered.
+        backends: the registry: they know what delegates take of an app's allocators.
 
     Raises:
         DelegatecError: DC35x, the file cannot be read.
     """
     program = read_program(pte)
     file = file_info(program, pte, checksums or {})
+    arenas = arenas_of(program, backends, has_weights=bool(lowered.emitted.external))
     methods = []
     for plan in lowered.emitted.methods:
         if plan.name not in lowered.programs:
             continue
         report = lowered.reports.get(plan.name, DelegationReport())
-        backends = tuple(lowered.backends[plan.name])
-        method = _method(file, program.method(plan.name), backends, plan, lowered.programs[plan.name], report)
-        methods.append(replace(method, quantized=(quantized or {}).get(plan.name, ())))
+        requested = tuple(lowered.backends[plan.name])
+        method = _method(
+            file, program.method(plan.name), requested, plan, lowered.programs[plan.name], report
+        )
+        values = (quantized or {}).get(plan.name, ())
+        methods.append(replace(method, quantized=values, arenas=arenas[plan.name]))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,
@@ -90,7 +99,7 @@ def build_manifest(
         backend=lowered.backend,
         options=dict(sorted(lowered.options.items())),
         methods=tuple(methods),
-        constant_methods=tuple(_constant_methods(program, lowered.programs)),
+        constant_methods=tuple(_constant_methods(program, lowered.programs, arenas)),
         weights=tuple(_weights(program, lowered.emitted)),
         file=file,
         flags=tuple(flags),
@@ -98,12 +107,15 @@ def build_manifest(
     )
 
 
-def _constant_methods(program: Program, programs: Mapping[str, EdgeProgram]) -> Iterable[ConstantMethod]:
+def _constant_methods(
+    program: Program, programs: Mapping[str, EdgeProgram], arenas: Mapping[str, ArenaInfo]
+) -> Iterable[ConstantMethod]:
     for method in program.methods:
         if method.name not in programs:
             names = [f"{method.name}_{index}" for index in range(len(method.outputs))]
             paths = output_paths(treespec_loads(method.out_spec))
-            yield ConstantMethod(method.name, tuple(_arguments(method, method.outputs, names, paths)))
+            outputs = tuple(_arguments(method, method.outputs, names, paths))
+            yield ConstantMethod(method.name, outputs, arenas[method.name])
 
 
 def _method(

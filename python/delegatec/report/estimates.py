@@ -10,7 +10,7 @@ from delegatec.delegation import LoweredModule
 from delegatec.diagnostics import Diagnostic
 from delegatec.report.graph import location_of
 from delegatec.report.manifest import Manifest
-from delegatec.report.methods import EstimateInfo, LayerInfo
+from delegatec.report.methods import AllocatorInfo, EstimateInfo, LayerInfo
 
 _SHARED: Final = ("sram_bytes", "dram_bytes")
 """Memory that delegates use one after another."""
@@ -21,6 +21,8 @@ _HELP: Final = {
     "arena_bytes": "the report draws the memory plan",
     "delegates": "the report draws the partition; `reasons` lists what is not delegated",
     "file_bytes": "the report lists the weights by size",
+    "method_allocator_bytes": "the report lists what an app allocates for each method",
+    "temporary_allocator_bytes": "the report lists what an app allocates for each method",
     "undelegated": "the output group `reasons` lists them, with the lines of the model",
     "model_weight_bytes": "the report lists the weights by size",
 }
@@ -65,6 +67,11 @@ def figures_of(manifest: Manifest) -> dict[str, int]:
         "delegates": sum(len(method.delegates) for method in manifest.methods),
         "undelegated": sum(method.nodes - method.nodes_delegated for method in manifest.methods),
     }
+    allocators = list(_allocators(manifest))
+    unknown = {name for allocator, name in allocators if allocator.besides}
+    for allocator, name in allocators:
+        if name not in unknown:
+            found[name] = max(found.get(name, 0), allocator.bytes)
     for method in manifest.methods:
         for delegate in method.delegates:
             for name, value in ({} if delegate.estimates is None else delegate.estimates.totals).items():
@@ -73,6 +80,14 @@ def figures_of(manifest: Manifest) -> dict[str, int]:
                 before = found.get(name, 0)
                 found[name] = max(before, value) if name in _SHARED else before + value
     return found
+
+
+def _allocators(manifest: Manifest) -> Iterator[tuple[AllocatorInfo, str]]:
+    """Yields the allocators of all methods, on a 64-bit platform, each with the name of its figure."""
+    for method in manifest.methods:
+        if method.arenas is not None:
+            yield method.arenas.method, "method_allocator_bytes"
+            yield method.arenas.temporary, "temporary_allocator_bytes"
 
 
 def _weight_bytes(manifest: Manifest) -> int:
@@ -93,12 +108,7 @@ def budget_problems(manifest: Manifest, limits: Mapping[str, int]) -> Iterator[D
     figures = figures_of(manifest)
     for name, limit in limits.items():
         if name not in figures:
-            yield Diagnostic(
-                "DC509",
-                f"no backend of the program estimates {name!r}",
-                expected=", ".join(sorted(figures)),
-                help="remove the limit: only the compiler of a device, such as Vela, estimates it",
-            )
+            yield _unknown(name, manifest, figures)
         elif figures[name] > limit:
             yield Diagnostic(
                 "DC509",
@@ -106,3 +116,27 @@ def budget_problems(manifest: Manifest, limits: Mapping[str, int]) -> Iterator[D
                 expected=f"at most {limit}",
                 help=_HELP.get(name, "the report lists the estimates of each operation"),
             )
+
+
+def _unknown(name: str, manifest: Manifest, figures: Mapping[str, int]) -> Diagnostic:
+    besides = sorted(
+        {
+            each
+            for allocator, of_name in _allocators(manifest)
+            for each in allocator.besides
+            if of_name == name
+        }
+    )
+    if besides:
+        return Diagnostic(
+            "DC509",
+            f"{name} is unknown, because of {' and '.join(besides)}",
+            expected=", ".join(sorted(figures)),
+            help="remove the limit",
+        )
+    return Diagnostic(
+        "DC509",
+        f"no backend of the program estimates {name!r}",
+        expected=", ".join(sorted(figures)),
+        help="remove the limit: only the compiler of a device, such as Vela, estimates it",
+    )

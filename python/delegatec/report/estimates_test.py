@@ -11,6 +11,8 @@ from delegatec.report.estimates import budget_problems, figures_of
 from delegatec.report.html import render_html
 from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest, from_json, to_json
 from delegatec.report.methods import (
+    AllocatorInfo,
+    ArenaInfo,
     DelegateInfo,
     EstimateInfo,
     LayerInfo,
@@ -74,6 +76,26 @@ def test_figures_of_weights_and_of_delegation(manifest: Manifest) -> None:
     assert (found["model_weight_bytes"], found["undelegated"], found["delegates"]) == (32, 2, 2)
     (problem,) = budget_problems(dataclasses.replace(manifest, methods=(method,)), {"undelegated": 0})
     assert problem.message == "undelegated is 2, 2 more than the budget" and "`reasons`" in problem.help
+
+
+def test_figures_of_allocators(manifest: Manifest) -> None:
+    """The largest of all methods, unless the file does not tell what a backend takes."""
+    first = ArenaInfo((640,), AllocatorInfo(1000), AllocatorInfo(7, ("EthosUBackend",)))
+    second = ArenaInfo((640,), AllocatorInfo(2048), AllocatorInfo(9))
+    methods = tuple(
+        dataclasses.replace(manifest.methods[0], name=name, arenas=each)
+        for name, each in (("forward", first), ("take", second))
+    )
+    manifest = dataclasses.replace(manifest, methods=methods)
+    figures = figures_of(manifest)
+    assert figures["method_allocator_bytes"] == 2048 and "temporary_allocator_bytes" not in figures
+    assert [*budget_problems(manifest, {"method_allocator_bytes": 2048})] == []
+    limits = {"method_allocator_bytes": 2047, "temporary_allocator_bytes": 100}
+    too_large, unknown = budget_problems(manifest, limits)
+    assert too_large.message == "method_allocator_bytes is 2048, 1 more than the budget"
+    assert unknown.message == "temporary_allocator_bytes is unknown, because of EthosUBackend"
+    assert from_json(to_json(manifest)) == manifest
+    assert "temporary allocator" in render_html(manifest)
 
 
 def test_budgets(manifest: Manifest) -> None:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from delegatec.delegation import Backend
 from delegatec.program.reader import read_program
-from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
+from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Program, Tensor, Value
 from delegatec.program.reader.state import parts_of_state, state_of
+from delegatec.report.arenas import arenas_of
 from delegatec.report.file_parts import file_ranges
-from delegatec.report.methods import OperatorCount
+from delegatec.report.methods import ArenaInfo, OperatorCount
 from delegatec.report.needs import RuntimeNeeds, needs_of
 
 _CHUNK: Final = 1 << 20
@@ -64,6 +66,7 @@ class MethodContents:
         kernels: kernels of the runtime, with their numbers of calls.
         delegates: its delegates.
         arena_bytes: size of each arena of planned memory.
+        arenas: what an app allocates for it.
         planned: number of tensors in them.
         constants: number of constant tensors.
         constant_bytes: their size, without duplicates.
@@ -86,6 +89,7 @@ class MethodContents:
     external: tuple[TensorContents, ...]
     external_bytes: int
     state: tuple[TensorContents, ...]
+    arenas: ArenaInfo
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,18 @@ class ProgramContents:
     runtime: RuntimeNeeds
 
 
-def inspect_program(pte: Path | str) -> ProgramContents:
+def inspect_program(pte: Path | str, backends: Iterable[Backend] = ()) -> ProgramContents:
     """Reads and summarizes a program.
 
+    Args:
+        pte: the file.
+        backends: the registry: they know what delegates take of an app's allocators.
+
     Raises:
-        DelegatecError: DC35x, it cannot be read.
+        DelegatecError: DC35x, it cannot be read; DC410 and DC411 for a faulty plug-in.
     """
     program = read_program(pte)
+    arenas = arenas_of(program, backends, has_weights=_has_weights(program))
     with open(pte, "rb") as file:
         parts = tuple(PartContents(*part, _hash(file, *part[1:])) for part in file_ranges(program))
         whole = _hash(file, 0, program.file_bytes)
@@ -115,7 +124,7 @@ def inspect_program(pte: Path | str) -> ProgramContents:
         sha256=whole,
         parts=parts,
         named_data=program.named_data,
-        methods=tuple(map(_method, program.methods)),
+        methods=tuple(_method(method, arenas[method.name]) for method in program.methods),
         runtime=needs_of(program),
     )
 
@@ -157,7 +166,15 @@ def kernel_counts(method: Method) -> tuple[OperatorCount, ...]:
     return tuple(OperatorCount(name, count) for name, count in by_count)
 
 
-def _method(method: Method) -> MethodContents:
+def _has_weights(program: Program) -> bool:
+    return any(
+        isinstance(value, Tensor) and value.external_key is not None
+        for method in program.methods
+        for value in method.values
+    )
+
+
+def _method(method: Method, arenas: ArenaInfo) -> MethodContents:
     tensors = [value for value in method.values if isinstance(value, Tensor)]
     constants = {v.data_index: v.nbytes for v in tensors if v.is_constant and v.data is not None}
     external = list({v.external_key: v for v in tensors if v.external_key is not None}.values())
@@ -184,6 +201,7 @@ def _method(method: Method) -> MethodContents:
         external=tuple(map(_value, external)),
         external_bytes=sum(value.nbytes for value in external),
         state=tuple(map(_value, state_of(method))),
+        arenas=arenas,
     )
 
 

@@ -40,7 +40,10 @@ def test_program_as_text(tmp_path: Path) -> None:
     assert ("aten::relu.out", 1) in [(kernel.name, kernel.count) for kernel in method.kernels]
     assert {part.kind for part in contents.parts} == {"program", "constants", "mutable data"}
     text = format_program(contents)
-    for line in ("  input 0   float32[1, 4]", "  output 0  float32[1, 2]", "    aten::relu.out"):
+    allocators = (
+        "  method allocator: 752 B on 64 bits, 452 B on 32\n  temporary allocator: 200 B on 64 bits, 140"
+    )
+    for line in ("  input 0   float32[1, 4]", "  output 0  float32[1, 2]", "    aten::relu.out", allocators):
         assert line in text
     assert f"({contents.bytes} B)" in text
     assert all(line == line.rstrip() for line in text.splitlines())
@@ -67,6 +70,7 @@ def test_delegates_as_text(tmp_path: Path) -> None:
     assert delegate.backend == "MPSBackend" and delegate.bytes > 0
     text = format_program(contents)
     assert "MPSBackend" in text and delegate.sha256[:16] in text and "use_fp16=0x00" in text
+    assert "B besides MPSBackend on 64 bits" in text
 
 
 def test_exported_model_as_text() -> None:

@@ -6,7 +6,7 @@ All sizes are in bytes. Checksums are CRC-32, in 8 hexadecimal digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delegatec.report.decoding import Count, Size
 
@@ -222,6 +222,42 @@ class MemoryInfo:
 
 
 @dataclass(frozen=True)
+class AllocatorInfo:
+    """An allocator that an app gives the runtime for a method.
+
+    Attributes:
+        bytes: what the runtime of 1.5.1 takes of it, exactly, if it starts at a multiple of 16.
+        besides: ids of the backends, and names of the custom kernels, that may take more of it.
+    """
+
+    bytes: Size = 0
+    besides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArenaInfo:
+    """The memory that an app gives the runtime for a method.
+
+    Backends also allocate with `malloc`, such as packed weights and XNNPACK's workspace, or on their device.
+
+    Attributes:
+        planned: bytes of each planned memory, from memory id 1.
+        method: the method allocator, on a 64-bit platform.
+        temporary: the temporary allocator, on a 64-bit platform.
+        method_32: the method allocator on a 32-bit Arm platform.
+        temporary_32: the temporary allocator on a 32-bit Arm platform.
+        scratch: id of a backend -> the most bytes of the temporary allocator that a delegate of it takes.
+    """
+
+    planned: tuple[Size, ...] = ()
+    method: AllocatorInfo = AllocatorInfo()
+    temporary: AllocatorInfo = AllocatorInfo()
+    method_32: AllocatorInfo = AllocatorInfo()
+    temporary_32: AllocatorInfo = AllocatorInfo()
+    scratch: dict[str, Size] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class QuantizedValue:
     """A quantized value of the exported program.
 
@@ -262,6 +298,7 @@ class MethodInfo:
         memory: its memory plan.
         graph: its graph after delegation, in execution order.
         quantized: its quantized values, in execution order.
+        arenas: what an app allocates for it; None in a manifest of an earlier compiler.
     """
 
     name: str
@@ -277,11 +314,13 @@ class MethodInfo:
     memory: MemoryInfo
     graph: tuple[GraphNode, ...]
     quantized: tuple[QuantizedValue, ...] = ()
+    arenas: ArenaInfo | None = None
 
 
 @dataclass(frozen=True)
 class ConstantMethod:
-    """A method without inputs and instructions: its name and its results."""
+    """A method without inputs and instructions: its name, its results, and what an app allocates for it."""
 
     name: str
     outputs: tuple[Argument, ...]
+    arenas: ArenaInfo | None = None

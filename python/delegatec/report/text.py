@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from delegatec.report.data_file import DataFileContents
 from delegatec.report.inspection import MethodContents, ProgramContents, TensorContents
+from delegatec.report.methods import AllocatorInfo, ArenaInfo
 from delegatec.report.needs import links_text
 from delegatec.report.sizes import human_bytes
 
@@ -57,6 +58,7 @@ def _method(method: MethodContents) -> list[str]:
     lines += [f"  output {i}  {_tensor(value)}" for i, value in enumerate(method.outputs)]
     arenas = ", ".join(map(_size, method.arena_bytes)) or "none"
     lines.append(f"  planned memory: {arenas} for {method.planned} tensors")
+    lines += _allocators(method.arenas)
     lines.append(f"  constants: {_size(method.constant_bytes)} in {method.constants} tensors")
     if method.external:
         lines.append(
@@ -83,6 +85,18 @@ def _method(method: MethodContents) -> list[str]:
         lines.append("  kernels:")
         lines += _indented(_table([(kernel.name, str(kernel.count)) for kernel in method.kernels]))
     return lines
+
+
+def _allocators(arenas: ArenaInfo) -> Iterator[str]:
+    """Yields a line for each allocator, with its bytes on platforms of 64 and 32 bits."""
+    rows = (("method", arenas.method, arenas.method_32), ("temporary", arenas.temporary, arenas.temporary_32))
+    for name, wide, narrow in rows:
+        yield f"  {name} allocator: {_allocator(wide)} on 64 bits, {_allocator(narrow)} on 32"
+
+
+def _allocator(allocator: AllocatorInfo) -> str:
+    text = f"{allocator.bytes} B"
+    return f"{text} besides {', '.join(allocator.besides)}" if allocator.besides else text
 
 
 def _tensor(value: TensorContents) -> str:

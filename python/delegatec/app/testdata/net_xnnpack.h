@@ -15,15 +15,29 @@ namespace net {
 // Paths in the runfiles.
 inline constexpr char kProgram[] = "w/app/net.pte";
 
-// Bytes of the arenas of each method, for an app that allocates them. The planned memories must be so large on every
-// platform; method and temporary arenas were measured on a 64-bit host, and those of kernels and delegates besides.
+// Bytes of the arenas of each method, for an app that allocates them, at multiples of 16. Method and temporary
+// arenas are those of the runtime of 1.5.1; AtLeast marks those of which backends or kernels take more.
 struct ForwardMemory {
   static constexpr size_t kPlanned1 = 14080;
   static constexpr size_t kPlanned2 = 16;
+#if UINTPTR_MAX > UINT32_MAX
+  static constexpr size_t kMethod = 2472;
+  static constexpr size_t kTemporary = 240;
+#else
+  static constexpr size_t kMethodAtLeast = 1292;  // besides XnnpackBackend
+  static constexpr size_t kTemporary = 168;
+#endif
 };
 struct TakeMemory {
   static constexpr size_t kPlanned1 = 16;
   static constexpr size_t kPlanned2 = 16;
+#if UINTPTR_MAX > UINT32_MAX
+  static constexpr size_t kMethod = 576;
+  static constexpr size_t kTemporary = 0;
+#else
+  static constexpr size_t kMethodAtLeast = 180;  // besides XnnpackBackend
+  static constexpr size_t kTemporary = 0;
+#endif
 };
 
 namespace internal {

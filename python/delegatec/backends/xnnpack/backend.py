@@ -34,11 +34,22 @@ from delegatec.backends.xnnpack.quantized.transposed import linear_of_transposed
 from delegatec.backends.xnnpack.quantized.value_sets import remove_repeated
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.target import XnnpackTarget
-from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
+from delegatec.delegation import (
+    BlobGraph,
+    CompileSpec,
+    DelegateMemory,
+    PartitionView,
+    PreprocessResult,
+    ReferenceExecutor,
+)
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.sign_activations import sign_activations
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DYNAMIC
+
+# Bytes of an executor of the runtime of 1.5.1 for Linux, x86-64 and aarch64, in the method allocator. Packed
+# weights and the workspace are in memory of malloc.
+_EXECUTOR_BYTES: Final = 272
 
 
 class XnnpackBackend(TableBackend[Settings]):
@@ -67,6 +78,10 @@ class XnnpackBackend(TableBackend[Settings]):
     def graph(self, blob: memoryview) -> BlobGraph:
         """See `Backend.graph`. Raises DC407 for a damaged blob."""
         return blob_graph(read_blob(blob))
+
+    def memory(self, blob: memoryview) -> DelegateMemory:
+        """See `Backend.memory`."""
+        return DelegateMemory(handle=_EXECUTOR_BYTES, temporary=0)
 
     def profiled_operations(
         self, blob: memoryview, events: Sequence[str | int]

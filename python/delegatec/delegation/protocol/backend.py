@@ -16,6 +16,7 @@ from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.executor import ReferenceExecutor
 from delegatec.delegation.protocol.mapping import DebugHandleMap
+from delegatec.delegation.protocol.memory import DelegateMemory
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
 from delegatec.delegation.protocol.view import PartitionView
@@ -207,6 +208,14 @@ class Backend(ABC):
             DelegatecError: DC407, the blob is damaged, or another backend's.
         """
         return None
+
+    def memory(self, blob: memoryview) -> DelegateMemory:
+        """Returns the memory that the runtime's backend takes of an app's allocators; unknown by default.
+
+        Raises:
+            DelegatecError: DC407, the blob is damaged, or another backend's.
+        """
+        return DelegateMemory()
 
     def profiled_operations(
         self, blob: memoryview, events: Sequence[str | int]

@@ -109,9 +109,15 @@ class BoolList:
 
 @dataclass(frozen=True, slots=True)
 class TensorList:
-    """A list of tensors: indices of values; None for missing optional tensors."""
+    """A list of tensors.
+
+    Attributes:
+        items: indices of values; None for missing optional tensors.
+        optional: whether its type is that of lists of optional tensors.
+    """
 
     items: tuple[int | None, ...]
+    optional: bool = False
 
 
 Value = None | bool | int | float | str | Tensor | IntList | DoubleList | BoolList | TensorList

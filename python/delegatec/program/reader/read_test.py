@@ -111,7 +111,15 @@ def test_reads_every_kind_of_value() -> None:
     assert planned.allocation == Allocation(1, 0) and planned.data is None
     assert constant.is_constant and bytes(constant.data or b"") == CONSTANTS
     assert (constant.strides, constant.dynamism) == ((2, 1), Dynamism.STATIC)
-    assert method.values[3:10] == (-7, IntList((3, 3)), TensorList((0, None)), 0.5, True, "gelu", None)
+    assert method.values[3:10] == (
+        -7,
+        IntList((3, 3)),
+        TensorList((0, None), optional=True),
+        0.5,
+        True,
+        "gelu",
+        None,
+    )
     assert [list(value.items) for value in method.values[10:]] == [[True, False], [0.25]]  # type: ignore[union-attr]
     assert [(segment.use, bytes(segment.data)) for segment in program.segments] == [("constants", CONSTANTS)]
 

@@ -70,7 +70,7 @@ _READERS: dict[int, Callable[[Table], Value]] = {
     schema.KernelTypes.BoolList: lambda table: BoolList(tuple(map(bool, table.array("Items")))),
     schema.KernelTypes.TensorList: lambda table: TensorList(table.array("Items")),
     schema.KernelTypes.OptionalTensorList: lambda table: TensorList(
-        tuple(None if item == -1 else item for item in table.array("Items"))
+        tuple(None if item == -1 else item for item in table.array("Items")), optional=True
     ),
 }
 

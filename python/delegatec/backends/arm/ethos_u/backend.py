@@ -22,6 +22,7 @@ from delegatec.backends.arm.reference import TosaReferenceExecutor
 from delegatec.delegation import (
     CompileSpec,
     DelegateMappingBuilder,
+    DelegateMemory,
     PartitionView,
     PreprocessResult,
     ReferenceExecutor,
@@ -66,6 +67,12 @@ class EthosUBackend(ArmBackend):
         message = "a command stream of Ethos-U runs on the NPU only"
         help = "lower the program with the option stage=tosa to run its delegates on this host"
         raise DelegatecError([Diagnostic("DC501", message, help=help)])
+
+    def memory(self, blob: memoryview) -> DelegateMemory:
+        """See `Backend.memory`. A run takes memory for all values, with inputs and outputs."""
+        if bytes(blob[4:8]) == _TOSA:
+            return DelegateMemory()
+        return DelegateMemory(temporary=read_container(blob).scratch)
 
     def describe(self, blob: memoryview) -> str:
         """See `Backend.describe`."""

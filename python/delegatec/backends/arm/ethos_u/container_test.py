@@ -7,7 +7,9 @@ import struct
 
 import pytest
 
+from delegatec.backends.arm.ethos_u.backend import ETHOS_U
 from delegatec.backends.arm.ethos_u.container import Compiled, Port, read_container, write_container
+from delegatec.delegation import DelegateMemory
 from delegatec.diagnostics import DelegatecError
 
 _COMPILED = Compiled(
@@ -76,3 +78,10 @@ def test_what_is_damaged_is_named() -> None:
     assert _rejected(bytes(counted)) == "inputs has 3 entries in 76 bytes"
     renamed = _BLOB.replace(b"weight_data", b"weight_dat\0")
     assert _rejected(renamed) == "block b'weight_dat' instead of weight_data"
+
+
+def test_memory_of_a_run() -> None:
+    """It is taken of the temporary allocator; a damaged container tells nothing."""
+    assert ETHOS_U.memory(memoryview(_BLOB)) == DelegateMemory(temporary=_COMPILED.scratch)
+    with pytest.raises(DelegatecError, match="DC407"):
+        ETHOS_U.memory(memoryview(_BLOB[:-4]))
