@@ -112,7 +112,11 @@ def with_modules(*, is_copy: bool) -> Generation:
         for repository, extension in _FETCHED.items()
         if is_copy or extension == "repositories"
     }
-    return Generation(str(program), names, _REGISTRY_FLAGS)
+    flags = [*_REGISTRY_FLAGS]
+    if source_root().is_relative_to("/tmp"):
+        # By default a sandbox has an empty /tmp, in which links of a local repository end nowhere.
+        flags.append("--noincompatible_sandbox_hermetic_tmp")
+    return Generation(str(program), names, tuple(flags))
 
 
 def bazel7_with_workspace() -> Generation:
