@@ -27,8 +27,45 @@ class {name}(torch.nn.Module):
 """
 
 
+# The same as the requirements lock. The package for Windows is not on the index.
+_UV_LOCK = """
+version = 1
+requires-python = ">=3.11"
+
+[[package]]
+name = "team"
+version = "1.0"
+source = {{ virtual = "." }}
+dependencies = [
+    {{ name = "team-of-windows", marker = "sys_platform == 'win32'" }},
+    {{ name = "torch" }},
+]
+
+[package.optional-dependencies]
+layers = [{{ name = "team-layers" }}]
+
+[[package]]
+name = "team-layers"
+version = "1.0"
+source = {{ path = "team_layers-1.0-py3-none-any.whl" }}
+wheels = [{{ filename = "team_layers-1.0-py3-none-any.whl", hash = "{hash}" }}]
+
+[[package]]
+name = "team-of-windows"
+version = "1.0"
+source = {{ registry = "https://pypi.org/simple" }}
+wheels = [{{ url = "https://example.org/team_of_windows-1.0-py3-none-any.whl", hash = "sha256:{zeros}" }}]
+
+[[package]]
+name = "torch"
+version = "2.13.0"
+source = {{ registry = "https://pypi.org/simple" }}
+wheels = [{{ url = "https://example.org/torch-2.13.0-cp311-linux_x86_64.whl", hash = "sha256:{zeros}" }}]
+"""
+
+
 def _write_wheels(folder: Path) -> None:
-    """Builds a private wheel and its lock, and a lock that does not fit the compiler's wheels."""
+    """Builds a private wheel and its locks, and a lock that does not fit the compiler's wheels."""
     modules = {
         "team_layers/__init__.py": "",
         "team_layers/scale.py": _LAYER.format(name="Scale", operator="*"),
@@ -37,6 +74,7 @@ def _write_wheels(folder: Path) -> None:
     }
     private = write_wheel(folder, "team_layers", "1.0", modules, requires=["torch>=2.13", "numpy"])
     (folder / "team.lock.txt").write_text(f"--no-index\n{private}\ntorch==2.13.0 --hash=sha256:{'0' * 64}\n")
+    (folder / "uv.lock").write_text(_UV_LOCK.format(hash=private.rpartition("=")[2], zeros="0" * 64))
     unfit = [f"{name} --hash=sha256:{'0' * 64}" for name in ("numpy==1.26.4", "nvidia-cublas==13.1.0")]
     (folder / "unfit.lock.txt").write_text("\n".join([private, *unfit]) + "\n")
 

@@ -4,22 +4,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from private_wheel import write_wheel
 
-
-@pytest.fixture(scope="module", autouse=True)
-def pip_contains_packaging() -> None:
-    """The scripts run with the host's Python, where pip contains `packaging`; a test's Python has no pip."""
-    for name in ("pip", "pip._vendor"):
-        sys.modules.setdefault(name, ModuleType(name))
-    for name in ("", ".requirements", ".utils", ".version"):
-        sys.modules[f"pip._vendor.packaging{name}"] = importlib.import_module(f"packaging{name}")
-    sys.path.insert(0, "third_party/python")
+pytestmark = pytest.mark.usefixtures("pip_contains_packaging")
 
 
 def _script(name: str) -> ModuleType:

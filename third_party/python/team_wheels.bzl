@@ -43,20 +43,39 @@ _DOES_NOT_FIT = 3
 def _shown(label):
     return label.package + "/" + label.name if label.package else label.name
 
+def _lock(rctx):
+    """Returns the label of the one lock."""
+    if bool(rctx.attr.lock) == bool(rctx.attr.uv_lock):
+        _fail(rctx, "has `lock` and `uv_lock`" if rctx.attr.lock else "has neither `lock` nor `uv_lock`", "one of them")
+    if rctx.attr.lock and (rctx.attr.project or rctx.attr.extras or rctx.attr.groups):
+        _fail(rctx, "`project`, `extras` and `groups` need `uv_lock`", "a `uv_lock`, or only `lock`, whose wheels are all installed")
+    return rctx.attr.lock or rctx.attr.uv_lock
+
+def _fail(rctx, problem, expected):
+    fail("\n".join(["", "error DC016: wheels %s: %s" % (rctx.name, problem), "  expected: " + expected, ""]))
+
 def _wheels_impl(rctx):
-    for script in [rctx.attr._install_wheels, rctx.attr._locked_wheels, rctx.attr._wheels_fit]:
+    for script in [rctx.attr._install_wheels, rctx.attr._locked_wheels, rctx.attr._uv_locks, rctx.attr._wheels_fit]:
         rctx.path(script)
+    lock = _lock(rctx)
     compiler = rctx.path(rctx.attr._compiler_lock)
     install = [host_python(rctx, modules = ["pip"]), "-B", rctx.path(rctx.attr._team_wheels)]
-    install += ["--lock", "%s=%s" % (_shown(rctx.attr.lock), rctx.path(rctx.attr.lock))]
+    install += ["--uv-lock" if rctx.attr.uv_lock else "--lock", "%s=%s" % (_shown(lock), rctx.path(lock))]
+    install += ["--project", rctx.attr.project] if rctx.attr.project else []
     install += ["--compiler", "the compiler's lock=%s" % compiler]
     install += ["--compiler-site", "%s/site-packages" % rctx.path(rctx.attr._compiler_manifest).dirname]
     install += ["--target", "site-packages"]
-    for lock in rctx.attr.other_locks:
-        install += ["--other-lock", "%s=%s" % (_shown(lock), rctx.path(lock))]
+    for other in rctx.attr.other_locks:
+        install += ["--other-lock", "%s=%s" % (_shown(other), rctx.path(other))]
     for folder in {str(rctx.path(file).dirname): None for file in rctx.attr.files}:
         install += ["--find-links", folder]
-    for flag, values in [("--allow-missing", rctx.attr.allow_missing), ("--drop", rctx.attr.drop), ("--keep", rctx.attr.keep)]:
+    for flag, values in [
+        ("--allow-missing", rctx.attr.allow_missing),
+        ("--drop", rctx.attr.drop),
+        ("--extra", rctx.attr.extras),
+        ("--group", rctx.attr.groups),
+        ("--keep", rctx.attr.keep),
+    ]:
         for value in values:
             install += [flag, value]
     rctx.report_progress("Installing wheels")
@@ -64,16 +83,18 @@ def _wheels_impl(rctx):
     if installed.return_code == _DOES_NOT_FIT:
         fail("\n".join([
             "",
-            "error DC016: the wheels of %s cannot be used together with the compiler's" % label_text(rctx.attr.lock),
+            "error DC016: the wheels of %s cannot be used together with the compiler's" % label_text(lock),
         ] + ["  " + line for line in installed.stdout.strip().split("\n")] + [
             "  expected: a version and a hash of each wheel, the compiler's version of those that both have, all that the wheels need, and no wheels for GPUs",
-            "  help: resolve again with --generate-hashes, --constraint=%s and torch's index of CPU wheels; list distributions that the model does not need in `allow_missing`, files in `drop`" % compiler,
+            "  help: resolve again with %s and torch's index of CPU wheels; list distributions that the model does not need in `allow_missing`, files in `drop`" % (
+                "the compiler's versions (%s) as tool.uv.constraint-dependencies" % compiler if rctx.attr.uv_lock else "--generate-hashes, --constraint=%s" % compiler
+            ),
             "",
         ]))
     if installed.return_code:
         fail("\n".join([
             "",
-            "error DC011: the wheels of %s cannot be installed" % label_text(rctx.attr.lock),
+            "error DC011: the wheels of %s cannot be installed" % label_text(lock),
             installed.stdout + installed.stderr,
             "  expected: pip finds each of them, with the hash that is locked",
             "  help: list wheels that no index has in `files`, or set PIP_FIND_LINKS to a directory with them",
@@ -87,7 +108,7 @@ def _wheels_impl(rctx):
     if compiled.return_code:
         fail("\n".join([
             "",
-            "error DC011: the wheels of %s cannot be compiled" % label_text(rctx.attr.lock),
+            "error DC011: the wheels of %s cannot be compiled" % label_text(lock),
             compiled.stdout + compiled.stderr,
             "  help: is the disk full? The next build tries again",
             "",
@@ -113,21 +134,33 @@ A wheel that the compiler has in the same version is left to it. Wheels that do 
         "drop": attr.string_list(
             doc = "Patterns of files to remove, relative to the directory of modules (`**` matches nested directories).",
         ),
+        "extras": attr.string_list(
+            doc = "Optional dependencies of the project in `uv_lock`.",
+        ),
         "files": attr.label_list(
             allow_files = [".whl"],
             doc = "Wheels in the workspace, such as private ones; pip finds the others in its indexes and in PIP_FIND_LINKS.",
+        ),
+        "groups": attr.string_list(
+            doc = "Dependency groups of the project in `uv_lock`. None is a default, not even `dev`.",
         ),
         "keep": attr.string_list(
             doc = "Files and directories to keep although a pattern of `drop` matches.",
         ),
         "lock": attr.label(
-            mandatory = True,
             allow_single_file = True,
             doc = "The lock: a requirements file with versions and hashes, as pip-compile and uv write it.",
         ),
         "other_locks": attr.label_list(
             allow_files = True,
             doc = "Locks of other `wheels` in the `deps` of the same targets, which are left to them and compared.",
+        ),
+        "project": attr.string(
+            doc = "The project in `uv_lock` whose dependencies are installed. Default: the one next to the lock.",
+        ),
+        "uv_lock": attr.label(
+            allow_single_file = True,
+            doc = "Instead of `lock`, a uv.lock: what one of its projects needs on this platform.",
         ),
         "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
         "_compiler_lock": attr.label(default = "//third_party/python:compiler.lock.txt"),
@@ -136,6 +169,7 @@ A wheel that the compiler has in the same version is left to it. Wheels that do 
         "_interpreter": attr.label(default = "@delegatec_python//:bin/python3"),
         "_locked_wheels": attr.label(default = "//third_party/python:locked_wheels.py"),
         "_team_wheels": attr.label(default = "//third_party/python:team_wheels.py"),
+        "_uv_locks": attr.label(default = "//third_party/python:uv_locks.py"),
         "_wheels_fit": attr.label(default = "//third_party/python:wheels_fit.py"),
     },
     environ = HOST_PYTHON_ENVIRON,

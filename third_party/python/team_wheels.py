@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installs a team's wheels, which are used in one process with the compiler's, and says what does not fit.
 
-Usage: team_wheels.py --lock NAME=FILE --compiler NAME=FILE --compiler-site FOLDER --target FOLDER
-    [--other-lock NAME=FILE]... [--find-links FOLDER]... [--allow-missing NAME]... [--drop PATTERN]...
-    [--keep PATH]...
+Usage: team_wheels.py (--lock NAME=FILE | --uv-lock NAME=FILE [--project NAME] [--extra NAME]... [--group NAME]...)
+    --compiler NAME=FILE --compiler-site FOLDER --target FOLDER [--other-lock NAME=FILE]... [--find-links FOLDER]...
+    [--allow-missing NAME]... [--drop PATTERN]... [--keep PATH]...
 
 NAME is how messages name a file. Wheels that the compiler or another lock has in the same version are left to
 them. Returns 0; 1 if pip fails; or 3 for wheels that do not fit, after it has printed a line per problem.
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from install_wheels import install, trim
 from locked_wheels import Lock, read_lock
+from uv_locks import Choice, read_uv_lock
 from wheels_fit import (
     gpu_libraries,
     gpu_wheels,
@@ -38,6 +39,13 @@ def _named_lock(argument: str) -> Lock:
     return read_lock(Path(path), shown)
 
 
+def _own_lock(options: argparse.Namespace) -> Lock:
+    if options.lock:
+        return _named_lock(options.lock)
+    shown, _, path = options.uv_lock.partition("=")
+    return read_uv_lock(Path(path), shown, Choice(options.project, options.extra, options.group))
+
+
 def _install_rest(lock: Lock, names: set[str], options: argparse.Namespace) -> None:
     """Installs some wheels of a lock with pip."""
     links = [f"--find-links {shlex.quote(folder)}" for folder in options.find_links]
@@ -50,15 +58,19 @@ def _install_rest(lock: Lock, names: set[str], options: argparse.Namespace) -> N
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lock", required=True)
+    locks = parser.add_mutually_exclusive_group(required=True)
+    locks.add_argument("--lock")
+    locks.add_argument("--uv-lock")
+    parser.add_argument("--project", default="")
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--compiler-site", required=True)
     parser.add_argument("--target", required=True)
-    for flag in ("--other-lock", "--find-links", "--allow-missing", "--drop", "--keep"):
+    repeated = ("--other-lock", "--find-links", "--allow-missing", "--drop", "--keep", "--extra", "--group")
+    for flag in repeated:
         parser.add_argument(flag, action="append", default=[])
     options = parser.parse_args()
 
-    lock, target = _named_lock(options.lock), Path(options.target)
+    lock, target = _own_lock(options), Path(options.target)
     below = {}
     for argument in (options.compiler, *options.other_lock):
         below |= _named_lock(argument).pins
