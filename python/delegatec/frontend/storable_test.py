@@ -136,6 +136,19 @@ def test_calls_are_read(tmp_path: Path, name: str) -> None:
     torch.testing.assert_close(read(Model(module, (X,)), tmp_path), module(X))
 
 
+def test_vmap_beside_writes_to_a_buffer_with_two_names(tmp_path: Path) -> None:
+    def function(self: Any, x: Tensor) -> Any:
+        self.other.t.add_(self.other.t + 1)
+        return torch.vmap(lambda row: row * 2 + row.sum())(x) * self.other.t
+
+    cell = nn.Module()
+    cell.register_buffer("t", torch.ones(4))
+    module = Function(function, cell=cell, other=nn.Module())
+    module.other.register_buffer("t", cell.t)
+    found = read(Model(module, (X,)), tmp_path)
+    torch.testing.assert_close(found, torch.vmap(lambda row: row * 2 + row.sum())(X) * 3)
+
+
 REFUSED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "flex_attention": (
         lambda _, x: flex_attention(x[None, None], x[None, None], x[None, None]),

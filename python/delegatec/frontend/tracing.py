@@ -68,6 +68,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         if not _transforms(program):
             return program
         # The calls of torch.vmap and torch.func are those of Python functions, not of operators.
+        _remove_unused_tensors(program)
         retraced: ExportedProgram = program.run_decompositions({})
         _scalars_to_tensors(retraced)
         return retraced
@@ -84,6 +85,21 @@ def _transforms(program: ExportedProgram) -> bool:
         if isinstance(module, torch.fx.GraphModule)
         for node in module.graph.nodes
     )
+
+
+def _remove_unused_tensors(program: ExportedProgram) -> None:
+    """Removes the tensors of the module that a program does not use.
+
+    One may be another name of a buffer to which the program writes; torch retraces no such pair.
+    """
+    signature = program.graph_signature
+    placeholders = program.graph.find_nodes(op="placeholder")
+    for node, spec in zip(placeholders, list(signature.input_specs), strict=True):
+        if spec.target in program.state_dict and not node.users:
+            program.graph.erase_node(node)
+            signature.input_specs.remove(spec)
+            del program.state_dict[spec.target]
+    program.graph_module.recompile()
 
 
 def _scalars_to_tensors(program: ExportedProgram) -> None:
