@@ -16,7 +16,7 @@ from delegatec.backends import builtin_backends
 from delegatec.delegation import PartitionView
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, to_edge
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.report.debug_map import debug_map_json
 
 PICTURE = torch.linspace(-1, 1, 2 * 4 * 9 * 9).reshape(2, 4, 9, 9)
@@ -47,13 +47,13 @@ def edge(module: torch.nn.Module, *inputs: torch.Tensor) -> EdgeProgram:
     return to_edge(export(module.eval(), inputs or (PICTURE,)))
 
 
-def lowered(module: torch.nn.Module, options: dict[str, str] | None = None) -> Lowered:
+def lowered(module: torch.nn.Module, options: dict[str, str] | None = None) -> Program:
     registry = builtin_backends()
     registry.register(BACKEND)
     return lower({"forward": export(module.eval(), (PICTURE,))}, BACKEND.name, options, registry=registry)
 
 
-def blob_of(result: Lowered) -> memoryview:
+def blob_of(result: Program) -> memoryview:
     ((delegate,),) = (method.delegates for method in result.emitted.methods)
     return memoryview(b"".join(delegate.blob))
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles PyTorch models to on-device delegates.
 
-Importing the package imports nothing else: its members are loaded on first use.
+Importing the package imports nothing else: its members are loaded on first use. docs/python.md shows them.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from delegatec.version import VERSION
@@ -23,10 +25,16 @@ if TYPE_CHECKING:
     from delegatec.frontend.export import export as export
     from delegatec.frontend.model import Method as Method
     from delegatec.frontend.model import Model as Model
+    from delegatec.inspecting import inspect as inspect
     from delegatec.language.build import language_model as language_model
     from delegatec.language.speech.build import speech_to_text as speech_to_text
     from delegatec.language.vision.build import vision_language as vision_language
+    from delegatec.lowering import Program as Program
     from delegatec.lowering import lower as lower
+    from delegatec.quantizing import quantize as quantize
+    from delegatec.report.inspection import ProgramContents as ProgramContents
+    from delegatec.verify.verification import Verification as Verification
+    from delegatec.verifying import verify as verify
 
 __all__ = [
     "DelegatecError",
@@ -34,15 +42,21 @@ __all__ = [
     "Method",
     "Model",
     "PartitionRules",
+    "Program",
+    "ProgramContents",
+    "Verification",
     "data_path",
     "export",
     "extract",
+    "inspect",
     "language_model",
     "load_checkpoint",
     "lower",
+    "quantize",
     "speech_to_text",
     "to_backend",
     "to_edge",
+    "verify",
     "vision_language",
 ]
 __version__ = VERSION
@@ -53,15 +67,21 @@ _MODULES = {
     "Method": "delegatec.frontend.model",
     "Model": "delegatec.frontend.model",
     "PartitionRules": "delegatec.delegation.partitioning.rules",
+    "Program": "delegatec.lowering",
+    "ProgramContents": "delegatec.report.inspection",
+    "Verification": "delegatec.verify.verification",
     "data_path": "delegatec.frontend.data",
     "export": "delegatec.frontend.export",
     "extract": "delegatec.extracting",
-    "load_checkpoint": "delegatec.frontend.checkpoint",
+    "inspect": "delegatec.inspecting",
     "language_model": "delegatec.language.build",
+    "load_checkpoint": "delegatec.frontend.checkpoint",
     "lower": "delegatec.lowering",
+    "quantize": "delegatec.quantizing",
     "speech_to_text": "delegatec.language.speech.build",
     "to_backend": "delegatec.delegating",
     "to_edge": "delegatec.edge.convert",
+    "verify": "delegatec.verifying",
     "vision_language": "delegatec.language.vision.build",
 }
 
@@ -75,3 +95,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES])
+
+
+class _Package(ModuleType):
+    """The package, whose functions `quantize` and `verify` have the names of packages inside it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # An import of the inner package would hide the function.
+        if not (isinstance(value, ModuleType) and name in _MODULES):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m delegatec`, or `python <directory>/delegatec/__main__.py` without PYTHONPATH."""
+"""`python -m delegatec`, the command `delegatec`, or `python <directory>/delegatec/__main__.py`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import contextlib
 import gc
 import os
 import sys
+from typing import NoReturn
 
-if __name__ == "__main__":
+
+def run() -> NoReturn:
+    """Runs the command line, and ends the process."""
     if not __package__:
         sys.path[0:0] = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     elif not sys.flags.safe_path:
-        # The working directory: its files must not hide modules, such as a torch.py.
+        # The working directory, or that of the script: its files must not hide modules, such as a torch.py.
         sys.path.append(sys.path.pop(0))
     if sys.version_info < (3, 11):  # noqa: UP036 - run by any Python
         version = ".".join(map(str, sys.version_info[:3]))
@@ -30,3 +33,7 @@ if __name__ == "__main__":
         sys.stderr.flush()
     # Regular shutdown of torch takes up to a second.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run()

@@ -9,14 +9,14 @@ from delegatec.backends import builtin_backends
 from delegatec.delegation import BackendRegistry
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics.arguments import check_types
-from delegatec.lowering import Lowered
+from delegatec.lowering import Program
 from delegatec.report.blob_files import blob_files
 from delegatec.report.blob_labels import blob_labels
 from delegatec.report.debug_map import debug_map
 
 
 def extract(
-    lowered: Lowered, directory: str | Path, *, registry: BackendRegistry | None = None
+    lowered: Program, directory: str | Path, *, registry: BackendRegistry | None = None
 ) -> list[Path]:
     """Writes each delegate as METHOD/INDEX.SUFFIX, its text with the model's lines, and its graph as JSON.
 
@@ -34,7 +34,7 @@ def extract(
     check_types(
         "delegatec.extract",
         {
-            "lowered": (lowered, Lowered, "the result of delegatec.lower"),
+            "lowered": (lowered, Program, "the result of delegatec.lower"),
             "directory": (directory, str | Path, "a path"),
             "registry": (registry, BackendRegistry | None, "a BackendRegistry"),
         },

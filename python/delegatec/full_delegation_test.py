@@ -11,7 +11,7 @@ from torch.export import Dim, export
 
 from delegatec.backends.common.testing import Call
 from delegatec.diagnostics import DelegatecError
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program.emitted import KernelCall
 
 
@@ -69,12 +69,12 @@ _IMAGE = torch.ones(1, 3, 8, 8).to(memory_format=torch.channels_last)
 
 def _lowered(
     module: torch.nn.Module, *inputs: torch.Tensor, backend: str, full: bool, dynamic: Any = None
-) -> Lowered:
+) -> Program:
     exported = export(module.eval(), inputs, dynamic_shapes=dynamic)
     return lower({"forward": exported}, backend, require_full_delegation=full)
 
 
-def _kernels(lowered: Lowered) -> list[str]:
+def _kernels(lowered: Program) -> list[str]:
     (method,) = lowered.emitted.methods
     return [
         ".".join(filter(None, method.operators[instruction.operator]))

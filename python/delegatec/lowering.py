@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from torch._ops import OpOverload
@@ -35,9 +36,10 @@ from delegatec.edge.app_kernels import app_kernels
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
+from delegatec.files import replacing
 from delegatec.full_delegation import kernels_left, locations_of, rejected, unquantized
 from delegatec.idle_settings import idle_problems
-from delegatec.program import EmittedProgram, ProgramOptions, emit
+from delegatec.program import EmittedProgram, ProgramOptions, emit, write_program
 from delegatec.program.external import external_weights_of, name_weights
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -49,7 +51,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
-class Lowered:
+class Program:
     """A compiled model.
 
     Attributes:
@@ -74,6 +76,20 @@ class Lowered:
     backends: dict[str, tuple[str, ...]]
     options: dict[str, OptionValue]
 
+    def save(self, path: str | Path) -> None:
+        """Writes the program, for ExecuTorch's runtime; creates the file only on success.
+
+        Args:
+            path: the `.pte` to write. The same program gives the same bytes.
+
+        Raises:
+            DelegatecError: DC415 if it is not a path.
+            OSError: the file cannot be written.
+        """
+        check_types("delegatec.Program.save", {"path": (path, str | Path, "a path")})
+        with replacing(path) as file:
+            write_program(self.emitted, file)
+
 
 def lower(
     methods: Mapping[str, ExportedProgram],
@@ -91,7 +107,7 @@ def lower(
     constant_methods: Mapping[str, Any] | None = None,
     kernels: Sequence[str] = (),
     is_part: bool = False,
-) -> Lowered:
+) -> Program:
     """Compiles the methods of a model.
 
     Args:
@@ -217,7 +233,7 @@ def lower(
         emitted = emitting(programs)
         if require_full_delegation:
             _raise_any(kernels_left(emitted, locations))
-        return Lowered(
+        return Program(
             emitted=emitted,
             programs=programs,
             reports=reports,

@@ -19,7 +19,7 @@ from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.quantization.operators import quantized
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program import ProgramOptions, write_program
 from delegatec.program.reader import read_program
 from delegatec.report.build import build_manifest
@@ -71,7 +71,7 @@ def eager() -> torch.Tensor:
     return result
 
 
-def manifest_of(lowered: Lowered, path: Path) -> Manifest:
+def manifest_of(lowered: Program, path: Path) -> Manifest:
     with open(path, "wb") as file:
         write_program(lowered.emitted, file)
     return build_manifest(
@@ -82,7 +82,7 @@ def manifest_of(lowered: Lowered, path: Path) -> Manifest:
     )
 
 
-def run_file(lowered: Lowered, path: Path, registry: Any, method: str = "forward") -> torch.Tensor:
+def run_file(lowered: Program, path: Path, registry: Any, method: str = "forward") -> torch.Tensor:
     with open(path, "wb") as file:
         write_program(lowered.emitted, file)
     (result,) = Interpreter(read_program(path).method(method), registry).run([X])

@@ -18,7 +18,7 @@ from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.module import EdgeModule
 from delegatec.edge.testing import called, export
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 
 aten = torch.ops.aten
 SILU, INSTANCE_NORM = aten.silu.default, aten.instance_norm.default
@@ -74,11 +74,11 @@ def registry(*backends: EagerBackend) -> BackendRegistry:
     return found
 
 
-def lowered(model: Any, order: Sequence[str], *backends: EagerBackend, **options: Any) -> Lowered:
+def lowered(model: Any, order: Sequence[str], *backends: EagerBackend, **options: Any) -> Program:
     return lower({"forward": export(model, X)}, order, registry=registry(*backends), **options)
 
 
-def delegates(result: Lowered) -> list[str]:
+def delegates(result: Program) -> list[str]:
     return [delegate.module.backend_id for delegate in result.reports["forward"].delegates]
 
 

@@ -19,7 +19,7 @@ from delegatec import export, lower
 from delegatec.backends import builtin_backends
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
-from delegatec.lowering import Lowered
+from delegatec.lowering import Program
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
 from delegatec.verify.interpreter import Interpreter
@@ -226,11 +226,11 @@ def difference(actual: Any, expected: Any) -> Error:
     return Error(absolute, absolute / scale if scale else absolute)
 
 
-def _lowered(path: Path, backend: str, options: Mapping[str, str] | None = None) -> Lowered:
+def _lowered(path: Path, backend: str, options: Mapping[str, str] | None = None) -> Program:
     return lower(archive.load(str(path)).methods, backend, options)
 
 
-def _written(lowered: Lowered, folder: str) -> Path:
+def _written(lowered: Program, folder: str) -> Path:
     path = Path(folder) / f"{lowered.backend}.pte"
     with path.open("wb") as file:
         write_program(lowered.emitted, file)

@@ -22,7 +22,8 @@ from torch.export import ExportedProgram
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program as Lowered
+from delegatec.lowering import lower
 from tests.arm import reference_model
 from tests.generated.examples import Call, calls_of, model_of, tensor_of
 from tests.generated.expected import EAGER_ERRORS, Expected, accepted, expected

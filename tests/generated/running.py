@@ -11,7 +11,7 @@ from executorch.extension.pybindings import _portable_lib
 
 from delegatec.backends import builtin_backends
 from delegatec.delegation.registry import BackendRegistry
-from delegatec.lowering import Lowered
+from delegatec.lowering import Program
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
 from delegatec.verify.arena import Arena
@@ -23,7 +23,7 @@ from tests.generated.expected import Expected, copied, difference
 Run = Callable[[str, Sequence[Any]], list[Any]]
 
 
-def written(lowered: Lowered, path: Path) -> Path:
+def written(lowered: Program, path: Path) -> Path:
     """Writes a program next to its `.pt2`."""
     pte = path.with_suffix(".pte")
     with pte.open("wb") as file:

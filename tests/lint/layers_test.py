@@ -36,7 +36,10 @@ BELOW: dict[str, set[str]] = {
     "delegating": _GRAPHS | {"backends"},
     "full_delegation": _GRAPHS | {"program"},
     "idle_settings": {"delegation", "diagnostics", "program"},
-    "lowering": _GRAPHS | {"choice", "full_delegation", "idle_settings", "program", "report"},
+    "inspecting": {"diagnostics", "report"},
+    "lowering": _GRAPHS | {"choice", "files", "full_delegation", "idle_settings", "program", "report"},
+    "quantizing": {"diagnostics", "quantize"},
+    "verifying": {"backends", "delegation", "diagnostics", "frontend", "samples", "verify"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
     | {
@@ -55,7 +58,9 @@ BELOW: dict[str, set[str]] = {
         "verify",
     }
     | {"version"},
-    "__init__": _GRAPHS | {"delegating", "extracting", "frontend", "language", "lowering", "version"},
+    "__init__": _GRAPHS
+    | {"delegating", "extracting", "frontend", "inspecting", "language", "lowering", "quantizing"}
+    | {"report", "verify", "verifying", "version"},
     "__main__": {"cli"},
 }
 

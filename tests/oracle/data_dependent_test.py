@@ -21,7 +21,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program import write_program
 from delegatec.program.kernels import empty
 from delegatec.program.reader import parse_program
@@ -119,7 +119,7 @@ def _module(name: str) -> torch.nn.Module:
     return FOUND[name].module().eval()
 
 
-def _runs(lowered: Lowered, in_runtime: bool) -> list[Callable[[Sequence[Any]], list[Any]]]:
+def _runs(lowered: Program, in_runtime: bool) -> list[Callable[[Sequence[Any]], list[Any]]]:
     file = io.BytesIO()
     write_program(lowered.emitted, file)
     program = parse_program(file.getvalue())

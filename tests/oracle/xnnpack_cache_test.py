@@ -16,7 +16,7 @@ from torch.nn import functional as f
 from delegatec import Model
 from delegatec.backends import builtin_backends
 from delegatec.frontend.export import export
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program import write_program
 from delegatec.program.emitted import KernelCall
 from delegatec.program.reader import parse_program
@@ -76,7 +76,7 @@ class Decoder(nn.Module):
         return x
 
 
-def _lowered(decoder: Decoder, counts: Sequence[int]) -> Lowered:
+def _lowered(decoder: Decoder, counts: Sequence[int]) -> Program:
     example = torch.zeros(1, max(counts), _WIDTH), torch.tensor([3])
     is_dynamic = len({*counts}) > 1
     shapes = ({1: Dim("n", min=1, max=max(counts))}, None) if is_dynamic else None
@@ -112,7 +112,7 @@ def test_a_decoder(counts: Sequence[int], dtype: torch.dtype, window: int) -> No
         start += count
 
 
-def _operators(lowered: Lowered) -> list[str]:
+def _operators(lowered: Program) -> list[str]:
     (method,) = lowered.emitted.methods
     return [
         method.operators[each.operator][0] for each in method.instructions if isinstance(each, KernelCall)

@@ -22,7 +22,7 @@ from torch.export import Dim, ExportedProgram, export
 
 from delegatec.delegation import PartitionRules
 from delegatec.diagnostics import DelegatecError
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program.emitted import DelegateCall
 from delegatec.report.debug_map import debug_map_json
 from delegatec.report.etrecord import write_etrecord
@@ -81,20 +81,20 @@ def _exported(*, dynamic: bool = False) -> ExportedProgram:
     return export(_model(), (INPUT,), dynamic_shapes=shapes)
 
 
-def _lowered(backend: str, *, dynamic: bool = False) -> Lowered:
+def _lowered(backend: str, *, dynamic: bool = False) -> Program:
     # So that not all is one delegate.
     rules = PartitionRules(block_operators=() if backend == "portable" else ("aten.cumsum",))
     return lower({"forward": _exported(dynamic=dynamic)}, backend, rules=rules, keep_record=True)
 
 
-def _written(lowered: Lowered, folder: Path) -> str:
+def _written(lowered: Program, folder: Path) -> str:
     path = folder / "model.etrecord"
     with open(path, "wb") as file:
         write_etrecord(lowered.records, lowered.emitted, file)
     return str(path)
 
 
-def _debug_map(lowered: Lowered) -> Any:
+def _debug_map(lowered: Program) -> Any:
     return json.loads(debug_map_json(lowered.sources, lowered.emitted))["methods"]["forward"]
 
 

@@ -22,7 +22,7 @@ from delegatec.backends.xnnpack.checking.values import TYPE_NAMES
 from delegatec.backends.xnnpack.testing.grid import graph_of, operations
 from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.frontend.export import export
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program import write_program
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.settings import Settings
@@ -90,13 +90,13 @@ CONFIGS: Final[dict[str, tuple[dict[str, Any], Callable[[nn.Module], None], floa
 }
 
 
-def _lowered(module: nn.Module, inputs: tuple[Tensor, ...], **settings: Any) -> tuple[nn.Module, Lowered]:
+def _lowered(module: nn.Module, inputs: tuple[Tensor, ...], **settings: Any) -> tuple[nn.Module, Program]:
     """Returns the quantized program as a module, and for XNNPACK."""
     methods = quantize_model(export(Model(module, inputs)), {}, Settings(**settings)).methods
     return methods["forward"].module(check_guards=False), lower(methods, "xnnpack")
 
 
-def _file(lowered: Lowered) -> bytes:
+def _file(lowered: Program) -> bytes:
     file = io.BytesIO()
     write_program(lowered.emitted, file)
     return file.getvalue()

@@ -33,7 +33,7 @@ from delegatec.version import VERSION
 if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
     from delegatec.frontend.archive import LoadedModel
-    from delegatec.lowering import Lowered
+    from delegatec.lowering import Program
     from delegatec.report.methods import QuantizedValue
     from delegatec.report.provenance import InputDigests
 
@@ -181,7 +181,7 @@ def _input_files(arguments: argparse.Namespace, registry: BackendRegistry | None
 
 def _write_outputs(
     arguments: argparse.Namespace,
-    lowered: Lowered,
+    lowered: Program,
     model: LoadedModel,
     backends: BackendRegistry,
     digests: InputDigests | None,
@@ -219,7 +219,7 @@ def _flags(outputs: Iterable[str]) -> str:
     return ", ".join(f"--{output.replace('_', '-')}" for output in outputs)
 
 
-def _ir(lowered: Lowered) -> str:
+def _ir(lowered: Program) -> str:
     """Returns each method as an edge program and, if it has delegates, as the program that calls them."""
     from delegatec.edge import print_program
 
@@ -233,7 +233,7 @@ def _ir(lowered: Lowered) -> str:
 
 def _describe(
     arguments: argparse.Namespace,
-    lowered: Lowered,
+    lowered: Program,
     model: LoadedModel,
     checksums: dict[tuple[int, int], int],
     backends: BackendRegistry,

@@ -4,10 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
-import io
-import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -21,7 +17,7 @@ from delegatec.cli.progress import Announce, stages
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
-from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics import DelegatecError
 from delegatec.files import sources_path
 
 if TYPE_CHECKING:
@@ -135,6 +131,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.frontend.signature import signature_json
     from delegatec.frontend.sources import read_sources
     from delegatec.quantize.checks import check_float, check_no_external
+    from delegatec.quantize.requirement import require_torchao
     from delegatec.quantize.samples import check_samples
 
     settings = _settings(arguments)
@@ -151,7 +148,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
         samples = read_samples(arguments, arguments.calibration, model.methods)
         check_samples(samples, model.methods)
     announce("importing torchao")
-    _import_torchao()
+    require_torchao()
     from delegatec.quantize.flow import quantize_model
     from delegatec.quantize.signature import add_quantization
 
@@ -221,28 +218,3 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         float_modules=tuple(arguments.float_module),
         float_operators=tuple(arguments.float_operator),
     )
-
-
-def _import_torchao() -> None:
-    """Imports torchao, which logs that its kernels for GPUs are missing.
-
-    Raises:
-        DelegatecError: DC135, it is missing.
-    """
-    from delegatec.diagnostics.quiet import quiet_logs
-
-    printed = io.StringIO()
-    with quiet_logs(logging.ERROR), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        try:
-            importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
-        except ModuleNotFoundError as error:
-            raise DelegatecError(
-                [
-                    Diagnostic(
-                        "DC135",
-                        f'quantization needs torchao: no module named "{error.name}"',
-                        expected="torchao 0.18",
-                        help="install it, or pass its directory with --import-path",
-                    )
-                ]
-            ) from error

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from delegatec.delegation import PartitionRules
-from delegatec.lowering import Lowered, lower
+from delegatec.lowering import Program, lower
 from delegatec.program.emitted import DelegateCall
 from delegatec.report.debug_map import debug_map_json
 from delegatec.report.debug_text import format_debug_map
@@ -41,13 +41,13 @@ class Outer(torch.nn.Module):
         return torch.exp(values)
 
 
-def _lowered(backend: str) -> Lowered:
+def _lowered(backend: str) -> Program:
     exported = torch.export.export(Outer().eval(), (torch.rand(3, 8),))
     rules = PartitionRules(block_operators=("aten.cumsum",) if backend != "portable" else ())
     return lower({"forward": exported}, backend, rules=rules)
 
 
-def _map(lowered: Lowered) -> dict[str, Any]:
+def _map(lowered: Program) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(debug_map_json(lowered.sources, lowered.emitted))
     assert list(document) == ["methods"] and list(document["methods"]) == ["forward"]
     forward: dict[str, Any] = document["methods"]["forward"]

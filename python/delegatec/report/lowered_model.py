@@ -12,7 +12,7 @@ from delegatec.program.emitted import EmittedProgram
 
 
 class LoweredModel(Protocol):
-    """The result of `delegatec.lowering.lower`; see `Lowered` there."""
+    """The result of `delegatec.lowering.lower`; see `Program` there."""
 
     @property
     def emitted(self) -> EmittedProgram: ...

@@ -80,7 +80,7 @@ def verify_program(
 
     Args:
         pte: the program.
-        exported: method -> its exported program, with example inputs.
+        exported: method -> its exported program, with example inputs; may be empty if there is `recorded`.
         backends: the registry; its reference executors run the delegates.
         atol: absolute tolerance of floating-point outputs, in their unit; by default that of their dtype
             and of the number of sums in a row.
@@ -115,8 +115,11 @@ def verify_program(
     depths = {name: rounding_depth(model) for name, model in exported.items()}
     outputs = Outputs(Tolerances(atol, rtol, of_dtype or {}), depths)
 
+    called = {call.method for call in recorded.calls} if recorded is not None else set[str]()
+    methods = (*exported, *constants, *sorted((called & present) - {*exported, *constants}))
+
     def load() -> list[Executor]:
-        loaded: list[Executor] = [ReferenceExecutor(program, (*exported, *constants), backends, data)]
+        loaded: list[Executor] = [ReferenceExecutor(program, methods, backends, data)]
         if runtime is not None:
             loaded.append(RuntimeExecutor(runtime, program, pte, ptd if data else None))
         return loaded
