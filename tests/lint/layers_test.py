@@ -25,6 +25,7 @@ BELOW: dict[str, set[str]] = {
     "app": _GRAPHS | {"program", "report"},
     "backends": _GRAPHS | {"flatbuffer"},
     "samples": set(),
+    "scaffold": {"diagnostics"},
     "frontend": _GRAPHS | {"files", "samples"},
     "language": {"diagnostics", "edge", "files", "frontend", "verify"},
     "profile": _GRAPHS | {"files", "flatbuffer", "program"},
@@ -55,6 +56,7 @@ BELOW: dict[str, set[str]] = {
         "quantize",
         "report",
         "samples",
+        "scaffold",
         "verify",
     }
     | {"version"},

@@ -18,6 +18,7 @@ from delegatec.version import VERSION
 # and the names of its arguments for input files, INPUTS, and for output files, OUTPUTS (if it has any);
 # complete(args) sets defaults that depend on other arguments (if there are any).
 VERBS: Final = {
+    "new": "write the model file and the BUILD file of a first model",
     "export": "export the model that an entry function returns to a canonical .pt2",
     "checkpoint": "store the weights of a checkpoint, quantized or not, for an export of its model",
     "quantize": "quantize the model of a .pt2 by samples of its inputs, to another .pt2",

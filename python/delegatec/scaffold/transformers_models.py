@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of transformers with one input: their classes, and an example of the input."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+# Of a sentence, and of a second of sound.
+_TOKENS: Final = 128
+_SOUND: Final = 16000
+_PIXELS: Final = 224
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model.
+
+    Attributes:
+        model: its class in transformers.
+        config: the class of its configuration.
+        model_type: such as "mobilebert".
+        argument: the name of its input.
+        input: a Python expression of an example, which may use the variable `config`.
+        weight_bytes: size of its weights in float32.
+    """
+
+    model: str
+    config: str
+    model_type: str
+    argument: str
+    input: str
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a name does not give a model, and what does."""
+
+    problem: str
+    expected: str
+    help: str = ""
+
+
+def find(name: str) -> Found | Refusal:
+    """Finds a model by the name of its class, or by its type: the first word of most names of checkpoints.
+
+    Args:
+        name: such as "MobileBertModel", "mobilebert", "google/mobilebert-uncased".
+
+    Raises:
+        DelegatecError: DC006, transformers is not installed.
+    """
+    try:
+        import transformers
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+    except ImportError as error:
+        diagnostic = Diagnostic(
+            "DC006", f"transformers cannot be imported: {error}", help="install transformers"
+        )
+        raise DelegatecError([diagnostic]) from error
+    cls = getattr(transformers, name, None) if name.isidentifier() else None
+    if not (isinstance(cls, type) and issubclass(cls, transformers.PreTrainedModel)):
+        model_type = _type_of(name, CONFIG_MAPPING_NAMES)
+        class_name = MODEL_MAPPING_NAMES.get(model_type or "")
+        if class_name is None:
+            near = difflib.get_close_matches(name, [*MODEL_MAPPING_NAMES], n=3, cutoff=0.5)
+            hint = f"; near it: {', '.join(near)}" if near else ""
+            return Refusal(
+                f"transformers has no model {name}{hint}",
+                "a type such as mobilebert, or a class such as ViTModel",
+            )
+        cls = getattr(transformers, class_name if isinstance(class_name, str) else class_name[0])
+    return _found(cls)
+
+
+def _type_of(name: str, types: Any) -> str | None:
+    """Returns the longest type that a name of a checkpoint begins with."""
+    words = name.rpartition("/")[2].lower().replace("_", "-")
+    spelled = {each.lower().replace("_", "-"): each for each in types}
+    fitting = [each for each in spelled if words == each or words.startswith((f"{each}-", f"{each}."))]
+    return spelled[max(fitting, key=len)] if fitting else None
+
+
+def _found(cls: Any) -> Found | Refusal:
+    config_class = cls.config_class
+    config = config_class()
+    if config.is_encoder_decoder:
+        return Refusal(
+            f"{cls.__name__} has an encoder and a decoder",
+            "a model with one input",
+            "write the methods (docs/models.md); for speech, use speech_to_text (docs/language_models.md)",
+        )
+    kinds = cls.input_modalities
+    if isinstance(kinds, tuple) and len(kinds) > 1:
+        return Refusal(
+            f"{cls.__name__} has several inputs: {', '.join(kinds)}",
+            "a model with one input, such as the part for images: CLIPVisionModel",
+        )
+    example = _example(cls.main_input_name, config)
+    if example is None:
+        return Refusal(
+            f"the input {cls.main_input_name} of {cls.__name__} is unknown",
+            "a model of text, images or sound",
+        )
+    with torch.device("meta"):
+        weights = cls(config)
+    unique = {id(each): each.numel() for each in weights.parameters()}
+    return Found(
+        cls.__name__,
+        config_class.__name__,
+        config_class.model_type,
+        cls.main_input_name,
+        example,
+        4 * sum(unique.values()),
+    )
+
+
+def _example(argument: str, config: Any) -> str | None:
+    if argument == "input_ids":
+        return f"torch.randint(config.vocab_size, (1, {_tokens(config)}))"
+    if argument == "pixel_values":
+        channels = getattr(config, "num_channels", 3)
+        size = getattr(config, "image_size", None) or _PIXELS
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        return f"torch.rand(1, {channels}, {height}, {width})"
+    if argument == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
+        return "torch.rand(1, config.max_length, config.num_mel_bins)"
+    if argument == "input_values":
+        return f"torch.rand(1, {_SOUND})"
+    return None
+
+
+def _tokens(config: Any) -> int:
+    longest = getattr(config, "max_position_embeddings", None) or math.inf
+    return int(min(_TOKENS, longest))
