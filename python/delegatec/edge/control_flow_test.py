@@ -80,6 +80,19 @@ def _nested(x: Tensor) -> Any:
     return _loop(x, lambda i, y: (i + 1, _branch(y, lambda y: y - 9, lambda y: y.relu() + i)))
 
 
+def test_a_loop_that_carries_one_tensor_twice_beside_a_write_to_an_input() -> None:
+    """torch's functionalization rejects carried values that share memory."""
+
+    def function(x: Tensor, y: Tensor) -> Any:
+        y.add_(1)
+        carried = (torch.tensor(0), x, x, x.view(4, 3))
+        body = lambda i, a, b, c: (i + 1, b + 1, a * 0.5, c * 2)  # noqa: E731
+        return while_loop(lambda i, a, b, c: i < 3, body, carried)[1:]
+
+    program = edge(function, X, X.clone())
+    assert_computes(program, (X + 1, (X + 1) * 0.5 + 1, (X * 0.5 + 1) * 0.5, X.view(4, 3) * 8), X, X)
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -18,7 +18,12 @@ from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.float32_regions import float32_calls, mark
-from delegatec.edge.functionalize import convert_copied_values, functionalize, views_of_several
+from delegatec.edge.functionalize import (
+    convert_copied_values,
+    functionalize,
+    separate_carried_values,
+    views_of_several,
+)
 from delegatec.edge.handles import assign_handles, handles_by_name, inherit_handles
 from delegatec.edge.legalize.guards import complete_symbols
 from delegatec.edge.legalize.normal_form import decompose
@@ -173,6 +178,7 @@ def to_edge(
         reject_writes(program)
         for each in program.walk():
             convert_copied_values(each)
+            separate_carried_values(each)
         program = _retrace(exported, program, len(origins))
     reject_functions(program)
     mark(program.graph.nodes, in_float32)

@@ -99,6 +99,22 @@ def convert_copied_values(program: EdgeProgram) -> None:
         node.update_arg(1, source)
 
 
+def separate_carried_values(program: EdgeProgram) -> None:
+    """Copies values that a loop carries if they share memory: torch's functionalization rejects them."""
+    aten = torch.ops.aten
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.higher_order.while_loop):
+        roots, builder = storage_roots(program.graph), Builder(program, Facts({})).at(node)
+        condition, body, carried, *others = node.args
+        seen = {roots[each] for group in others for each in group if isinstance(each, Node)}
+        separate = []
+        for each in carried:
+            if isinstance(each, Node) and isinstance(each.meta["val"], torch.Tensor):
+                each = builder.call(aten.clone.default, each) if roots[each] in seen else each
+                seen.add(roots.get(each, each))
+            separate.append(each)
+        node.args = (condition, body, tuple(separate), *others)
+
+
 def buffer_names(program: EdgeProgram) -> dict[Node, str | None]:
     """Returns the placeholder of each buffer -> its fully qualified name."""
     return {
