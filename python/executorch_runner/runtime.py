@@ -24,12 +24,16 @@ class RunnerRuntime:
 
     Args:
         runner: path of the executable.
+        name: of the runtime in tables.
+        flags: precede all arguments.
     """
 
-    name = "executorch runner"
-
-    def __init__(self, runner: str | Path) -> None:
+    def __init__(
+        self, runner: str | Path, *, name: str = "executorch runner", flags: Sequence[str] = ()
+    ) -> None:
         self.runner = Path(runner)
+        self.name = name
+        self._flags = tuple(flags)
 
     @property
     def backends(self) -> Collection[str]:
@@ -42,7 +46,7 @@ class RunnerRuntime:
         Raises:
             RuntimeError: the runtime rejects the program.
         """
-        return RunnerProgram(self.runner, pte, ptd)
+        return RunnerProgram([str(self.runner), *self._flags], pte, ptd)
 
     def run(self, arguments: Sequence[str]) -> str:
         """Runs the runner to its end, and returns what it prints.
@@ -50,7 +54,8 @@ class RunnerRuntime:
         Raises:
             RuntimeError: it fails.
         """
-        done = subprocess.run([self.runner, *arguments], check=False, capture_output=True, text=True)
+        command = [str(self.runner), *self._flags, *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
         return done.stdout
@@ -59,14 +64,14 @@ class RunnerRuntime:
 class RunnerProgram:
     """A program in a separate process, which keeps its state."""
 
-    def __init__(self, runner: Path, pte: str, ptd: str | None) -> None:
+    def __init__(self, command: Sequence[str], pte: str, ptd: str | None) -> None:
         # Removed with the process, by the finalizer.
         folder = tempfile.TemporaryDirectory(prefix="executorch-runner-")
         self._files = [Path(folder.name, name) for name in ("inputs.safetensors", "outputs.safetensors")]
         self._log = Path(folder.name, "log.txt")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [runner, f"--program={pte}", *([f"--data={ptd}"] if ptd else []), "--serve", "--poison"],
+                [*command, f"--program={pte}", *([f"--data={ptd}"] if ptd else []), "--serve", "--poison"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -4,7 +4,7 @@
 load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
 
-def launched_test(ctx, info, verb, arguments, files, python, weights = None):
+def launched_test(ctx, info, verb, arguments, files, python, weights = None, runtimes = []):
     """Declares what a test runs.
 
     Args:
@@ -15,6 +15,7 @@ def launched_test(ctx, info, verb, arguments, files, python, weights = None):
         files: list of File that it reads.
         python: the libraries of the test, from `merged_python`.
         weights: File of its external weights, if not that of the program.
+        runtimes: list of tuple of a flag and ProgramRuntimeInfo, besides that of `runtime`.
 
     Returns:
         A list of providers.
@@ -27,10 +28,12 @@ def launched_test(ctx, info, verb, arguments, files, python, weights = None):
         arguments = arguments + ["--ptd=" + runfiles_path(ctx, weights)]
         files = files + [weights]
     if ctx.attr.runtime:
-        runtime = ctx.attr.runtime[ProgramRuntimeInfo]
-        arguments = arguments + [quoted("--runtime=" + runtime.runtime)]
-        imports.append(runtime.imports)
-        plugin_files.append(runtime.files)
+        runtimes = [("--runtime", ctx.attr.runtime[ProgramRuntimeInfo])] + runtimes
+    for flag, runtime in runtimes:
+        if runtime.runtime:
+            arguments = arguments + [quoted(flag + "=" + runtime.runtime)]
+            imports.append(runtime.imports)
+            plugin_files.append(runtime.files)
     return [delegatec_launcher(
         ctx,
         arguments = arguments,

@@ -9,7 +9,7 @@ ProgramRuntimeInfo = provider(
     fields = {
         "files": "depset of File: the sources and runfiles of the plug-in.",
         "imports": "depset of string: their import paths, for a runfiles tree.",
-        "runtime": "string: `module:attribute`, a `delegatec.verify.runtime.Runtime`.",
+        "runtime": "string: `module:attribute`, a `delegatec.verify.runtime.Runtime`; empty for none.",
     },
 )
 
@@ -48,5 +48,17 @@ Declares a runtime for `program_test(runtime = ...)`: a plug-in in Python that l
             doc = "`module:attribute`: a `delegatec.verify.runtime.Runtime` in `deps`.",
         ),
     },
+    provides = [ProgramRuntimeInfo],
+)
+
+def _no_program_runtime_impl(_ctx):
+    return [
+        DefaultInfo(),
+        ProgramRuntimeInfo(files = depset(), imports = depset(), runtime = ""),
+    ]
+
+no_program_runtime = rule(
+    implementation = _no_program_runtime_impl,
+    doc = "No runtime: tests run programs in the compiler's own executors alone.",
     provides = [ProgramRuntimeInfo],
 )

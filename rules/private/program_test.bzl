@@ -3,12 +3,13 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":app_kernels.bzl", "kernel_flags")
+load(":arm_cpus.bzl", "CPUS")
 load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
 load(":launched_test.bzl", "launched_test")
 load(":launcher.bzl", "quoted", "runfiles_path")
-load(":options.bzl", "fail_with", "fail_with_all", "option_arguments")
+load(":options.bzl", "did_you_mean", "fail_with", "fail_with_all", "option_arguments", "problem")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
 load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
 load(":tolerances.bzl", "tolerance_problems")
@@ -34,10 +35,40 @@ def _input_arguments(ctx):
         )
     return arguments
 
+# The runtime on each CPU.
+_CPU_RUNTIMES = {cpu: Label("//runtime/arm:" + cpu) for cpu in CPUS}
+
+def _cpu_runtimes(cpus):
+    """The default of an attribute: only a test that names a CPU depends on its runtime, so that others do not fetch it."""
+    return [_CPU_RUNTIMES[cpu] for cpu in cpus if cpu in _CPU_RUNTIMES]
+
+def _cpu_problems(cpus):
+    """Returns the problems of `cpus`, for `fail_with_all`."""
+    return [
+        problem(
+            "DC516",
+            "no CPU \"%s\" is known" % cpu,
+            expected = ", ".join(sorted(CPUS)),
+            help = did_you_mean(cpu, CPUS),
+        )
+        for cpu in cpus
+        if cpu not in CPUS
+    ]
+
+def _runtimes(ctx, kernels):
+    """Returns the runtimes besides that of `runtime`, with their flags."""
+    found = [("--runtime", target[ProgramRuntimeInfo]) for target in ctx.attr._cpu_runtimes]
+
+    # A runtime that the user did not choose lacks the kernels of the user's app.
+    if not ctx.attr.runtime and not kernels.kernels.to_list():
+        found.append(("--runtime-if-able", ctx.attr._test_runtime[ProgramRuntimeInfo]))
+    return found
+
 def _program_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     settings = ctx.attr
-    fail_with_all(ctx.label, tolerance_problems(settings.atol, settings.rtol, settings.seeds, settings.tolerances, settings.minimum_snr_db, info.exported))
+    problems = tolerance_problems(settings.atol, settings.rtol, settings.seeds, settings.tolerances, settings.minimum_snr_db, info.exported)
+    fail_with_all(ctx.label, problems + _cpu_problems(settings.cpus))
     program = info.host_program or info.program
     arguments = [
         quoted("--label=" + label_text(ctx.label)),
@@ -75,6 +106,7 @@ def _program_test_impl(ctx):
         arguments = arguments + _input_arguments(ctx),
         files = files,
         python = merged_python(ctx, ctx.attr.deps),
+        runtimes = _runtimes(ctx, info.exported.kernels),
         verb = "verify",
     )
 
@@ -91,7 +123,8 @@ If an output is wrong, the test names the first value that is, with its node and
 again in memory, for one value after another, by bisection. The results are also in the test's XML: one case per output,
 with the largest difference, the tolerance and the reason.
 
-With a `runtime`, the program runs there as well, with the same inputs.
+With a `runtime`, the program runs there as well, with the same inputs, and with `cpus` on Arm CPUs. Without a `runtime`, it
+runs in that of the flag `--@rules_delegate//config:test_runtime`, if one is set and has the program's backends.
 
 A program of command streams, such as an `ethos_u_program`, has a second one for this host: the same delegates, before the
 compiler of the device translates them.
@@ -101,6 +134,10 @@ compiler of the device translates them.
             doc = "Absolute tolerance of floating-point outputs. By default that of the dtype, times the square root of the " +
                   "number of sums in a row: 1e-7 for float64, 1e-5 for float32, 2e-3 for float16, 1.6e-2 for bfloat16. A " +
                   "string: older versions of Bazel do not support floats.",
+        ),
+        cpus = attr.string_list(
+            doc = "Arm CPUs that run the program as well, in ExecuTorch's stock runtime and an emulator, on hosts with Linux on " +
+                  "x86-64: " + ", ".join(["`%s`" % cpu for cpu in sorted(CPUS)]) + ".",
         ),
         data = attr.label_list(
             allow_files = True,
@@ -150,6 +187,14 @@ compiler of the device translates them.
         tolerances = attr.string_dict(
             doc = "Tolerances of single dtypes: `{\"float16\": \"1e-3,1e-2\", \"int8\": \"1\"}`, absolute and, if not 0, " +
                   "relative. Integers are exact without one.",
+        ),
+        _cpu_runtimes = attr.label_list(
+            default = _cpu_runtimes,
+            providers = [ProgramRuntimeInfo],
+        ),
+        _test_runtime = attr.label(
+            default = "//config:test_runtime",
+            providers = [ProgramRuntimeInfo],
         ),
     ),
     test = True,

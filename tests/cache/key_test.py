@@ -12,7 +12,7 @@ from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel
 
 _PACKAGE = "keyed"
 # The programs that backends run would be downloaded.
-_FLAGS = [f"--//config:{name}=//{_PACKAGE}:library" for name in ("vela", "model_converter")]
+_FLAGS = [f"--//config:{name}=//{_PACKAGE}:library" for name in ("arm_runtimes", "vela", "model_converter")]
 
 
 @pytest.fixture(scope="module")

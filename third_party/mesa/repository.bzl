@@ -4,13 +4,9 @@
 It is newer than the host's: Arm's emulation layer needs Mesa 25.
 """
 
+load("//third_party/debian:packages.bzl", "download_debian_packages")
 load("//third_party/python:host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 load(":packages.bzl", "PACKAGES", "SNAPSHOT")
-
-MIRRORS = [
-    "http://deb.debian.org/debian/pool/main/",
-    "http://snapshot.debian.org/archive/debian/%s/pool/main/" % SNAPSHOT,
-]
 
 _BUILD = """\
 exports_files(
@@ -22,24 +18,14 @@ exports_files(
 def _mesa_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD, executable = False)
     rctx.file("root/README", "Mesa's Vulkan driver for CPUs.\n", executable = False)
-    files = []
-    for path, sha256 in PACKAGES.items():
-        file = "packages/" + path.split("/")[-1].replace("+", "-").replace("~", "-")
-        rctx.report_progress("Downloading " + path)
-        done = rctx.download(
-            allow_fail = True,
-            output = file,
-            sha256 = sha256,
-            url = [mirror + path for mirror in MIRRORS],
-        )
-        if not done.success:
-            # Tests that need it are skipped, with this reason.
-            rctx.delete("packages")
-            rctx.file("root/missing.txt", "%s cannot be downloaded from %s" % (path, " or ".join(MIRRORS)))
-            return
-        files.append(file)
+    downloaded = download_debian_packages(rctx, PACKAGES, SNAPSHOT, "packages")
+    if downloaded.missing:
+        # Tests that need it are skipped, with this reason.
+        rctx.file("root/missing.txt", downloaded.missing)
+        return
     extracted = rctx.execute(
-        [host_python(rctx), "-I", "-B", rctx.path(rctx.attr._extract), "root"] + files,
+        [host_python(rctx), "-B", rctx.path(rctx.attr._extract), "root"] + downloaded.files,
+        environment = {"PYTHONPATH": str(rctx.path(rctx.attr._package).dirname)},
         timeout = 600,
     )
     if extracted.return_code:
@@ -49,6 +35,9 @@ def _mesa_impl(rctx):
 mesa = repository_rule(
     implementation = _mesa_impl,
     doc = "Downloads and extracts the packages. The directory `root` has `missing.txt` instead if one cannot be had.",
-    attrs = {"_extract": attr.label(default = "//third_party/mesa:extract.py")},
+    attrs = {
+        "_extract": attr.label(default = "//third_party/mesa:extract.py"),
+        "_package": attr.label(default = "//third_party/debian:package.py"),
+    },
     environ = HOST_PYTHON_ENVIRON,
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from delegatec.program import EmittedProgram
     from delegatec.verify import Verification
     from delegatec.verify.departure import Methods
+    from delegatec.verify.runtime import Runtime
 
 INPUTS = ("program", "sources", "samples_file", "pte", "ptd", "manifest", "inputs", "source", "data")
 
@@ -66,9 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser)
     parser.add_argument(
         "--runtime",
-        default="",
+        action="append",
+        default=[],
         metavar="MODULE:ATTRIBUTE",
         help="runtime plug-in, such as executorch_runtime:RUNTIME, that runs the program as well",
+    )
+    parser.add_argument(
+        "--runtime-if-able",
+        action="append",
+        default=[],
+        metavar="MODULE:ATTRIBUTE",
+        help="the same, but only if it has all backends of the program",
     )
     parser.add_argument(
         "--samples-file",
@@ -138,7 +147,6 @@ def _verify(arguments: argparse.Namespace, started: float) -> int:
     from delegatec.diagnostics import DelegatecError, render
     from delegatec.frontend import archive
     from delegatec.frontend.samples_file import read_samples as read_recorded
-    from delegatec.verify.runtime_plugin import find_runtime
     from delegatec.verify.verification import verify_program
 
     registry = builtin_backends()
@@ -151,9 +159,9 @@ def _verify(arguments: argparse.Namespace, started: float) -> int:
         "of_dtype": dict(arguments.tolerance),
         "seeds": arguments.seeds,
         "samples": read_samples(arguments, arguments.inputs, model.methods, "test"),
-        "runtime": find_runtime(arguments.runtime) if arguments.runtime else None,
     }
     try:
+        settings["runtimes"] = _runtimes(arguments)
         result = verify_program(
             arguments.pte,
             model.methods,
@@ -177,6 +185,20 @@ def _verify(arguments: argparse.Namespace, started: float) -> int:
         departures = _departures(arguments, result, registry, settings, _limit(started))
         _write_results(arguments.label, result, departures)
     raise DelegatecError([*result.diagnostics, *departures.values()])
+
+
+def _runtimes(arguments: argparse.Namespace) -> list[Runtime]:
+    """Returns those of `--runtime`, and those of `--runtime-if-able` that are."""
+    from delegatec.program.reader import read_program
+    from delegatec.verify.executors import missing_backends
+    from delegatec.verify.runtime_plugin import find_runtime
+
+    found = [find_runtime(selector) for selector in arguments.runtime]
+    if arguments.runtime_if_able:
+        program = read_program(arguments.pte)
+        candidates = map(find_runtime, arguments.runtime_if_able)
+        found += [runtime for runtime in candidates if not missing_backends(runtime, program)]
+    return found
 
 
 def _departures(

@@ -125,7 +125,7 @@ CODES: Final[dict[str, str]] = {
     "DC512": "An index or a bundle has no programs.",
     "DC513": "What was recorded of a program is damaged.",
     "DC514": "A tolerance, or the number of random inputs or samples, is invalid.",
-    "DC516": "A runtime plug-in cannot be imported, or does not define a valid runtime.",
+    "DC516": "A runtime plug-in cannot be imported, or does not define a valid runtime, or a CPU is unknown.",
     "DC517": "The program of a language model predicts other tokens than the model in float.",
     "DC518": "A program needs a library that its app does not link, or that the runtime lacks.",
     "DC519": "A method cannot be a function of C++.",

@@ -23,7 +23,6 @@ from delegatec.edge.state import written_state
 from delegatec.program import EmittedProgram, write_program
 from delegatec.samples.inputs import Sample
 from delegatec.samples.tolerances import Tolerance
-from delegatec.verify.executors import REFERENCE
 from delegatec.verify.interpreter import Backends
 from delegatec.verify.outputs import OutputResult
 from delegatec.verify.runtime import Runtime
@@ -46,7 +45,7 @@ class Search:
         of_dtype: tolerances of single dtypes.
         seeds: number of variations of the verification that failed.
         samples: its given inputs.
-        runtime: its runtime: a value that departs there is looked for there.
+        runtimes: its runtimes: a value that departs in one is looked for there.
         is_late: whether to stop, with what is known by then.
         on_value: is called with the name of each value before it is compared.
     """
@@ -59,7 +58,7 @@ class Search:
     of_dtype: Mapping[torch.dtype, Tolerance]
     seeds: int
     samples: Mapping[str, Sequence[Sample]]
-    runtime: Runtime | None = None
+    runtimes: Sequence[Runtime] = ()
     is_late: Callable[[], bool] = lambda: False
     on_value: Callable[[str], None] = lambda _: None
 
@@ -101,7 +100,7 @@ class Search:
                 seeds=self.seeds,
                 samples=self.samples,
                 only="" if has_state else failure.trial,
-                runtime=None if failure.executor == REFERENCE else self.runtime,
+                runtimes=[each for each in self.runtimes if each.name == failure.executor],
             )
         except DelegatecError:
             return None

@@ -95,8 +95,8 @@ class RuntimeExecutor:
     def __init__(self, runtime: Runtime, program: Program, pte: Path | str, ptd: Path | str | None) -> None:
         self.name = runtime.name
         self._program = program
-        present = sorted(runtime.backends)
-        called = {each.id: method.name for method in program.methods for each in method.delegates}
+        missing = missing_backends(runtime, program)
+        present = sorted(runtime.backends) if missing else []
         problems = [
             Diagnostic(
                 "DC501",
@@ -104,8 +104,7 @@ class RuntimeExecutor:
                 expected=f"one of its backends: {', '.join(present)}" if present else "no delegates",
                 help="test the program without this runtime, or with one that contains the backend",
             )
-            for backend, method in called.items()
-            if backend not in present
+            for backend, method in missing.items()
         ]
         if problems:
             raise DelegatecError(problems)
@@ -133,6 +132,13 @@ class RuntimeExecutor:
             if own is not value:
                 value.copy_(own)
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
+
+
+def missing_backends(runtime: Runtime, program: Program) -> dict[str, str]:
+    """Returns the backends that a program calls and a runtime lacks: id -> the last method that calls it."""
+    called = {each.id: method.name for method in program.methods for each in method.delegates}
+    present = {*runtime.backends} if called else set()
+    return {backend: method for backend, method in called.items() if backend not in present}
 
 
 def _ordered(value: Any, spec: object) -> Any:

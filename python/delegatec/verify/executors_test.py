@@ -71,7 +71,7 @@ def _exported(x: torch.Tensor = X) -> dict[str, Any]:
 def _verify(folder: Path, runtime: Eager, backend: str = "mps", x: torch.Tensor = X) -> Verification:
     with open(folder / "p.pte", "wb") as file:
         write_program(lower(_exported(x), backend).emitted, file)
-    return verify_program(folder / "p.pte", _exported(x), builtin_backends(), runtime=runtime)
+    return verify_program(folder / "p.pte", _exported(x), builtin_backends(), runtimes=[runtime])
 
 
 def test_a_right_runtime(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_wrong_runtime(tmp_path: Path) -> None:
         return lower(methods, "mps").emitted
 
     failure = next(each for each in found.results if not each.passed)
-    search = Search(_exported, lowered, builtin_backends(), None, None, {}, 1, {}, runtime=runtime)
+    search = Search(_exported, lowered, builtin_backends(), None, None, {}, 1, {}, runtimes=[runtime])
     departure = search.find(failure)
     assert departure is not None and departure.code == "DC510"
     # This runtime computes the whole model, for any program: no value of it is right.

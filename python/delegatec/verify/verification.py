@@ -69,7 +69,7 @@ def verify_program(
     only: str = "",
     ptd: Path | str | None = None,
     constant_methods: Mapping[str, Any] | None = None,
-    runtime: Runtime | None = None,
+    runtimes: Sequence[Runtime] = (),
     recorded: RecordedSamples | None = None,
     minimum_snr: float | None = None,
 ) -> Verification:
@@ -91,7 +91,7 @@ def verify_program(
         only: name of the single call to make, such as "seed 1"; all if empty.
         ptd: the program's external weights.
         constant_methods: expected values of constant methods, compared without tolerance.
-        runtime: runs the program as well, with the same inputs.
+        runtimes: run the program as well, with the same inputs.
         recorded: calls of the model itself, which are made after loading the program again.
         minimum_snr: of outputs against those calls, in dB, instead of tolerances: for quantized programs;
             None for the tolerances, -inf for no limit.
@@ -102,7 +102,7 @@ def verify_program(
 
     Raises:
         DelegatecError: DC35x a file that cannot be read, DC360 a data file that lacks a weight, DC501 a
-            program that cannot run here or in the runtime, DC507 a program of another model.
+            program that cannot run here or in a runtime, DC507 a program of another model.
     """
     program = read_program(pte)
     data = read_flat_tensors(ptd).entries if ptd is not None else {}
@@ -120,8 +120,7 @@ def verify_program(
 
     def load() -> list[Executor]:
         loaded: list[Executor] = [ReferenceExecutor(program, methods, backends, data)]
-        if runtime is not None:
-            loaded.append(RuntimeExecutor(runtime, program, pte, ptd if data else None))
+        loaded += [RuntimeExecutor(runtime, program, pte, ptd if data else None) for runtime in runtimes]
         return loaded
 
     executors = load()
