@@ -45,6 +45,10 @@ def _named(files):
     """Returns a dict of base name to File."""
     return {file.basename: file for file in files}
 
+def _located(path):
+    """Returns a path in the runfiles tree, quoted for the script's shell."""
+    return "\"$runfiles\"/" + quoted(path)
+
 def _tool(ctx, host, name, arguments, inputs, output):
     """Declares an action that runs a tool with the loader of its repository."""
     command = ctx.actions.args()
@@ -107,22 +111,19 @@ def _arm_runner_impl(ctx):
     depth = len(path_in_runfiles(ctx, script).split("/")) - 1
     parts = {"name": ctx.label.name, "up": "/.." * depth}
 
-    def located(path):
-        return "\"$runfiles\"/" + quoted(path)
-
     if ctx.files._missing:
         files = ctx.files._missing
-        content = _SCRIPT_WITHOUT_TOOLS.format(missing = located(path_in_runfiles(ctx, files[0])), **parts)
+        content = _SCRIPT_WITHOUT_TOOLS.format(missing = _located(path_in_runfiles(ctx, files[0])), **parts)
     else:
         program = _program(ctx, _named(ctx.files._compiler))
         libraries = ctx.files._libraries + ctx.files._runtime_libraries
         files = [program] + libraries + ctx.files._emulator
         folders = {path_in_runfiles(ctx, file).rpartition("/")[0]: None for file in libraries}
         content = _SCRIPT.format(
-            emulator = located(path_in_runfiles(ctx, ctx.files._emulator[0])),
-            libraries = ":".join([located(folder) for folder in folders]),
-            loader = located(path_in_runfiles(ctx, _named(ctx.files._libraries)[_LOADER])),
-            program = located(path_in_runfiles(ctx, program)),
+            emulator = _located(path_in_runfiles(ctx, ctx.files._emulator[0])),
+            libraries = ":".join([_located(folder) for folder in folders]),
+            loader = _located(path_in_runfiles(ctx, _named(ctx.files._libraries)[_LOADER])),
+            program = _located(path_in_runfiles(ctx, program)),
             **parts
         )
     ctx.actions.write(content = content, is_executable = True, output = script)

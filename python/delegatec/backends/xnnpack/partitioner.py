@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare
@@ -45,6 +46,8 @@ from delegatec.edge.quantization.operators import (
     operands_of,
 )
 from delegatec.edge.symbols import is_scalar
+
+aten = torch.ops.aten
 
 _HELP = (
     "quantize the layers' weights without zero points: to int8 with a scale per output channel, or to "
@@ -177,6 +180,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
             elif is_of_bytes(node) and not reads_one_scale(node):
                 message = "its operand is also quantized with another scale"
                 found[node] = Rejection(node, "boundary", message)
+            elif node.target is aten.prelu.default and not members.issuperset(_calls(bind(node)["weight"])):
+                # It is a constant, but in this delegate an input: slopes with the same bytes and another scale.
+                found[node] = Rejection(node, "boundary", "its slope is not in the same delegate")
         for node in nodes:
             # Alone, its dequantized values would be stored as float32 and returned unchanged.
             is_constant = node.target is DEQUANTIZE and bind(node)["input"].name in constants
@@ -185,6 +191,14 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                     node, "boundary", "its dequantized value has no user in this delegate"
                 )
         return list(found.values())
+
+
+def _calls(value: Node) -> Iterator[Node]:
+    """Yields the calls that compute a value."""
+    if value.op == "call_function":
+        yield value
+        for each in value.all_input_nodes:
+            yield from _calls(each)
 
 
 def _has_one_scale(quantized_values: Node) -> bool:
