@@ -181,7 +181,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                 message = "its operand is also quantized with another scale"
                 found[node] = Rejection(node, "boundary", message)
             elif node.target is aten.prelu.default and not members.issuperset(_calls(bind(node)["weight"])):
-                # It is a constant, but in this delegate an input: slopes with the same bytes and another scale.
+                # A constant, but an input of this delegate: the same bytes have another scale as well.
                 found[node] = Rejection(node, "boundary", "its slope is not in the same delegate")
         for node in nodes:
             # Alone, its dequantized values would be stored as float32 and returned unchanged.

@@ -190,3 +190,11 @@ def test_scales_too_far_apart_are_converted_by_floats(first: float, second: floa
 def test_slopes_beyond_the_kernel_are_computed_in_floating_point(slope: float, step: float) -> None:
     layer = Layer(lambda _, x: qdq(f.leaky_relu(qdq(x, step), slope)))
     check(layer, (X,), "Convert Convert LeakyRelu Convert Convert")
+
+
+def test_slopes_with_the_same_levels_and_another_scale_are_left() -> None:
+    """Found in DAB-DETR: the levels of a slope are always the largest ones, and equal constants are one."""
+    own = Layer(lambda own, x: qdq(f.prelu(qdq(f.prelu(qdq(x), dq(own.levels, 0.1))), dq(own.levels, 0.2))))
+    own.register_buffer("levels", torch.tensor([7], dtype=torch.int8))
+    compiled = compile_module(own, (X,))
+    assert str(compiled.left).count("its slope is not in the same delegate") == 2
