@@ -61,7 +61,7 @@ def _runtimes(ctx, kernels):
 
     # A runtime that the user did not choose lacks the kernels of the user's app.
     if not ctx.attr.runtime and not kernels.kernels.to_list():
-        found.append(("--runtime-if-able", ctx.attr._test_runtime[ProgramRuntimeInfo]))
+        found.append(("--runtime-if-able", ctx.attr._default_runtime[ProgramRuntimeInfo]))
     return found
 
 def _program_test_impl(ctx):
@@ -192,7 +192,7 @@ compiler of the device translates them.
             default = _cpu_runtimes,
             providers = [ProgramRuntimeInfo],
         ),
-        _test_runtime = attr.label(
+        _default_runtime = attr.label(
             default = "//config:test_runtime",
             providers = [ProgramRuntimeInfo],
         ),
