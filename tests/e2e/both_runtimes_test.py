@@ -2,8 +2,8 @@
 """The built examples in ExecuTorch 1.4.1 and, by the C++ runner, in 1.5.1, and the table of SUPPORT.md.
 
 The runtimes compute XNNPACK's delegates to the same bits. Their kernels differ in products of matrices and in
-convolutions alone, which sum in another order; where a value is rounded to levels afterwards, the next level
-may be the result.
+convolutions alone, which sum in another order; where a value is quantized afterwards, its neighbor may be the
+result.
 """
 
 from __future__ import annotations
