@@ -193,7 +193,7 @@ def test_slopes_beyond_the_kernel_are_computed_in_floating_point(slope: float, s
 
 
 def test_slopes_with_the_same_bytes_and_another_scale_are_left() -> None:
-    """Found in DAB-DETR: a single slope is always the largest quantized value, and equal constants are one."""
+    """Found in DAB-DETR: a single slope is always the largest quantized value; equal constants are one."""
     own = Layer(lambda own, x: qdq(f.prelu(qdq(f.prelu(qdq(x), dq(own.slope, 0.1))), dq(own.slope, 0.2))))
     own.register_buffer("slope", torch.tensor([7], dtype=torch.int8))
     compiled = compile_module(own, (X,))
