@@ -13,13 +13,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from nested_bazel import nested_bazel, source_root, with_modules
 
 PAGE: Final = "docs/rules.md"
-_TARGET: Final = "//docs:rules_reference.textproto"
-_EXTRACTED: Final = "*/execroot/*/bazel-out/*/bin/docs/rules_reference.textproto"
+_TARGET: Final = "docs:rules_reference"
 
 _INTRODUCTION: Final = """\
 # Rules, macros and providers
@@ -168,10 +167,22 @@ def extracted(folder: Path) -> str:
     Args:
         folder: an empty directory for Bazel's outputs.
     """
+    return rules_page(parse(extracted_module(folder, "textproto").decode()))
+
+
+def extracted_module(folder: Path, form: Literal["binaryproto", "textproto"]) -> bytes:
+    """Returns the documentation of the rules as Bazel extracts it: Stardoc's message `ModuleInfo`.
+
+    Args:
+        folder: an empty directory for Bazel's outputs.
+        form: the form of the message; registries of modules read `binaryproto`.
+    """
+    target = f"{_TARGET}.{form}"
     with nested_bazel(source_root(), folder / "output", with_modules(is_copy=True)) as bazel:
-        bazel.run("build", "--symlink_prefix=/", _TARGET)
-        (file,) = (folder / "output").glob(_EXTRACTED)
-        return rules_page(parse(file.read_text(encoding="utf-8")))
+        bazel.run("build", "--symlink_prefix=/", f"//{target}")
+        pattern = f"*/execroot/*/bazel-out/*/bin/{target.replace(':', '/')}"
+        (file,) = (folder / "output").glob(pattern)
+        return file.read_bytes()
 
 
 if __name__ == "__main__":

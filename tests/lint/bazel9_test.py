@@ -20,6 +20,7 @@ WORKSPACE = RUNFILES.Rlocation("rules_delegate/WORKSPACE")
 assert WORKSPACE is not None
 ROOT = Path(WORKSPACE).resolve().parent
 CONSUMER = ROOT / "tests" / "consumer" / "workspace"
+MINIMAL = ROOT / "e2e" / "minimal"
 
 _GLOBALS = starlark.Globals.extended_by(
     [starlark.LibraryExtension.Json, starlark.LibraryExtension.Print, starlark.LibraryExtension.StructType]
@@ -106,7 +107,7 @@ def test_extensions() -> None:
         RULES.load(f"//{package}:{name}", "")
 
 
-@pytest.mark.parametrize("root", [ROOT, CONSUMER], ids=["rules", "consumer"])
+@pytest.mark.parametrize("root", [ROOT, CONSUMER, MINIMAL], ids=["rules", "consumer", "minimal"])
 def test_module_files(root: Path) -> None:
     text = (root / "MODULE.bazel").read_text()
     _Evaluation(root).evaluate("MODULE.bazel", text, bazel9_globals.MODULE)

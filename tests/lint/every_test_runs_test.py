@@ -13,7 +13,7 @@ assert RUNFILES is not None
 WORKSPACE = RUNFILES.Rlocation("rules_delegate/WORKSPACE")
 assert WORKSPACE is not None
 ROOT = Path(WORKSPACE).resolve().parent
-FOLDERS = ("bench", "docs", "examples", "python", "rules", "tests", "third_party")
+FOLDERS = ("bench", "docs", "examples", "python", "rules", "tests", "third_party", "tools")
 
 _TARGET = re.compile(
     r"^ *(?:nested_bazel_test|pytest_test|py_test|native\.py_test)\((.*?)^ *\)", re.MULTILINE | re.DOTALL

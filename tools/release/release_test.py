@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a release: reproducible, complete, with one version, as registries want them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from archives import EXCLUDED, packed, source_files
+from nested_bazel import source_root
+from registry import Origin, entry
+from release import bill_of_materials, notes_of
+from write_wheel import version_of
+
+ROOT = source_root()
+VERSION = version_of((ROOT / "python/delegatec/version.py").read_text(encoding="utf-8"))
+GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=n", "-c", "user.email=e")
+
+pytestmark = pytest.mark.skipif(
+    bool(subprocess.run([*GIT, "-C", ROOT, "rev-parse"], capture_output=True).returncode),
+    reason="the source tree is not a checkout of git",
+)
+
+
+@pytest.fixture(scope="module")
+def archive() -> bytes:
+    return packed(source_files(ROOT, "1.2.3"), "rules_delegate-1.2.3")
+
+
+def _members(archive: bytes) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        return {member.name: member for member in opened.getmembers()}
+
+
+def _text(archive: bytes, name: str) -> str:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        file = opened.extractfile(f"rules_delegate-1.2.3/{name}")
+        assert file is not None
+        return file.read().decode()
+
+
+def test_what_users_need_is_in_the_archive(archive: bytes) -> None:
+    names = {name.partition("/")[2] for name in _members(archive)}
+    assert {"MODULE.bazel", "LICENSE", "rules/defs.bzl", "schemas/program.fbs", "e2e/minimal/foo.py"} <= names
+    assert {"python/delegatec/__main__.py", "third_party/python/compiler.lock.txt", "WORKSPACE"} <= names
+    assert {name.split("/")[0] for name in names} & EXCLUDED == set()
+    # The whole tree has 7 MB.
+    assert 1_000_000 < len(archive) < 3_500_000
+
+
+def test_names_have_no_time_and_no_owner(archive: bytes) -> None:
+    members = _members(archive)
+    assert list(members) == sorted(members)
+    assert {(each.mtime, each.uid, each.gid, each.uname, each.gname) for each in members.values()} == {
+        (0, 0, 0, "", "")
+    }
+    assert members["rules_delegate-1.2.3/bazelw"].mode == 0o755
+    assert members["rules_delegate-1.2.3/MODULE.bazel"].mode == 0o644
+
+
+def test_the_version_is_in_one_place(archive: bytes) -> None:
+    for name in ("MODULE.bazel", "e2e/minimal/MODULE.bazel"):
+        assert 'version = "1.2.3"' in _text(archive, name)
+        assert 'version = "0.0.0"' in (ROOT / name).read_text(encoding="utf-8")
+    assert "override" not in _text(archive, "e2e/minimal/MODULE.bazel")
+    assert "local_path_override" in (ROOT / "e2e/minimal/MODULE.bazel").read_text(encoding="utf-8")
+
+
+def _checkout(folder: Path, files: dict[str, str], time: int) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        os.utime(folder / name, (time, time))
+    subprocess.run([*GIT, "-C", folder, "init", "--quiet"], check=True)
+    subprocess.run([*GIT, "-C", folder, "add", "."], check=True)
+    return folder
+
+
+_MODULES = dict.fromkeys(("MODULE.bazel", "e2e/minimal/MODULE.bazel"), 'version = "0.0.0"\n')
+
+
+def test_the_bytes_follow_from_the_tracked_files(tmp_path: Path) -> None:
+    one = _checkout(tmp_path / "one", {**_MODULES, "a.py": "a", "tests/b.py": "b"}, 1)
+    two = _checkout(tmp_path / "two/deeper", {"a.py": "a", **_MODULES}, 1_700_000_000)
+    (two / "untracked.py").write_text("c")
+    (two / "a.py").chmod(0o600)
+    first, second = (packed(source_files(root, "1.0"), "p") for root in (one, two))
+    assert first == second
+    (two / "a.py").write_text("another")
+    assert first != packed(source_files(two, "1.0"), "p")
+
+
+def test_mistakes_of_a_release(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="git ls-files"):
+        source_files(tmp_path, "1.0")
+    stamped = _checkout(tmp_path / "stamped", _MODULES | {"MODULE.bazel": 'version = "1.0"\n'}, 1)
+    with pytest.raises(SystemExit, match=r"MODULE\.bazel has .* 0 times"):
+        source_files(stamped, "1.0")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "link").symlink_to("nowhere")
+    with pytest.raises(SystemExit, match="link is not a regular file"):
+        source_files(_checkout(linked, dict(_MODULES), 1), "1.0")
+    with pytest.raises(SystemExit, match=r"no section of 9\.9"):
+        notes_of("# Changelog\n\n## 9.9\n\n## 9.8\n\n- something\n", "9.9")
+
+
+def test_notes() -> None:
+    text = "# Changelog\n\n## 0.2.0\n\n- new\n\n### Python\n\n- more\n\n## 0.1.0\n\n- old\n"
+    assert notes_of(text, "0.2.0") == "- new\n\n### Python\n\n- more\n"
+    assert notes_of(text, "0.1.0") == "- old\n"
+    assert notes_of((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), VERSION)
+
+
+def test_the_entry_of_a_registry(archive: bytes) -> None:
+    origin = Origin("someone/rules", "https://host.example/v1.2.3", ["someone"])
+    written = entry(ROOT / ".bcr", "1.2.3", archive, b"module()\n", origin)
+    folder = "modules/rules_delegate"
+    source = json.loads(written[f"{folder}/1.2.3/source.json"])
+    digest = base64.b64encode(hashlib.sha256(archive).digest()).decode()
+    assert source == {
+        "docs_url": "https://host.example/v1.2.3/rules_delegate-1.2.3.docs.tar.gz",
+        "integrity": f"sha256-{digest}",
+        "strip_prefix": "rules_delegate-1.2.3",
+        "url": "https://host.example/v1.2.3/rules_delegate-1.2.3.tar.gz",
+    }
+    metadata = json.loads(written[f"{folder}/metadata.json"])
+    assert metadata["repository"] == ["github:someone/rules"] and metadata["versions"] == ["1.2.3"]
+    assert metadata["maintainers"] == [{"github": "someone", "name": "someone"}]
+    assert written[f"{folder}/1.2.3/MODULE.bazel"] == b"module()\n"
+    assert all(
+        b"{" + name not in content for content in written.values() for name in (b"OWNER", b"REPO", b"VERSION")
+    )
+
+
+def test_the_presubmit_names_the_test_module() -> None:
+    text = (ROOT / ".bcr/presubmit.yml").read_text(encoding="utf-8")
+    assert 'module_path: "e2e/minimal"' in text and (ROOT / "e2e/minimal/MODULE.bazel").exists()
+    for platform in ("debian11", "ubuntu2204", "macos_arm64", "ubuntu2204_arm64"):
+        assert f'"{platform}"' in text
+
+
+def test_the_test_module_is_the_model_of_the_readme() -> None:
+    """README.md shows what a user writes."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = (ROOT / "e2e/minimal/foo.py").read_text(encoding="utf-8")
+    assert code[code.index("def build") :] in readme
+
+
+def test_the_bill_of_materials(tmp_path: Path, archive: bytes) -> None:
+    path = tmp_path / "rules_delegate-1.2.3.tar.gz"
+    path.write_bytes(archive)
+    (site,) = {path for path in map(Path, sys.path) if (path / "cyclonedx").is_dir()}
+    written = bill_of_materials("1.2.3", path, _text(archive, "MODULE.bazel"), {"sbom": site})
+    assert written == bill_of_materials("1.2.3", path, _text(archive, "MODULE.bazel"), {"sbom": site})
+    document = json.loads(written)
+    product = document["metadata"]["component"]
+    assert (product["name"], product["version"]) == ("rules_delegate", "1.2.3")
+    assert product["hashes"][0]["content"] == hashlib.sha256(archive).hexdigest()
+    urls = {component["purl"].partition("?")[0] for component in document["components"]}
+    assert "pkg:pypi/cyclonedx-python-lib@11.12.0" in urls
+    assert any(url.startswith("pkg:bazel/rules_python@") for url in urls)
