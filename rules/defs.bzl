@@ -18,6 +18,7 @@ load("//rules/private:language_model.bzl", _language_model = "language_model")
 load("//rules/private:language_model_adapter.bzl", _language_model_adapter = "language_model_adapter")
 load("//rules/private:language_model_test.bzl", _language_model_test = "language_model_test")
 load("//rules/private:program_accuracy_test.bzl", _program_accuracy_test = "program_accuracy_test")
+load("//rules/private:program_benchmark.bzl", _program_benchmark = "declare_benchmark")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
 load("//rules/private:program_cc_library.bzl", _program_cc_library = "program_cc_library")
@@ -67,6 +68,7 @@ language_model_adapter = _language_model_adapter
 language_model_test = _language_model_test
 portable_program = _portable_program
 program_accuracy_test = _program_accuracy_test
+program_benchmark = _program_benchmark
 program_budget_test = _program_budget_test
 program_bundle = _program_bundle
 program_cc_library = _program_cc_library

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 
 #include <executorch/runtime/core/hierarchical_allocator.h>
@@ -59,6 +60,13 @@ std::unique_ptr<Pages> pages(size_t bytes, bool poison) {
     std::memset(result->data(), kPoison, bytes);
   }
   return result;
+}
+
+// Returns how long the threads of this process have run on CPUs.
+std::chrono::nanoseconds cpu_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // The runtime deprecates it, because the values of tensors are not to be relied on.
@@ -209,9 +217,11 @@ TensorFile Program::run(const std::string& name, const TensorFile& inputs) {
       throw std::runtime_error(what + error.what());
     }
   }
+  const std::chrono::nanoseconds cpu_start = cpu_time();
   const auto start = std::chrono::steady_clock::now();
   const Error error = method.execute();
   duration_ = std::chrono::steady_clock::now() - start;
+  cpu_duration_ = cpu_time() - cpu_start;
   check(error, "method '" + name + "' fails");
   TensorFile result;
   for (size_t i = 0; i < method.outputs_size(); ++i) {

@@ -63,6 +63,9 @@ class Program {
   // Returns how long the last run of a method took, without its inputs and outputs.
   std::chrono::nanoseconds duration() const { return duration_; }
 
+  // Returns how long the threads of this process ran on CPUs in the last run of a method.
+  std::chrono::nanoseconds cpu_duration() const { return cpu_duration_; }
+
   // Returns zeros for the tensors among the inputs of a method, in their largest sizes, and its own numbers.
   TensorFile zeros(const std::string& method) const;
 
@@ -90,6 +93,7 @@ class Program {
   std::vector<std::string> order_;
   std::map<std::string, std::unique_ptr<Loaded>> loaded_;
   std::chrono::nanoseconds duration_{0};
+  std::chrono::nanoseconds cpu_duration_{0};
 };
 
 }  // namespace delegatec

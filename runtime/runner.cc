@@ -43,7 +43,8 @@ position, "0", "1" and so on, in row-major order.
   --memory=FILE.json         instead of all calls: writes the least sizes of the arenas
   --heap=FILE.json           instead of all calls: writes the bytes of malloc that each method has in use on this CPU
   --runs=N                   runs each call N times, and writes the outputs of the last
-  --times=FILE.json          writes the nanoseconds of the loading and of each run, and the peak of memory in bytes
+  --times=FILE.json          writes the nanoseconds of the loading and of each run, also on CPUs, and the peak of memory in
+                             bytes
   --single-thread            uses no thread pool
   --poison                   fills planned memory before methods are loaded: initial state comes from the file
   --etdump=FILE              writes what the runtime recorded
@@ -175,7 +176,7 @@ void log_message(et_timestamp_t, et_pal_log_level_t level, const char* file, con
 // What a benchmark reports.
 struct Times {
   std::chrono::nanoseconds load{0};
-  std::vector<std::chrono::nanoseconds> runs;
+  std::vector<std::chrono::nanoseconds> runs, cpu_runs;
 };
 
 // Returns the most memory that the process had at once, in bytes.
@@ -192,13 +193,20 @@ long long peak_bytes() {
   return usage.ru_maxrss;
 }
 
+void write_list(std::ostream& text, const char* name, const std::vector<std::chrono::nanoseconds>& values) {
+  text << ", \"" << name << "\": [";
+  for (size_t i = 0; i < values.size(); ++i) {
+    text << (i > 0 ? ", " : "") << values[i].count();
+  }
+  text << "]";
+}
+
 std::string json_of(const Times& times) {
   std::ostringstream text;
-  text << "{\"load\": " << times.load.count() << ", \"peak_bytes\": " << peak_bytes() << ", \"runs\": [";
-  for (size_t i = 0; i < times.runs.size(); ++i) {
-    text << (i > 0 ? ", " : "") << times.runs[i].count();
-  }
-  text << "]}\n";
+  text << "{\"load\": " << times.load.count() << ", \"peak_bytes\": " << peak_bytes();
+  write_list(text, "runs", times.runs);
+  write_list(text, "cpu_runs", times.cpu_runs);
+  text << "}\n";
   return text.str();
 }
 
@@ -208,6 +216,7 @@ void run(delegatec::Program& program, const Call& call, uint32_t runs, Times& ti
   for (uint32_t i = 0; i < runs; ++i) {
     outputs = program.run(call.method, inputs);
     times.runs.push_back(program.duration());
+    times.cpu_runs.push_back(program.cpu_duration());
   }
   delegatec::write_tensors(outputs, call.outputs);
 }

@@ -53,8 +53,48 @@ def test_a_program_with_its_example(
     assert {"aten.linear.default", "aten.relu.default"} <= operators
     assert run_verb(["profile", *files, "--runs=5", "--benchmark", "--format=json"]) == 0
     figures = json.loads(capfd.readouterr().out)
-    assert len(figures["runs"]) == 5 and figures["method"] == "forward"
-    assert 0 < min(figures["runs"]) <= figures["median"] <= figures["p90"] <= max(figures["runs"])
+    (runs,) = figures["rounds"]
+    assert (len(runs), figures["runs"], figures["method"]) == (5, 5, "forward")
+    assert 0 < min(runs) <= figures["p50"] <= figures["p90"] <= figures["p99"] <= max(runs)
     assert figures["first"] > 0 and figures["load"] > 0
     # Far below this process, which has torch in memory.
     assert 2**20 < figures["peak_bytes"] < 2**26
+
+
+def test_programs_in_turns(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The delegate of one, and kernels of the other, below a command and on a clock that others do not slow."""
+    torch.manual_seed(0)
+    pt2 = f"{tmp_path}/p.pt2"
+    archive.save(export(Model(Wide().eval(), (torch.rand(32, 256),))), pt2)
+    for name, backend in (("fast", ["--backend=xnnpack"]), ("slow", [])):
+        flags = [f"--program={pt2}", f"--pte={tmp_path}/{name}.pte", f"--debug={tmp_path}/{name}.debug.json"]
+        assert run_verb(["lower", *flags, *backend]) == 0
+    files = [f"--program={pt2}", f"--pte={tmp_path}/fast.pte", f"--debug={tmp_path}/fast.debug.json"]
+    files += [f"--runner={RUNTIME.runner}", f"--baseline={tmp_path}/slow.pte"]
+    flags = ["--benchmark", "--clock=cpu", "--runs=20", "--rounds=5", "--run-under=env", "--format=json"]
+    assert run_verb(["profile", *files, *flags]) == 0
+    figures = json.loads(capfd.readouterr().out)
+    assert figures["ratio"]["upper"] < 0.9 and figures["ratio"]["in_turns"]
+    # What a profile finds is what runs without recording take on a CPU.
+    assert run_verb(["profile", *files, "--runs=20", "--format=json"]) == 0
+    profile = json.loads(capfd.readouterr().out)
+    found = sum(cost["nanoseconds"] for cost in profile["baseline"]["costs"])
+    assert found == pytest.approx(figures["baseline"]["p50"], rel=0.3)
+    assert run_verb(["profile", *files, "--by=module"]) == 0
+    rows = [line.split() for line in capfd.readouterr().out.splitlines()[5:]]
+    changes = {row[3]: float(row[2]) for row in rows}
+    assert sum(changes.values()) < 0 and {"layers.0", "layers.2"} <= changes.keys()
+
+
+class Wide(torch.nn.Module):
+    """Layers that take longer than their calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(256, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 256), torch.nn.Tanh()
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layers(x)
+        return y

@@ -41,7 +41,7 @@ load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bun
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")
 load("//rules:defs.bzl", "program_report", "program_runtime", "program_test", "program_variant")
 load("//rules:defs.bzl", "app_budget_test", "app_kernels", "delegate_runtime", "quantized_program")
-load("//rules:defs.bzl", "program_accuracy_test", "selected_operators")
+load("//rules:defs.bzl", "program_accuracy_test", "program_benchmark", "selected_operators")
 load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
 load("//rules:sbom.bzl", "program_licenses", "program_sboms")
 load("//rules/private:runtime_library.bzl", "runtime_library")
@@ -341,6 +341,25 @@ TARGETS: Final[dict[str, Keyed]] = {
         shown_by="shows_kernels",
     ),
     "profiled": Keyed("program_profile", _OF_PROGRAM, {**_OF_ANOTHER, "runner": '"net.py"'}),
+    "benchmark": Keyed(
+        "program_benchmark",
+        {**_OF_PROGRAM, "baseline": '":fixed_mps"', "run_under": '"net.py"', "runner": '"net.py"'},
+        {
+            **_OF_ANOTHER,
+            "all_threads": "True",
+            "baseline": '":other_mps"',
+            "clock": '"cpu"',
+            "item": '"images"',
+            "items_per_call": "2",
+            "maximum_ratio": '"1.5"',
+            "method": '"forward"',
+            "rounds": "3",
+            "run_under": '"second.py"',
+            "run_under_arguments": '["-cpu", "max"]',
+            "runner": '"second.py"',
+            "runs": "7",
+        },
+    ),
     "reported": Keyed("program_report", _OF_PROGRAM, _OF_ANOTHER),
     "index": Keyed("program_index", _ONE, {**_ANOTHER, "reports": "False"}),
     "bundle": Keyed("program_bundle", _ONE, {**_ANOTHER, "license_files": '["second.py"]'}),

@@ -28,7 +28,7 @@ BELOW: dict[str, set[str]] = {
     "scaffold": {"diagnostics"},
     "frontend": _GRAPHS | {"files", "samples"},
     "language": {"diagnostics", "edge", "files", "frontend", "verify"},
-    "profile": _GRAPHS | {"files", "flatbuffer", "program"},
+    "profile": _GRAPHS | {"files", "flatbuffer", "program", "report"},
     "program": _GRAPHS | {"files", "flatbuffer"},
     "quantize": {"diagnostics", "edge", "files", "frontend", "samples"},
     "report": _GRAPHS | {"program", "samples"},

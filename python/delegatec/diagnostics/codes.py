@@ -131,4 +131,6 @@ CODES: Final[dict[str, str]] = {
     "DC519": "A method cannot be a function of C++.",
     "DC520": "A metric of a program is below its floor, or too far below that of its baseline.",
     "DC521": "A dataset or a metric cannot be loaded, raises an exception, or gives something else.",
+    "DC525": "A program takes longer than its baseline allows.",
+    "DC526": "A command that runs programs elsewhere cannot be started, or does not do what it should.",
 }

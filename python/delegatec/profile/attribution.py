@@ -7,12 +7,22 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from delegatec.delegation import Backend, plugins
 from delegatec.flatbuffer import fail
 from delegatec.profile.etdump import Event, Run
-from delegatec.program.reader.model import DelegateCall, KernelCall, Method
+from delegatec.program.reader.model import (
+    DelegateCall,
+    Instruction,
+    JumpFalseCall,
+    KernelCall,
+    Method,
+    Tensor,
+)
+
+_FIELDS: Final = ("node", "operator", "module", "source", "via")
+_HELP: Final = "pass the program that ran, and --method if it has several"
 
 Step = tuple[int, str]
 """An instruction, and the operation inside its delegate: "" for the call as a whole."""
@@ -27,6 +37,25 @@ class Backends(Protocol):
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A node of the exported program.
+
+    Attributes:
+        node: its name.
+        operator: such as "aten.linear.default".
+        module: path of its module; "" for the model itself.
+        source: the user's line; "" if it is not known.
+        via: the line of a library below it; "" for none.
+    """
+
+    node: str
+    operator: str
+    module: str
+    source: str
+    via: str
+
+
+@dataclass(frozen=True)
 class Cost:
     """What one operation, or one call of a kernel, takes.
 
@@ -37,8 +66,7 @@ class Cost:
         calls: the kernel, or the delegate.
         count: how often it ran in one run of the method.
         nanoseconds: in one run of the method: the median of all runs.
-        origins: the nodes of the exported program that it is for, as in the debug map: each with node,
-            operator, module and source.
+        origins: the nodes of the exported program that it is for, as in the debug map.
     """
 
     instruction: int
@@ -46,7 +74,7 @@ class Cost:
     calls: str
     count: int
     nanoseconds: float
-    origins: tuple[Mapping[str, Any], ...]
+    origins: tuple[Origin, ...]
 
 
 @dataclass(frozen=True)
@@ -55,24 +83,31 @@ class Profile:
 
     Attributes:
         method: its name.
+        inputs: types of its inputs, such as "float32[1, 8]".
         runs: number of runs that were recorded.
-        counted: number of runs that the medians are of: without the first, which prepares memory.
+        counted: number of runs that the medians are of: without the first of a process, which prepares
+            memory.
         nanoseconds: the median of their durations.
+        rounds: the durations of these runs: those of each process.
         costs: in the order of the program.
     """
 
     method: str
+    inputs: tuple[str, ...]
     runs: int
     counted: int
     nanoseconds: float
+    rounds: tuple[tuple[int, ...], ...]
     costs: tuple[Cost, ...]
 
 
-def profile_of(runs: Sequence[Run], method: Method, debug: Mapping[str, Any], backends: Backends) -> Profile:
+def profile_of(
+    rounds: Sequence[Sequence[Run]], method: Method, debug: Mapping[str, Any], backends: Backends
+) -> Profile:
     """Attributes the times of runs of one method.
 
     Args:
-        runs: recorded runs; the first is left out if there are several.
+        rounds: the recorded runs of each process; the first is left out if there are several.
         method: the method in the program.
         debug: the method in the program's debug map.
         backends: those of the program's delegates.
@@ -81,7 +116,8 @@ def profile_of(runs: Sequence[Run], method: Method, debug: Mapping[str, Any], ba
         DelegatecError: DC362, the runs are of another program or method.
     """
     attribution = _Attribution(method, debug, backends)
-    counted = runs[1:] or runs
+    warm = [runs[1:] or runs for runs in rounds]
+    counted = [run for runs in warm for run in runs]
     times: dict[Step, list[int]] = defaultdict(list)
     counts: dict[Step, int] = {}
     for run in counted:
@@ -92,8 +128,52 @@ def profile_of(runs: Sequence[Run], method: Method, debug: Mapping[str, Any], ba
         attribution.cost(step, counts[step], median([*times[step], *[0] * (len(counted) - len(times[step]))]))
         for step in sorted(times, key=lambda step: step[0])
     ]
-    total = median(run.nanoseconds for run in counted)
-    return Profile(method.name, len(runs), len(counted), total, tuple(costs))
+    return Profile(
+        method=method.name,
+        inputs=input_types(method),
+        runs=sum(map(len, rounds)),
+        counted=len(counted),
+        nanoseconds=median(run.nanoseconds for run in counted),
+        rounds=tuple(tuple(run.nanoseconds for run in runs) for runs in warm),
+        costs=tuple(costs),
+    )
+
+
+def input_types(method: Method) -> tuple[str, ...]:
+    """Returns the types of a method's inputs as text: a dtype with the largest shape, or a constant."""
+    values = [method.values[index] for index in method.inputs]
+    return tuple(
+        f"{each.kind.name}{list(each.sizes)}" if isinstance(each, Tensor) else type(each).__name__
+        for each in values
+    )
+
+
+def without_origins(method: Method) -> Mapping[str, Any]:
+    """Returns a debug map of a method that names what it calls, and has no nodes or lines."""
+    instructions = method.chains[0].instructions if method.chains else ()
+    return {
+        "handles": {},
+        "instructions": [{"calls": _called(method, each), "handles": []} for each in instructions],
+        "delegates": [
+            {
+                "instructions": [
+                    index
+                    for index, each in enumerate(instructions)
+                    if isinstance(each, DelegateCall) and each.delegate == position
+                ],
+                "map": {},
+            }
+            for position in range(len(method.delegates))
+        ],
+    }
+
+
+def _called(method: Method, instruction: Instruction) -> str:
+    if isinstance(instruction, KernelCall):
+        return method.operators[instruction.operator]
+    if isinstance(instruction, DelegateCall):
+        return method.delegates[instruction.delegate].id
+    return type(instruction).__name__
 
 
 class _Attribution:
@@ -102,6 +182,7 @@ class _Attribution:
         self._instructions = method.chains[0].instructions if method.chains else ()
         self._delegates = {index: each for each in debug["delegates"] for index in each["instructions"]}
         self._origins: dict[Step, list[int]] = {}
+        self._operations_of: dict[tuple[int, tuple[str | int, ...]], Sequence[str | int | None]] = {}
 
     def steps(self, run: Run) -> dict[Step, list[int]]:
         """Returns the durations of each step of a run."""
@@ -118,7 +199,15 @@ class _Attribution:
             rest = event.nanoseconds - sum(each.nanoseconds for each in operations)
             # clocks differ: that of a delegate may count microseconds
             found[event.instruction, ""].append(max(0, rest))
+        self._check_is_complete({instruction for instruction, _ in found})
         return found
+
+    def _check_is_complete(self, called: set[int]) -> None:
+        if any(isinstance(each, JumpFalseCall) for each in self._instructions):
+            return  # some of its calls are not reached
+        for index, instruction in enumerate(self._instructions):
+            if isinstance(instruction, (DelegateCall, KernelCall)) and index not in called:
+                self._refuse(f"it has no call of {_called(self._method, instruction)}, instruction {index}")
 
     def _check(self, event: Event) -> None:
         index = event.instruction
@@ -129,10 +218,13 @@ class _Attribution:
             self._refuse(f"a call at instruction {index}, which calls nothing")
         if event.operation is not None and not isinstance(instruction, DelegateCall):
             self._refuse(f"operation {event.operation!r} at instruction {index}, which calls a kernel")
+        if event.kernel and isinstance(instruction, KernelCall):
+            name = self._method.operators[instruction.operator]
+            if name.rpartition("::")[2] != event.kernel:
+                self._refuse(f"kernel {event.kernel} at instruction {index}, which calls {name}")
 
     def _refuse(self, what: str) -> None:
-        help = "pass the program that ran, and --method if it has several"
-        fail("DC362", f"the ETDump is of another program than method {self._method.name!r}: {what}", help)
+        fail("DC362", f"the ETDump is of another program than method {self._method.name!r}: {what}", _HELP)
 
     def _operations(self, index: int, events: Sequence[Event]) -> list[Step]:
         if not events:
@@ -140,10 +232,16 @@ class _Attribution:
         instruction = self._instructions[index]
         assert isinstance(instruction, DelegateCall)
         delegate = self._method.delegates[instruction.delegate]
-        names = [each.operation for each in events if each.operation is not None]
-        found = plugins.call(
-            Backend.profiled_operations, self._backends.by_id(delegate.id), delegate.blob, names
-        )
+        names = tuple(each.operation for each in events if each.operation is not None)
+        if (index, names) not in self._operations_of:
+            self._operations_of[index, names] = plugins.call(
+                Backend.profiled_operations, self._backends.by_id(delegate.id), delegate.blob, names
+            )
+        found = self._operations_of[index, names]
+        # what a runtime adds has no operation
+        unknown = [name for name, operation in zip(names, found, strict=True) if operation is None]
+        if len(unknown) > len(names) / 2:
+            self._refuse(f"operation {unknown[0]!r} at instruction {index}, which its delegate does not have")
         steps = []
         for name, operation in zip(names, found, strict=True):
             step = index, str(name)
@@ -154,9 +252,11 @@ class _Attribution:
     def cost(self, step: Step, count: int, nanoseconds: float) -> Cost:
         """Returns the cost of a step."""
         index, operation = step
-        described = self._debug["instructions"][index]
-        handles = self._origins.get(step, described["handles"])
+        instruction = self._debug["instructions"][index]
+        handles = self._origins.get(step, instruction["handles"])
         origins = tuple(
-            self._debug["handles"][str(each)] for each in handles if str(each) in self._debug["handles"]
+            Origin(**{name: described[name] for name in _FIELDS})
+            for each in handles
+            if (described := self._debug["handles"].get(str(each)))
         )
-        return Cost(index, operation, described["calls"], count, nanoseconds, origins)
+        return Cost(index, operation, instruction["calls"], count, nanoseconds, origins)

@@ -3,50 +3,123 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
+from delegatec.profile.attribution import input_types
+from delegatec.profile.ratio import Ratio, describe
 from delegatec.profile.recording import Times
+from delegatec.program.reader.model import Method
 
-_SLOWEST_TENTH: Final = 0.9
-
-
-def benchmark_json(method: str, times: Times) -> str:
-    """Returns the figures as JSON: times in nanoseconds."""
-    return json.dumps(_figures(method, times), indent=1) + "\n"
+CLOCKS: Final = ("wall", "cpu")
+_PERCENTILES: Final = (50, 90, 99)
 
 
-def format_benchmark(method: str, times: Times) -> str:
+@dataclass(frozen=True)
+class Benchmark:
+    """What runs of a method took, in nanoseconds.
+
+    Attributes:
+        method: its name.
+        inputs: types of its inputs, such as "float32[1, 8]".
+        clock: "wall", or "cpu" for the time that threads ran on CPUs.
+        rounds: the durations of runs: those of each process, without its first.
+        first: the first run of a process, which prepares memory: the median.
+        load: time that loading the program takes, by the wall: the median.
+        peak_bytes: the most memory of a process.
+        item: what a call computes, such as "images".
+        items_per_call: how many of them.
+    """
+
+    method: str
+    inputs: tuple[str, ...]
+    clock: str
+    rounds: tuple[tuple[int, ...], ...]
+    first: float
+    load: float
+    peak_bytes: int
+    item: str = "calls"
+    items_per_call: float = 1.0
+
+    def figures(self) -> dict[str, float | int]:
+        """Returns the percentiles, as "p50" and so on, the number of runs, and "items_per_second"."""
+        durations = sorted(each for runs in self.rounds for each in runs)
+        found: dict[str, float | int] = {
+            f"p{percent}": percentile(durations, percent) for percent in _PERCENTILES
+        }
+        seconds = max(1, found["p50"]) / 1e9
+        return {"runs": len(durations), **found, "items_per_second": self.items_per_call / seconds}
+
+
+def benchmark_of(
+    times: Sequence[Times], method: Method, clock: str, item: str = "calls", items_per_call: float = 1.0
+) -> Benchmark:
+    """Returns the figures of processes that each run a method at least twice.
+
+    Args:
+        times: of each process.
+        method: the method.
+        clock: one of `CLOCKS`.
+        item: what a call computes.
+        items_per_call: how many of them.
+    """
+    durations = [each.runs if clock == "wall" else each.cpu_runs for each in times]
+    return Benchmark(
+        method=method.name,
+        inputs=input_types(method),
+        clock=clock,
+        rounds=tuple(runs[1:] for runs in durations),
+        first=median(runs[0] for runs in durations),
+        load=median(each.load for each in times),
+        peak_bytes=max(each.peak_bytes for each in times),
+        item=item,
+        items_per_call=items_per_call,
+    )
+
+
+def format_benchmark(
+    benchmark: Benchmark, baseline: Benchmark | None = None, ratio: Ratio | None = None
+) -> str:
     """Returns the figures as text, with a final newline.
 
     Args:
-        method: the method that ran.
-        times: of a first run, which prepares memory, and of at least one more.
+        benchmark: of the program.
+        baseline: of the baseline, if there is one.
+        ratio: of the two.
     """
-    figures = _figures(method, times)
-    lines = [f"method {method}: {len(figures['runs'])} runs after the first", ""]
-    for label, name in (("median", "median"), ("90 %", "p90"), ("first run", "first"), ("load", "load")):
-        lines.append(f"  {figures[name] / 1e6:>10.3f} ms  {label}")
-    lines.append(f"  {times.peak_bytes / 1e6:>10.1f} MB  peak memory of the process")
+    columns = [_column(each) for each in (benchmark, baseline) if each is not None]
+    runs = benchmark.figures()["runs"]
+    clock = ", of time on CPUs" if benchmark.clock == "cpu" else ""
+    each = "" if len(benchmark.rounds) == 1 else f" of each of {len(benchmark.rounds)} processes"
+    lines = [f"method {benchmark.method}: {runs} runs after the first{each}{clock}", ""]
+    if baseline is not None:
+        lines.append(f"  {'program':>13}  {'baseline':>13}")
+    for label in columns[0]:
+        lines.append("".join(f"  {column.get(label, ''):>13}" for column in columns) + f"  {label}")
+    if ratio is not None:
+        lines += ["", f"ratio: {describe(ratio)}"]
     return "\n".join(lines) + "\n"
 
 
-def _figures(method: str, times: Times) -> dict[str, Any]:
-    first, *runs = times.runs
-    return {
-        "method": method,
-        "median": median(runs),
-        "p90": _percentile(runs, _SLOWEST_TENTH),
-        "first": first,
-        "load": times.load,
-        "peak_bytes": times.peak_bytes,
-        "runs": runs,
+def percentile(values: Sequence[int], percent: int) -> int:
+    """Returns the least of sorted values that is not below a share of all, in percent."""
+    return values[math.ceil(percent * len(values) / 100) - 1]
+
+
+def _column(benchmark: Benchmark) -> dict[str, str]:
+    figures = benchmark.figures()
+    times = {
+        "median": figures["p50"],
+        "90 %": figures["p90"],
+        "99 %": figures["p99"],
+        "first run": benchmark.first,
+        "load": benchmark.load,
     }
-
-
-def _percentile(values: Sequence[int], share: float) -> int:
-    """Returns the least value that is not below a share of all."""
-    return sorted(values)[math.ceil(share * len(values)) - 1]
+    return {
+        **{label: f"{time / 1e6:.3f} ms" for label, time in times.items()},
+        f"{benchmark.item} a second": f"{figures['items_per_second']:.1f}   ",
+        "peak memory of the process": f"{benchmark.peak_bytes / 1e6:.1f} MB",
+    }

@@ -20,6 +20,8 @@ _HELP: Final = "pass a file of ETDumpGen::get_etdump_data(), of a runtime with e
 _EXECUTION: Final = "Method::execute"
 # The event around a call.
 _CALLS: Final = frozenset({"DELEGATE_CALL", "OPERATOR_CALL"})
+# The event around a kernel, in its call.
+_KERNEL: Final = "native_call_"
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Event:
         operation: inside a delegate, what its runtime calls the operation: a name or a number; None for the
             call of a delegate or of a kernel as a whole.
         nanoseconds: its duration, or in the unit of the platform's clock.
+        kernel: name of the kernel that is called, such as "add.out"; "" for others, or if it is not recorded.
     """
 
     instruction: int
     operation: str | int | None
     nanoseconds: int
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def _executions(table: Table) -> list[Run]:
     """Returns the executions in an entry: none for one that records the loading of a program."""
     runs: list[Run] = []
     events: list[Event] = []
+    kernel = ""
     for each in table.children("Events"):
         timed = each.child("Timed")
         if timed is None:
@@ -96,8 +101,11 @@ def _executions(table: Table) -> list[Run]:
         if name == _EXECUTION:
             runs.append(Run(end - start, tuple(events)))
             events = []
+        elif name.startswith(_KERNEL):
+            kernel = name.removeprefix(_KERNEL)
         elif operation or number >= 0:
             events.append(Event(instruction, operation or number, end - start))
         elif name in _CALLS:
-            events.append(Event(instruction, None, end - start))
+            events.append(Event(instruction, None, end - start, kernel))
+            kernel = ""
     return runs

@@ -14,11 +14,12 @@ import pytest
 from delegatec_schemas import etdump as schema
 
 from delegatec.backends import builtin_backends
-from delegatec.cli.main import main
+from delegatec.cli.main import run_verb
 from delegatec.diagnostics import DelegatecError
 from delegatec.profile.attribution import Profile, profile_of
 from delegatec.profile.etdump import Event, Run, read_etdump
-from delegatec.profile.table import VIEWS, format_profile
+from delegatec.profile.table import format_profile
+from delegatec.profile.views import VIEWS
 from delegatec.program.reader import read_program
 
 _FOLDER = Path(__file__).parent / "testdata"
@@ -53,7 +54,7 @@ def _debug() -> Any:
 
 
 def _profile(runs: tuple[Run, ...]) -> Profile:
-    return profile_of(runs, _method(), _debug(), builtin_backends())
+    return profile_of([runs], _method(), _debug(), builtin_backends())
 
 
 def _dump(*runs: list[dict[str, Any]]) -> bytes:
@@ -88,16 +89,26 @@ def test_medians_of_warm_runs_by_node() -> None:
     profile = _profile((_run(*cold), _run(*warm), _run(*warm), _run(*[100] * 7)))
     assert (profile.runs, profile.counted, profile.nanoseconds) == (4, 3, sum(warm) + 10)
     assert [cost.nanoseconds for cost in profile.costs] == [*warm, 5]
-    assert [[origin["node"] for origin in cost.origins] for cost in profile.costs[:-1]] == _NODES
+    assert [[origin.node for origin in cost.origins] for cost in profile.costs[:-1]] == _NODES
+
+
+def test_each_process_has_a_first_run() -> None:
+    cold, warm = _run(*[900] * 7), _run(*[10] * 7)
+    profile = profile_of([(cold, warm, warm)] * 3, _method(), _debug(), builtin_backends())
+    assert (profile.runs, profile.counted, profile.nanoseconds) == (9, 6, 80)
+    assert profile.rounds == ((80, 80),) * 3
+    assert profile.inputs == ("float32[1, 1, 8, 8]",)
 
 
 @pytest.mark.parametrize("by", VIEWS)
 def test_tables_have_all_of_the_time(by: str) -> None:
     text = format_profile(_profile((_run(*[1_000_000] * 7),)), by)
+    assert ", the median of 1 of 1 runs; 7.000 ms in the rows" in text.splitlines()[0]
     rows = [line.split() for line in text.splitlines()[3:]]
     assert sum(float(row[0]) for row in rows) == pytest.approx(7.0, abs=0.01)
     assert sum(float(row[1]) for row in rows) == pytest.approx(100, abs=1)
     wanted = {"line": "network.py:36", "module": "features.0", "operator": "aten.batch_norm.default"}
+    wanted["library"] = wanted["line"]
     assert {**wanted, "kernel": "Max Pooling (NHWC, F32)", "step": "max_pool2d_1"}[by] in text
 
 
@@ -112,6 +123,8 @@ def test_a_call_that_repeats_counts_all_its_runs() -> None:
     [
         ({"name": "DELEGATE_CALL", "instruction": 1}, "instruction 1, of 1"),
         ({"operationName": "Add (ND) #1", "instruction": -1}, "instruction -1, of 1"),
+        ({"name": "OPERATOR_CALL", "instruction": 2}, "instruction 2, of 1"),
+        ({"name": "LOAD"}, "it has no call of XnnpackBackend, instruction 0"),
         (
             {"name": "DELEGATE_CALL", "instruction": 0, "start": 5, "end": 4},
             "ends at 4, before its start at 5",
@@ -161,10 +174,10 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 def test_the_verb(capfd: pytest.CaptureFixture[str]) -> None:
     flags = [str(_ETDUMP), f"--pte={_PTE}", f"--debug={_DEBUG}"]
-    assert main(["profile", *flags, "--by=module"]) == 0
+    assert run_verb(["profile", *flags, "--by=module"]) == 0
     text = capfd.readouterr().out
     assert "the median of 3 of 4 runs" in text and "features.4" in text
-    assert main(["profile", *flags, "--format=json"]) == 0
+    assert run_verb(["profile", *flags, "--format=json"]) == 0
     assert json.loads(capfd.readouterr().out)["method"] == "forward"
-    assert main(["profile", *flags, "--method=encode"]) == 2
+    assert run_verb(["profile", *flags, "--method=encode"]) == 2
     assert "expected one of forward" in capfd.readouterr().err

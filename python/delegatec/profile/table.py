@@ -1,34 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as text and JSON."""
+"""Profiles as text."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-from delegatec.profile.attribution import Cost, Profile
-
-_Origin = Mapping[str, Any]
-_UNKNOWN: Final = "(unknown)"
-_BESIDES: Final = "(calls of delegates, besides their operations)"
-
-
-def _kind(cost: Cost) -> str:
-    """Returns what runs: events of XNNPACK have ordinals of their kind."""
-    return re.sub(r" #\d+$", "", cost.operation) or cost.calls
-
-
-_KEYS: Final[Mapping[str, Callable[[Cost, _Origin], str]]] = {
-    "kernel": lambda cost, origin: _kind(cost),
-    "line": lambda cost, origin: origin["source"] or _UNKNOWN,
-    "module": lambda cost, origin: origin["module"] or "(the model itself)",
-    "operator": lambda cost, origin: origin["operator"] or _UNKNOWN,
-}
-VIEWS: Final = ("line", "module", "operator", "kernel", "step")
+from delegatec.profile.attribution import Profile
+from delegatec.profile.ratio import Ratio, describe
+from delegatec.profile.views import Row, rows_of, total_of
 
 
 def format_profile(profile: Profile, by: str) -> str:
@@ -38,60 +15,72 @@ def format_profile(profile: Profile, by: str) -> str:
         profile: the profile.
         by: one of `VIEWS`: what the rows are.
     """
-    rows = _steps(profile) if by == "step" else _grouped(profile, by)
-    total = sum(row[0] for row in rows) or 1
+    total = total_of(profile) or 1
     lines = [
-        f"method {profile.method}: {_milliseconds(profile.nanoseconds)} ms a run, the median of"
-        f" {profile.counted} of {profile.runs} runs",
+        f"method {profile.method}: {_runs(profile)}",
         "",
         f"  {'ms':>9}  {'%':>5}  {'calls':>5}  {by}",
     ]
     lines += [
-        f"  {_milliseconds(time):>9}  {100 * time / total:5.1f}  {count:>5}  {name}"
-        for time, count, name in rows
+        f"  {milliseconds(row.nanoseconds):>9}  {100 * row.nanoseconds / total:5.1f}"
+        f"  {row.count:>5}  {row.name}"
+        for row in rows_of(profile, by)
     ]
     return "\n".join(lines) + "\n"
 
 
-def profile_json(profile: Profile) -> str:
-    """Returns a profile as JSON."""
-    return json.dumps(dataclasses.asdict(profile), indent=1) + "\n"
+def format_comparison(profile: Profile, baseline: Profile, ratio: Ratio, by: str) -> str:
+    """Returns a table of what takes more or less time, the largest differences first.
+
+    Args:
+        profile: the profile.
+        baseline: the one to compare with.
+        ratio: of the two.
+        by: one of `VIEWS`.
+    """
+    lines = [
+        f"method {profile.method}: {_runs(profile)}",
+        f"baseline: {_runs(baseline)}",
+        f"ratio: {describe(ratio)}",
+        "",
+        f"  {'ms':>9}  {'baseline':>9}  {'change':>9}  {by}",
+    ]
+    lines += [
+        f"  {_or_none(mine):>9}  {_or_none(other):>9}  {difference(mine, other) / 1e6:>+9.3f}  {name}"
+        for name, mine, other in differences(profile, baseline, by)
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def _milliseconds(nanoseconds: float) -> str:
+def differences(profile: Profile, baseline: Profile, by: str) -> list[tuple[str, Row | None, Row | None]]:
+    """Returns the rows of two profiles: name, and the row of each that has one; the largest change first.
+
+    Args:
+        profile: the profile.
+        baseline: the one to compare with.
+        by: one of `VIEWS`.
+    """
+    mine, other = ({row.name: row for row in rows_of(each, by)} for each in (profile, baseline))
+    pairs = [(name, mine.get(name), other.get(name)) for name in dict.fromkeys([*mine, *other])]
+    return sorted(pairs, key=lambda pair: (-abs(difference(pair[1], pair[2])), pair[0]))
+
+
+def difference(row: Row | None, other: Row | None) -> float:
+    """Returns how much more time one row takes than another, in nanoseconds."""
+    return (row.nanoseconds if row else 0) - (other.nanoseconds if other else 0)
+
+
+def milliseconds(nanoseconds: float) -> str:
+    """Returns a time in milliseconds, with three decimals."""
     return f"{nanoseconds / 1e6:.3f}"
 
 
-def _steps(profile: Profile) -> list[tuple[float, int, str]]:
-    rows = []
-    for cost in profile.costs:
-        nodes = ", ".join(dict.fromkeys(origin["node"] for origin in cost.origins))
-        name = f"{cost.instruction} {cost.calls} {cost.operation}".rstrip()
-        if cost.operation or cost.origins:
-            name += f": {nodes}"
-        rows.append((cost.nanoseconds, cost.count, name))
-    return rows
+def _or_none(row: Row | None) -> str:
+    return milliseconds(row.nanoseconds) if row else "-"
 
 
-def _grouped(profile: Profile, by: str) -> list[tuple[float, int, str]]:
-    times: dict[str, float] = defaultdict(float)
-    counts: dict[str, int] = defaultdict(int)
-    with_operations = {cost.instruction for cost in profile.costs if cost.operation}
-    for cost in profile.costs:
-        for name, share in _shares(cost, by, with_operations).items():
-            times[name] += cost.nanoseconds * share
-            counts[name] += cost.count
-    return sorted(((times[name], counts[name], name) for name in times), key=lambda row: (-row[0], row[2]))
-
-
-def _shares(cost: Cost, by: str, with_operations: set[int]) -> Mapping[str, float]:
-    """Returns the share of each row in a cost: nodes that were fused share it equally."""
-    if not cost.operation and cost.instruction in with_operations:
-        return {_BESIDES: 1.0}
-    names: Sequence[str] = [_KEYS[by](cost, origin) for origin in cost.origins]
-    if by == "kernel":
-        names = [_kind(cost)]
-    shares: dict[str, float] = defaultdict(float)
-    for name in names or [_UNKNOWN]:
-        shares[name] += 1 / len(names or [_UNKNOWN])
-    return shares
+def _runs(profile: Profile) -> str:
+    return (
+        f"{milliseconds(profile.nanoseconds)} ms a run, the median of {profile.counted} of {profile.runs}"
+        f" runs; {milliseconds(total_of(profile))} ms in the rows"
+    )

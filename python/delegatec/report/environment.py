@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from delegatec.report.estimates import costly, figure_names
@@ -13,10 +13,16 @@ from delegatec.report.partition_picture import short_name
 from delegatec.report.sizes import human_bytes
 
 
-def template(name: str) -> Template:
-    """Returns a template of this package."""
+def template(name: str, package: str = "") -> Template:
+    """Returns a template.
+
+    Args:
+        name: its file.
+        package: a package whose templates include those of this one; "" for this one.
+    """
+    packages = [package, "delegatec.report"] if package else ["delegatec.report"]
     environment = Environment(
-        loader=PackageLoader("delegatec.report"),
+        loader=ChoiceLoader([PackageLoader(each) for each in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from delegatec.backends.xnnpack.operands import OPERATION_NAMES
+
 # Kind of an event -> operations of a blob that it can be of, if that is not an operation of this name.
 _OPERATIONS: Final[Mapping[str, frozenset[str]]] = {
     kind: frozenset(names.split())
@@ -44,6 +46,7 @@ _OPERATIONS: Final[Mapping[str, frozenset[str]]] = {
         "TanH": "Tanh",
     }.items()
 }
+_KNOWN: Final = frozenset(OPERATION_NAMES.values())
 # Costs of an alignment.
 _REPLACED: Final = 3
 _WITHOUT_EVENT: Final = 2
@@ -55,7 +58,8 @@ _FARTHEST: Final = 64
 def operations_of(operations: Sequence[str], events: Sequence[str]) -> list[int | None]:
     """Returns the index of the operation that each event of one run of a delegate is of, or None.
 
-    Of all ways to pair the two sequences in order, it is one with the least cost.
+    Of all ways to pair the two sequences in order, it is one with the least cost. If most of these pairs are
+    of different kinds, the events are of another blob, and all are None.
 
     Args:
         operations: names of the blob's operations, in order.
@@ -90,10 +94,18 @@ def operations_of(operations: Sequence[str], events: Sequence[str]) -> list[int 
         if step == "pair":
             found[e - 1] = expected[o - 1][0]
         e, o = e - (step != "operation"), o - (step != "event")
+    if sum(_is_other(found[e], operations, allowed[e]) for e in range(len(events))) > len(events) / 2:
+        return [None] * len(events)
     for e, event in enumerate(events):
         if found[e] is None and e and event.startswith("Clamp"):
             found[e] = found[e - 1]  # bounds of its result, that its kernel does not apply
     return found
+
+
+def _is_other(found: int | None, operations: Sequence[str], allowed: frozenset[str]) -> bool:
+    """Whether an event of a known kind is not of the operation that it is paired with."""
+    known = not _KNOWN.isdisjoint(allowed)
+    return known and (found is None or operations[found] not in allowed)
 
 
 def _allowed(event: str) -> frozenset[str]:

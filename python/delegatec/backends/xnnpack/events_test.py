@@ -38,7 +38,11 @@ from delegatec.backends.xnnpack.events import operations_of
         ("Multiply Softmax", ["Multiply (ND) #1", "Clamp (NC) #1", "Softmax (NC, F32) #1"], [0, 0, 1]),
         # An unknown kernel replaces an operation.
         ("Add Gelu Add", ["Add (ND) #1", "Approximate (NC) #1", "Add (ND) #2"], [0, 1, 2]),
+        # Alone in its delegate.
+        ("Gelu", ["Approximate (NC) #1"], [0]),
         ("", ["Add (ND) #1"], [None]),
+        # Of another blob.
+        ("Add Gelu", ["Max Pooling (NHWC, F32) #1", "Multiply (ND) #1"], [None, None]),
         ("Add", [], []),
     ],
 )
