@@ -62,7 +62,7 @@ def test_a_program_with_its_example(
 
 
 def test_programs_in_turns(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The delegate of one, and kernels of the other, below a command and on a clock that others do not slow."""
+    """The delegate of one, and kernels of the other, below a command, by time on CPUs."""
     torch.manual_seed(0)
     pt2 = f"{tmp_path}/p.pt2"
     archive.save(export(Model(Wide().eval(), (torch.rand(32, 256),))), pt2)

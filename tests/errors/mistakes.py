@@ -17,6 +17,7 @@ import mistakes_of_manifests
 import mistakes_of_models
 import mistakes_of_modules
 import mistakes_of_plugins
+import mistakes_of_profiles
 import mistakes_of_python
 import mistakes_of_quantization
 import mistakes_of_tracing
@@ -35,6 +36,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_adapters.TABLE,
     **mistakes_of_manifests.TABLE,
     **mistakes_of_accuracy.TABLE,
+    **mistakes_of_profiles.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,
     **mistakes_of_kernels.TABLE,

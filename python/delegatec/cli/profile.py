@@ -8,6 +8,7 @@ import math
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
     other = baseline.document if baseline else None
     if baseline is not None:
         other = other or measured[1]
-        ratio = ratio_of(measured[0].rounds, other.rounds, in_turns=baseline.document is None)
+        ratio = ratio_of(_rounds(measured[0]), _rounds(other), in_turns=baseline.document is None)
     _write(arguments, measured[0], other, ratio, lines=baseline is None or baseline.has_lines)
     if ratio is not None:
         names = Path(arguments.pte).name, Path(arguments.baseline).name
         if problems := over_limit(ratio, arguments.maximum_ratio, *names):
             raise DelegatecError(problems)
     return 0
+
+
+def _rounds(measured: Profile | Benchmark) -> Sequence[float]:
+    from delegatec.profile.benchmark import Benchmark
+
+    return measured.medians if isinstance(measured, Benchmark) else measured.rounds
 
 
 def _check(arguments: argparse.Namespace) -> None:

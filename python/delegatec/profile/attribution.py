@@ -88,7 +88,7 @@ class Profile:
         counted: number of runs that the medians are of: without the first of a process, which prepares
             memory.
         nanoseconds: the median of their durations.
-        rounds: the durations of these runs: those of each process.
+        rounds: the sum of the medians of the costs in each process alone.
         costs: in the order of the program.
     """
 
@@ -97,7 +97,7 @@ class Profile:
     runs: int
     counted: int
     nanoseconds: float
-    rounds: tuple[tuple[int, ...], ...]
+    rounds: tuple[float, ...]
     costs: tuple[Cost, ...]
 
 
@@ -116,27 +116,33 @@ def profile_of(
         DelegatecError: DC362, the runs are of another program or method.
     """
     attribution = _Attribution(method, debug, backends)
-    warm = [runs[1:] or runs for runs in rounds]
-    counted = [run for runs in warm for run in runs]
-    times: dict[Step, list[int]] = defaultdict(list)
-    counts: dict[Step, int] = {}
-    for run in counted:
-        for step, durations in attribution.steps(run).items():
-            times[step].append(sum(durations))
-            counts[step] = len(durations)
-    costs = [
-        attribution.cost(step, counts[step], median([*times[step], *[0] * (len(counted) - len(times[step]))]))
-        for step in sorted(times, key=lambda step: step[0])
-    ]
+    warm = [[attribution.steps(run) for run in runs[1:] or runs] for runs in rounds]
+    medians = _medians([steps for of_process in warm for steps in of_process])
+    costs = [attribution.cost(step, *medians[step]) for step in sorted(medians, key=lambda step: step[0])]
+    counted = [run.nanoseconds for runs in rounds for run in runs[1:] or runs]
     return Profile(
         method=method.name,
         inputs=input_types(method),
         runs=sum(map(len, rounds)),
         counted=len(counted),
-        nanoseconds=median(run.nanoseconds for run in counted),
-        rounds=tuple(tuple(run.nanoseconds for run in runs) for runs in warm),
+        nanoseconds=median(counted),
+        rounds=tuple(sum(time for _, time in _medians(of_process).values()) for of_process in warm),
         costs=tuple(costs),
     )
+
+
+def _medians(runs: Sequence[Mapping[Step, Sequence[int]]]) -> dict[Step, tuple[int, float]]:
+    """Returns how often each step is in a run, and the median of the times of all of these, over runs."""
+    times: dict[Step, list[int]] = defaultdict(list)
+    counts: dict[Step, int] = {}
+    for run in runs:
+        for step, durations in run.items():
+            times[step].append(sum(durations))
+            counts[step] = len(durations)
+    return {
+        step: (counts[step], median([*of_step, *[0] * (len(runs) - len(of_step))]))
+        for step, of_step in times.items()
+    }
 
 
 def input_types(method: Method) -> tuple[str, ...]:

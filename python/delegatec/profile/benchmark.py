@@ -44,6 +44,11 @@ class Benchmark:
     item: str = "calls"
     items_per_call: float = 1.0
 
+    @property
+    def medians(self) -> list[float]:
+        """The median of the runs of each process."""
+        return [median(runs) for runs in self.rounds]
+
     def figures(self) -> dict[str, float | int]:
         """Returns the percentiles, as "p50" and so on, the number of runs, and "items_per_second"."""
         durations = sorted(each for runs in self.rounds for each in runs)

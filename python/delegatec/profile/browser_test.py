@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from delegatec.cli.main import run_verb
+from delegatec.profile.attribution import Cost, Origin, Profile
+from delegatec.profile.html import profile_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-_FOLDER = Path(__file__).parent / "testdata"
 # Clicks on the frame of a module, then on it again, in a frame as wide as a phone.
 _CLICKS = """<!doctype html><body>
 <iframe id="f" src="page.html" style="width:390px;height:900px;border:0"></iframe>
@@ -31,7 +31,7 @@ document.getElementById("f").onload = (event) => {
     const box = each.getBoundingClientRect();
     return [each.title.split("\\n")[0], Math.round(box.left - flame.left), Math.round(box.width)];
   });
-  const target = frames.find((each) => each.title.startsWith("features.4\\n"));
+  const target = frames.find((each) => each.title.startsWith("features.1\\n"));
   const found = {width: page.documentElement.scrollWidth, flame: Math.round(flame.width), before: shown()};
   target.click();
   found.enlarged = shown();
@@ -42,22 +42,27 @@ document.getElementById("f").onload = (event) => {
 </script>"""
 
 
-def test_a_frame_is_enlarged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    flags = [
-        f"--pte={_FOLDER}/digits.pte",
-        f"--debug={_FOLDER}/digits.debug.json",
-        f"{_FOLDER}/digits.etdump",
-    ]
-    assert run_verb(["profile", *flags, f"--html={tmp_path}/page.html"]) == 0
+def _profile() -> Profile:
+    costs = []
+    for index, module in enumerate(["features.0", "features.1", "features.1", "classifier.a_long_name"] * 20):
+        origin = Origin("linear", f"aten.op{index % 9}.default", module, f"a/long/path/net.py:{index}", "")
+        costs.append(Cost(index, "", "aten::linear.out", 1, 1e6 + index, (origin,)))
+    return Profile("forward", ("float32[1, 8]",), 2, 1, 9e7, (9e7,), tuple(costs))
+
+
+def test_a_frame_is_enlarged(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        profile_html(_profile(), "//a/package:with_a_program"), encoding="utf-8"
+    )
     (tmp_path / "clicks.html").write_text(_CLICKS, encoding="utf-8")
     found = _measured(tmp_path)
     assert found["width"] == 390
     before, enlarged = ({name: box for name, *box in found[each]} for each in ("before", "enlarged"))
     assert before["forward"] == [0, found["flame"]] and found["after"] == found["before"]
-    assert before["features.4"][1] < found["flame"] / 2 < sum(width for _, width in before.values())
-    for name in ("forward", "features", "features.4"):
+    assert before["features.1"][1] == pytest.approx(found["flame"] / 2, abs=2)
+    for name in ("forward", "features", "features.1"):
         assert enlarged[name] == [0, found["flame"]], name
-    assert enlarged["features.6"][1] == 0  # hidden
+    assert enlarged["features.0"][1] == 0  # hidden
 
 
 def _measured(folder: Path) -> Any:

@@ -27,7 +27,7 @@ def origin(module: str, operator: str = "aten.relu.default", line: int = 1, via:
 def profile(*costs: Cost) -> Profile:
     """A profile of one run."""
     total = int(sum(each.nanoseconds for each in costs))
-    return Profile("forward", ("float32[1, 8]",), 1, 1, total, ((total,),), costs)
+    return Profile("forward", ("float32[1, 8]",), 1, 1, total, (total,), costs)
 
 
 def cost(nanoseconds: float, *origins: Origin, operation: str = "", instruction: int = 0) -> Cost:

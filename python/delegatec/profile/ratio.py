@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import quantiles
 
 from delegatec.diagnostics import Diagnostic
 
@@ -38,20 +38,19 @@ def describe(ratio: Ratio) -> str:
     return f"{ratio.median:.3f}{rounds if ratio.rounds > 1 or not ratio.in_turns else ''}, {how}"
 
 
-def ratio_of(rounds: Sequence[Sequence[int]], baseline: Sequence[Sequence[int]], in_turns: bool) -> Ratio:
-    """Compares the durations of runs.
+def ratio_of(rounds: Sequence[float], baseline: Sequence[float], in_turns: bool) -> Ratio:
+    """Compares the times of processes.
 
     Args:
-        rounds: of the program: those of each process, at least one.
+        rounds: of the program: the time of a run in each process, at least one.
         baseline: of the baseline.
         in_turns: whether the two ran in turns: then a round is compared with the one next to it, and
             otherwise each with each.
     """
-    mine, other = ([max(1, median(runs)) for runs in each if runs] for each in (rounds, baseline))
-    pairs = zip(mine, other, strict=True) if in_turns else itertools.product(mine, other)
-    ratios = sorted(a / b for a, b in pairs)
+    pairs = zip(rounds, baseline, strict=True) if in_turns else itertools.product(rounds, baseline)
+    ratios = [max(1, a) / max(1, b) for a, b in pairs]
     lower, middle, upper = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-    return Ratio(middle, lower, upper, len(mine), in_turns)
+    return Ratio(middle, lower, upper, len(rounds), in_turns)
 
 
 def over_limit(ratio: Ratio, limit: float | None, program: str, baseline: str) -> list[Diagnostic]:

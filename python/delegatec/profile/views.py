@@ -50,7 +50,8 @@ _KEYS: Final[Mapping[str, Callable[[Cost, Origin], str]]] = {
 }
 # Operators that take most of the time of a kernel that computes others with them.
 _PRODUCT: Final = re.compile(
-    r"aten\.(conv\d?d?|conv_\w+|convolution|linear|matmul|mm|bmm|addmm|baddbmm|einsum|scaled_dot_product_attention)\."
+    r"aten\.(batch_norm|conv\d?d?|conv_\w+|convolution|linear|matmul|mm|bmm|addmm|baddbmm"
+    r"|einsum|scaled_dot_product_attention)\."
 )
 VIEWS: Final = ("line", "library", "module", "operator", "kernel", "step")
 
@@ -86,7 +87,8 @@ def costs_of(profile: Profile) -> Iterator[tuple[Cost, bool]]:
 def origins_of(cost: Cost) -> Sequence[Origin]:
     """Returns the nodes that share the time of a cost equally: products and convolutions, if there are any.
 
-    What was fused with these, such as a bound of their result, takes a small part of the time.
+    What was fused with these, such as a bound of their result, takes a small part of the time. A batch norm
+    stands for the convolution that it was folded into.
     """
     products = [each for each in cost.origins if _PRODUCT.match(each.operator)]
     return products or cost.origins
