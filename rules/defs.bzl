@@ -46,6 +46,7 @@ load("//rules/private:selected_operators.bzl", _selected_operators = "selected_o
 load("//rules/private:speech_to_text.bzl", _speech_to_text = "speech_to_text")
 load("//rules/private:speech_to_text_test.bzl", _speech_to_text_test = "speech_to_text_test")
 load("//rules/private:vision_language.bzl", _vision_language = "vision_language")
+load("//rules/private:vulkan_device.bzl", "vulkan_device")
 load(":providers.bzl", _AppKernelsInfo = "AppKernelsInfo", _DelegateProgramInfo = "DelegateProgramInfo", _DelegateRuntimeInfo = "DelegateRuntimeInfo", _ExportedProgramInfo = "ExportedProgramInfo", _LanguageModelAdapterInfo = "LanguageModelAdapterInfo", _LanguageModelInfo = "LanguageModelInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
 AppKernelsInfo = _AppKernelsInfo
@@ -127,15 +128,16 @@ def vgf_program(name, program, **kwargs):
     """
     lowered(_vgf_program, name = name, program = program, **kwargs)
 
-def vulkan_program(name, program, **kwargs):
+def vulkan_program(name, program, device = None, **kwargs):
     """Lowers an exported program for Vulkan, with layouts of memory chosen for the fewest copies between them.
 
     Args:
         name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
+        device: the device that runs it: the name of a known one, such as `adreno-840`, or the label of a file (`.json`).
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    lowered(_vulkan_program, name = name, program = program, **kwargs)
+    lowered(_vulkan_program, name = name, device = vulkan_device(name, device), program = program, **kwargs)
 
 def xnnpack_program(name, program, **kwargs):
     """Lowers an exported program for CPUs, with XNNPACK.

@@ -31,6 +31,7 @@ from delegatec.delegation.partitioning.rule_check import RuleCheck
 from delegatec.delegation.plugins import call
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
+from delegatec.diagnostics.notes import Note
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.app_kernels import app_kernels
 from delegatec.edge.constant_methods import check_constant_methods
@@ -39,6 +40,7 @@ from delegatec.edge.strides import force_channels_last
 from delegatec.files import replacing
 from delegatec.full_delegation import kernels_left, locations_of, rejected, unquantized
 from delegatec.idle_settings import idle_problems
+from delegatec.notes import notes_of, silencing_problems
 from delegatec.program import EmittedProgram, ProgramOptions, emit, write_program
 from delegatec.program.external import external_weights_of, name_weights
 from delegatec.program.kernels.check import check_kernels
@@ -64,6 +66,7 @@ class Program:
         backend: names of the backends, separated by commas, or "portable".
         backends: method name -> names of its backends, in order of priority.
         options: value of every option; named "BACKEND.OPTION" if there are several backends.
+        notes: method name -> what it could save, and what was changed for its device.
     """
 
     emitted: EmittedProgram
@@ -75,6 +78,7 @@ class Program:
     backend: str
     backends: dict[str, tuple[str, ...]]
     options: dict[str, OptionValue]
+    notes: dict[str, tuple[Note, ...]]
 
     def save(self, path: str | Path) -> None:
         """Writes the program, for ExecuTorch's runtime; creates the file only on success.
@@ -107,6 +111,7 @@ def lower(
     constant_methods: Mapping[str, Any] | None = None,
     kernels: Sequence[str] = (),
     is_part: bool = False,
+    silenced_notes: Collection[str] = (),
 ) -> Program:
     """Compiles the methods of a model.
 
@@ -132,11 +137,13 @@ def lower(
         kernels: kernels of custom operators that the app registers in the runtime, such as "dsp::window.out":
             the out variants of operators that are registered in this process (`torch.library`).
         is_part: whether `methods` are parts of a model: `rules` may have names of its other parts.
+        silenced_notes: kinds of notes to leave out, keys of `diagnostics.notes.NOTES`.
 
     Raises:
-        DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; DC211 for `kernels`;
-            then DC2xx to DC4xx, the problems of all methods at once. DC424 if a backend without
-            floating-point arithmetic does not delegate any part of a model that is not quantized.
+        DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; DC425 for
+            `silenced_notes`; DC211 for `kernels`; then DC2xx to DC4xx, the problems of all methods at once.
+            DC424 if a backend without floating-point arithmetic does not delegate any part of a model that
+            is not quantized.
     """
     _check_methods(methods, constant_methods)
     check_types(
@@ -158,13 +165,16 @@ def lower(
             "constant_methods": (constant_methods, Mapping | None, "a dict of values by method"),
             "kernels": (kernels, list | tuple, "a list of names of kernels"),
             "is_part": (is_part, bool, "True or False"),
+            "silenced_notes": (silenced_notes, list | tuple | set | frozenset, "a list of kinds of notes"),
             **{f"option {name!r}": (name, str, "the name of an option") for name in _keys(options)},
             **{f"external weight {name!r}": (name, str, "a name") for name in _items(external_weights)},
             **{f"kernel {name!r}": (name, str, "the name of a kernel") for name in _items(kernels)},
+            **{f"kind of notes {name!r}": (name, str, "a kind of notes") for name in _items(silenced_notes)},
             **{f"method {name!r}": (name, str, "the name of a method") for name in _keys(method_backends)},
         },
     )
     _raise_any(check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES))
+    _raise_any(silencing_problems(silenced_notes))
     choice = choose_backends(methods, backend, options or {}, method_backends or {}, registry)
     rules = rules or PartitionRules()
     program_options = program_options or ProgramOptions()
@@ -226,6 +236,7 @@ def lower(
             each.backend.id: each.backend.name for several in choice.of_method.values() for each in several
         }
         _raise_any(unquantized(reports.values(), ids))
+        notes = notes_of(programs, reports, silenced_notes)
         for name in reports:
             decompose_rejected(programs[name], every[name])
         if require_full_delegation:
@@ -243,6 +254,7 @@ def lower(
             backend=choice.name,
             backends=choice.names,
             options=choice.options,
+            notes=notes,
         )
 
 

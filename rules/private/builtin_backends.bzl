@@ -10,6 +10,7 @@ macros of `defs.bzl` have the same names.
 
 load(":backend_program.bzl", "backend_program")
 load(":backends.bzl", "backend")
+load(":compiler_tables.bzl", "VULKAN_DEVICES")
 load(":options.bzl", "option")
 
 _FP16_OVERFLOW = option(
@@ -110,6 +111,12 @@ BACKENDS = {
     ),
     "vulkan": backend(
         options = {
+            "device": option(
+                doc = "the device: the name of a known one, or a file with its limits and the sizes that it computes " +
+                      "wrongly, which are avoided; by default any device",
+                file = [".json"],
+                values = VULKAN_DEVICES,
+            ),
             "fp16_overflow": _FP16_OVERFLOW,
             "precision": _PRECISION,
             "storage": option(

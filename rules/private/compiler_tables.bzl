@@ -149,5 +149,11 @@ BACKEND_IDS = {
     "xnnpack": "XnnpackBackend",
 }
 
+# Kinds of notes on a program.
+NOTES = ["avoided-fault", "duplicated-weights", "equal-sizes", "float-activation", "transposed-input"]
+
+# Devices whose names `vulkan_program` knows.
+VULKAN_DEVICES = ["adreno-840", "powervr-dxt-48-1536"]
+
 # Names of dtypes that a tolerance may be given for.
 TOLERANCE_DTYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8"]

@@ -4,7 +4,8 @@
 `delegatec.delegation.partitioning.rules` is the authority; the checks here run before anything is built.
 """
 
-load(":options.bzl", "fail_with_all", "problem")
+load(":compiler_tables.bzl", "NOTES")
+load(":options.bzl", "did_you_mean", "fail_with_all", "problem")
 
 DELEGATION_ATTRS = {
     "all_or_nothing": attr.bool(
@@ -38,6 +39,9 @@ DELEGATION_ATTRS = {
         default = False,
         doc = "Whether everything that runs on the CPU is an error: operators that no backend supports, and copies to outputs or state.",
     ),
+    "silenced_notes": attr.string_list(
+        doc = "Kinds of notes to leave out, such as `transposed-input`: what the program could save, and what was changed for its device.",
+    ),
 }
 
 # Attributes whose values are at least 1, and the help about smaller ones.
@@ -53,6 +57,7 @@ _LISTS = {
     "allow_operators": "--allow-operator=",
     "block_modules": "--block-module=",
     "block_operators": "--block-operator=",
+    "silenced_notes": "--silence-note=",
 }
 
 def delegation_flags(ctx):
@@ -71,6 +76,11 @@ def delegation_flags(ctx):
         problem("DC412", "%s cannot be %d" % (name, getattr(values, name)), expected = "1 or more", help = help)
         for name, help in _COUNTS.items()
         if getattr(values, name) < 1 and (name, getattr(values, name)) != _NO_LIMIT
+    ])
+    fail_with_all(ctx.label, [
+        problem("DC425", "no note is named \"%s\"" % name, expected = ", ".join(NOTES), help = did_you_mean(name, NOTES))
+        for name in values.silenced_notes
+        if name not in NOTES
     ])
     flags = [
         "--method-backend=%s=%s" % (method, backend)

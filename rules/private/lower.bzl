@@ -5,6 +5,7 @@ load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":app_kernels.bzl", "kernel_flags")
 load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "builtin_packages", "check_backends")
+load(":compiler_tables.bzl", "NOTES")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
 load(":idle_settings.bzl", "idle_problems")
@@ -86,6 +87,9 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         args.add_all(flags)
         for flag, output in written.items():
             args.add(output, format = "--" + flag + "=%s")
+        if mnemonic == "DelegateHost":
+            # The notes are those of the program itself.
+            args.add_all(NOTES, format_each = "--silence-note=%s")
         inputs = [exported.program] + option_files
         if mnemonic == "DelegateLower":
             args.add_all(settings.flags)

@@ -9,7 +9,7 @@ def option(doc, default = "", values = [], file = [], host = "", needs = [], set
     Args:
         doc: one sentence for the user.
         default: the value if the option is not set: a string, or a list for a list of strings.
-        values: the allowed strings; any if empty.
+        values: the allowed strings; any if empty. Of a file, names that macros replace by labels.
         file: the extensions of files, such as ".ini", if the value is the path of a file: the attribute is its label.
         host: the value for a program that runs on this host, if others do not.
         needs: another option and its value without which only the default has an effect.
@@ -30,11 +30,11 @@ def option_attribute(spec, flag = ""):
     Returns:
         A `string` or `string_list` attribute.
     """
-    if spec.file:
-        return attr.label(allow_single_file = spec.file, doc = spec.doc)
-    make = attr.string if type(spec.default) == "string" else attr.string_list
     values = ["`%s`" % value for value in spec.values]
     doc = ": ".join(([" or ".join(values)] if values else []) + [spec.doc])
+    if spec.file:
+        return attr.label(allow_single_file = spec.file, doc = doc)
+    make = attr.string if type(spec.default) == "string" else attr.string_list
     if spec.setting:
         return make(doc = "%s; by default as the flag `%s`, or `%s`" % (doc, flag, spec.default))
     return make(default = spec.default, doc = doc)
@@ -73,11 +73,14 @@ def option_problems(backend, known, name, value):
     spec = known[name]
     if type(value) == "File":
         return []
+    if spec.file and value in spec.values:
+        return []
     if spec.file:
         return [problem(
             "DC402",
             "option \"%s\" of backend \"%s\" is a file" % (name, backend),
-            expected = "attribute \"%s\" of %s_program" % (name, backend),
+            expected = " or ".join(spec.values + ["attribute \"%s\" of %s_program" % (name, backend)]),
+            help = did_you_mean(value, spec.values) if type(value) == "string" else "",
         )]
     if type(value) != "string" and type(spec.default) == "string":
         return [problem(

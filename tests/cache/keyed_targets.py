@@ -146,6 +146,7 @@ _DELEGATED: Final = {
     "method_backends": '{"forward": ["portable"]}',
     "minimum_nodes": "2",
     "require_full_delegation": "True",
+    "silenced_notes": '["avoided-fault"]',
     "tools": '[":library_again"]',
 }
 _HALF: Final = {"fp16_overflow": '"saturate"', "precision": '"fp32"'}
@@ -161,7 +162,7 @@ _BACKENDS: Final = {
     "mps": {**_HALF, "int4": '"packed"'},
     "tosa": {"specification": '"TOSA-1.0+INT"'},
     "vgf": {"specification": '"TOSA-1.0+INT"'},
-    "vulkan": {**_HALF, "storage": '"buffer"', "textures": '"desktop"'},
+    "vulkan": {**_HALF, "device": '"adreno-840"', "storage": '"buffer"', "textures": '"desktop"'},
     "xnnpack": _HALF,
 }
 # Without them a target cannot set the others.

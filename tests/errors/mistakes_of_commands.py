@@ -289,6 +289,27 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         flags=("--backend=mps", "--maximum-delegates=0"),
     ),
     lower(
+        "silences notes that do not exist",
+        "DC425",
+        "did you mean 'transposed-input'?",
+        flags=("--backend=mps", "--silence-note=transposed-inputs"),
+    ),
+    lower(
+        "names a device that is unknown",
+        "DC402",
+        "expected adreno-840",
+        flags=("--backend=vulkan", "--option=device=adreno-841"),
+    ),
+    lower(
+        "has a device with wrong fields",
+        "DC402",
+        "faults[0].size is",
+        files={
+            "phone.json": '{"name": "phone", "faults": [{"size": "rows", "from": 0, "effect": "x"}]}',
+        },
+        flags=("--backend=vulkan", "--option=device=phone.json"),
+    ),
+    lower(
         "lists a backend twice",
         "DC423",
         "each backend once",

@@ -37,8 +37,10 @@ BELOW: dict[str, set[str]] = {
     "delegating": _GRAPHS | {"backends"},
     "full_delegation": _GRAPHS | {"program"},
     "idle_settings": {"delegation", "diagnostics", "program"},
+    "notes": _GRAPHS,
     "inspecting": {"diagnostics", "report"},
-    "lowering": _GRAPHS | {"choice", "files", "full_delegation", "idle_settings", "program", "report"},
+    "lowering": _GRAPHS
+    | {"choice", "files", "full_delegation", "idle_settings", "notes", "program", "report"},
     "quantizing": {"diagnostics", "quantize"},
     "verifying": {"backends", "delegation", "diagnostics", "frontend", "samples", "verify"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},

@@ -13,6 +13,8 @@ from delegatec.backends import builtin_backends
 from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
+from delegatec.backends.vulkan.devices.profile import builtin_devices
+from delegatec.diagnostics.notes import NOTES
 from delegatec.language.settings import ACTIVATIONS, CACHES, WEIGHTS
 from delegatec.quantize import settings
 from delegatec.samples import tolerances
@@ -50,6 +52,8 @@ _TABLES: Final[Mapping[str, tuple[str, object]]] = {
         "Built-in backend -> its id in the runtime.",
         {backend.name: backend.id for backend in builtin_backends()},
     ),
+    "NOTES": ("Kinds of notes on a program.", [*NOTES]),
+    "VULKAN_DEVICES": ("Devices whose names `vulkan_program` knows.", [*builtin_devices()]),
     "TOLERANCE_DTYPES": ("Names of dtypes that a tolerance may be given for.", [*tolerances.DTYPES]),
 }
 """Name in Starlark -> its comment and the table."""

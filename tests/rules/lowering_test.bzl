@@ -14,6 +14,7 @@ _DELEGATION_FLAGS = [
     "maximum-delegates",
     "method-backend",
     "minimum-nodes",
+    "silence-note",
 ]
 
 def _lowering_test_impl(ctx):
@@ -133,6 +134,13 @@ def lowering_tests(name):
         textures = "desktop",
     )
 
+    vulkan_program(
+        name = "mlp_device",
+        device = "adreno-840",
+        program = "//tests/rules/models:mlp",
+        tags = ["manual"],
+    )
+
     # Only analyzed: an NPU computes in integers, and takes nothing of a model in float.
     ethos_u_program(
         name = "mlp_ethos_u",
@@ -173,6 +181,7 @@ def lowering_tests(name):
         method_backends = {"forward": ["mps"]},
         minimum_nodes = 3,
         program = "//tests/rules/models:mlp",
+        silenced_notes = ["duplicated-weights"],
         tags = ["manual"],
     )
     mps_program(
@@ -219,6 +228,7 @@ def lowering_tests(name):
             "maximum-delegates": ["2"],
             "method-backend": ["forward=mps"],
             "minimum-nodes": ["3"],
+            "silence-note": ["duplicated-weights"],
         },
         options = {
             "fp16_overflow": "error",
@@ -262,6 +272,21 @@ def lowering_tests(name):
         require_full_delegation = True,
         target_under_test = ":mlp_buffers",
     )
+    device = "python/delegatec/backends/vulkan/devices/builtin/adreno_840.json"
+    _lowering_test(
+        name = name + "_vulkan_device",
+        size = "small",
+        backend = "vulkan",
+        expected_inputs = [device],
+        options = {
+            "device": device,
+            "fp16_overflow": "error",
+            "precision": "fp32",
+            "storage": "texture",
+            "textures": "mobile",
+        },
+        target_under_test = ":mlp_device",
+    )
     _lowering_test(
         name = name + "_portable",
         size = "small",
@@ -301,6 +326,7 @@ def lowering_tests(name):
                 "_ruled",
                 "_several",
                 "_vulkan_buffers",
+                "_vulkan_device",
             ] + ["_" + backend for backend in BACKENDS]
         ],
     )

@@ -36,6 +36,8 @@ def refusal_tests(name):
     vulkan_program(name = "limits_as_storage", program = program, storage = "desktop", tags = ["manual"])
     vulkan_program(name = "unknown_limits", program = program, tags = ["manual"], textures = "2048")
     vulkan_program(name = "unknown_overflow", fp16_overflow = "clamp", precision = "fp16", program = program, tags = ["manual"])
+    delegate_program(name = "unknown_device", backend = "vulkan", options = {"device": "adreno-841"}, program = program, tags = ["manual"])
+    vulkan_program(name = "unknown_note", program = program, silenced_notes = ["transposed-inputs"], tags = ["manual"])
     mps_program(name = "overflow_without_fp16", fp16_overflow = "saturate", program = program, tags = ["manual"])
     delegate_program(name = "overflow_of_one_of_two", backends = ["vulkan", "xnnpack"], options = {"vulkan.fp16_overflow": "saturate", "vulkan.precision": "fp16", "xnnpack.fp16_overflow": "saturate"}, program = program, tags = ["manual"])
     delegate_program(name = "rules_for_portable", backend = "portable", block_operators = ["aten.relu"], inline_delegates = True, program = program, tags = ["manual"], deps = ["//tests/rules/models:activation"])
@@ -217,9 +219,11 @@ def refusal_tests(name):
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
         "unknown_backends": ["error DC401", "\"mpz\"", "\"vulcan\"", "did you mean \"vulkan\"?", "no option \"precison\"", "option \"storage\" does not name its backend"],
         "unknown_cpu": ["error DC516", "no CPU \"cortex_a76\" is known", "expected: a64fx, cortex-a53", "did you mean \"cortex-a76\"?", "no CPU \"m4\" is known"],
+        "unknown_device": ["error DC402", "option \"device\" of backend \"vulkan\" is a file", "expected: adreno-840 or powervr-dxt-48-1536 or attribute \"device\" of vulkan_program", "did you mean \"adreno-840\"?"],
         "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],
         "unknown_memory_mode": ["error DC402", "\"Shared_Ram\" for ethos-u85-256", "help: did you mean \"Shared_Sram\"?"],
         "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],
+        "unknown_note": ["error DC425", "no note is named \"transposed-inputs\"", "expected: avoided-fault, duplicated-weights", "did you mean \"transposed-input\"?"],
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
         "unknown_overflow": ["error DC402", "cannot be \"clamp\"", "expected: error or saturate", "help: with fp16, error rejects"],
         "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores", "option \"fp16_overflow\" of backend \"mps\" cannot be \"clip\""],

@@ -63,6 +63,13 @@ def add_delegation_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--all-or-nothing", action="store_true", help="delegate a method as a whole or not at all"
     )
+    group.add_argument(
+        "--silence-note",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave out notes of this kind, such as transposed-input; may be repeated",
+    )
 
 
 def backends_of(arguments: argparse.Namespace) -> list[str]:

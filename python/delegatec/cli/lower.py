@@ -24,6 +24,7 @@ from delegatec.cli.errors import CommandLineError
 from delegatec.cli.kernel_arguments import add_kernel_arguments, import_operators
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.cli.lowering_flags import recorded_flags
+from delegatec.cli.notes import print_notes, with_notes_of_model
 from delegatec.cli.print_after import printing_after, verifying_passes
 from delegatec.cli.progress import Announce, announced_passes, stages
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
@@ -99,13 +100,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
     _check_outputs(arguments)
     check_environment()
-    with sources_unused(arguments), stages(is_quiet=bool(arguments.print_after)) as announce:
-        announce("importing torch")
-        _lower(arguments, announce)
+    with sources_unused(arguments):
+        with stages(is_quiet=bool(arguments.print_after)) as announce:
+            announce("importing torch")
+            lowered = _lower(arguments, announce)
+        if arguments.pte:
+            print_notes(lowered.notes, arguments)
     return 0
 
 
-def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
+def _lower(arguments: argparse.Namespace, announce: Announce) -> Lowered:
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.lowering import lower
@@ -148,9 +152,12 @@ def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
                 program_options=layout_options(arguments),
                 constant_methods=model.constant_methods,
                 kernels=arguments.kernel,
+                silenced_notes=arguments.silence_note,
             )
+        lowered = replace(lowered, notes=with_notes_of_model(lowered.notes, model, arguments.silence_note))
         announce("writing")
         _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests, quantized)
+    return lowered
 
 
 def _external_weights(arguments: argparse.Namespace, model: LoadedModel) -> bool | tuple[str, ...]:
@@ -174,7 +181,7 @@ def _input_files(arguments: argparse.Namespace, registry: BackendRegistry | None
         for name, option in registry.resolve(selector).options.items():
             role = f"{selector}.{name}" if len(requested) > 1 else name
             value = options.get(role)
-            if option.is_file and isinstance(value, str) and value:
+            if option.is_file and isinstance(value, str) and value and value not in option.values:
                 files[role] = value
     return files
 

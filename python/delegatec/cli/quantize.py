@@ -131,6 +131,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.frontend.signature import signature_json
     from delegatec.frontend.sources import read_sources
     from delegatec.quantize.checks import check_float, check_no_external
+    from delegatec.quantize.equal_sizes import equal_sizes
     from delegatec.quantize.requirement import require_torchao
     from delegatec.quantize.samples import check_samples
 
@@ -163,6 +164,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
         sources=arguments.pt2_sources,
         table=read_sources(arguments.sources) if arguments.sources and arguments.pt2_sources else None,
         accuracy=found,
+        notes=equal_sizes(model.methods, samples),
     )
     if arguments.signature:
         with replacing(arguments.signature) as file:

@@ -28,6 +28,7 @@ from delegatec.delegation.protocol.options import resolve_options
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
 from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics.notes import Note
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
@@ -150,6 +151,7 @@ def _forms(result: PreprocessResult) -> Iterator[tuple[str, bool, str]]:
     yield "constant_names", _is_dict_of(result.constant_names, str), "a dict of str"
     yield "estimates", isinstance(result.estimates, Estimates | None), "Estimates"
     yield "inline", isinstance(result.inline, bool), "a bool"
+    yield "notes", _is_list_of(result.notes, Note), "a list of Note"
 
 
 def _all(items: Iterable[object], kind: Any) -> bool:

@@ -22,6 +22,7 @@ from torch.export.pt2_archive import constants as layout
 from torch.export.pt2_archive._package import load_pt2
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.notes import Note
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.files import MappedFile, replacing, sources_path
 from delegatec.frontend.accuracy_json import accuracy_json, read_accuracy
@@ -35,6 +36,7 @@ from delegatec.frontend.archive_members import (
     write_member,
     write_tensors,
 )
+from delegatec.frontend.notes_json import notes_json, read_notes
 from delegatec.frontend.plain_values import decode, encode
 from delegatec.frontend.pt2.fields import MalformedError, entries, parsed, qualified_name
 from delegatec.frontend.pt2.program import read_program
@@ -58,6 +60,7 @@ _EXTERNAL_WEIGHTS: Final = f"{layout.EXTRA_DIR}external_weights.json"
 _NAMES: Final = "names"
 # The error of a quantized model.
 _ACCURACY: Final = f"{layout.EXTRA_DIR}accuracy.json"
+_MODEL_NOTES: Final = f"{layout.EXTRA_DIR}notes.json"
 
 _LONGEST_MESSAGE: Final = 200
 # Messages about files that are not a .pt2 of any version.
@@ -78,6 +81,7 @@ class LoadedModel:
         check: checks postponed checksums; see `load`.
         accuracy: the error of each output, if the model is quantized.
         external_weights: names of weights that programs load from a `.ptd`, as in `Model`.
+        notes: method -> notes on what it was made from, without lines.
     """
 
     methods: dict[str, ExportedProgram]
@@ -86,6 +90,7 @@ class LoadedModel:
     check: Callable[[], None] = lambda: None
     accuracy: tuple[OutputAccuracy, ...] = ()
     external_weights: tuple[str, ...] = ()
+    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
 
     @contextmanager
     def checked(self) -> Iterator[None]:
@@ -107,6 +112,7 @@ def save(
     table: SourceTable | None = None,
     accuracy: Sequence[OutputAccuracy] = (),
     external_weights: Collection[str] = (),
+    notes: Mapping[str, Sequence[Note]] | None = None,
 ) -> None:
     """Writes the programs of a model, and their lines; creates files only on success.
 
@@ -119,6 +125,7 @@ def save(
         table: the lines that the programs refer to already, as after `load(path, sources="")`.
         accuracy: the error of each output of a quantized model.
         external_weights: names of weights that programs load from a `.ptd`, as in `Model`.
+        notes: method -> notes on what the programs were made from, without lines.
 
     Raises:
         DelegatecError: DC119, a node that torch cannot serialize.
@@ -151,6 +158,8 @@ def save(
             write_member(archive, _EXTERNAL_WEIGHTS, as_json({_NAMES: sorted(external_weights)}))
         if accuracy:
             write_member(archive, _ACCURACY, accuracy_json(accuracy))
+        if notes:
+            write_member(archive, _MODEL_NOTES, notes_json(notes))
         examples = {name: program.example_inputs for name, program in methods.items()}
         text, tensors = encode({name: example for name, example in examples.items() if example is not None})
         write_member(archive, _EXAMPLE_INPUTS, text.encode())
@@ -200,6 +209,9 @@ def load(
         constants = _plain_values(archive, _CONSTANT_METHODS, _CONSTANT_METHOD_TENSORS)
         is_measured = _ACCURACY in archive.names()
         accuracy = read_accuracy(archive.view(_ACCURACY), _ACCURACY) if is_measured else ()
+        notes = (
+            read_notes(archive.view(_MODEL_NOTES), _MODEL_NOTES) if _MODEL_NOTES in archive.names() else {}
+        )
         external = _external_weights(archive)
         with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
             methods = _load_trusted(path) if trusted else _load_methods(archive)
@@ -209,7 +221,7 @@ def load(
         with _diagnosed(path, trusted):
             archive.check()
 
-    return LoadedModel(methods, archive.file, constants, check, accuracy, external)
+    return LoadedModel(methods, archive.file, constants, check, accuracy, external, notes)
 
 
 @contextmanager

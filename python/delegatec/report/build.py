@@ -20,6 +20,7 @@ from delegatec.delegation import (
     call_delegate,
 )
 from delegatec.diagnostics import SourceLocation
+from delegatec.diagnostics.notes import Note
 from delegatec.edge.dim_orders import REORDERS
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
@@ -43,6 +44,7 @@ from delegatec.report.methods import (
     MemoryInfo,
     MethodInfo,
     NotDelegated,
+    NoteInfo,
     OperatorCount,
     PlannedStorage,
     QuantizedValue,
@@ -91,7 +93,8 @@ def build_manifest(
             file, program.method(plan.name), requested, plan, lowered.programs[plan.name], report
         )
         values = (quantized or {}).get(plan.name, ())
-        methods.append(replace(method, quantized=values, arenas=arenas[plan.name]))
+        notes = tuple(map(_note, lowered.notes.get(plan.name, ())))
+        methods.append(replace(method, quantized=values, arenas=arenas[plan.name], notes=notes))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,
@@ -260,6 +263,10 @@ def _not_delegated(rejection: RejectionSummary) -> NotDelegated:
         help=rejection.help,
         location=_location(rejection.location),
     )
+
+
+def _note(note: Note) -> NoteInfo:
+    return NoteInfo(note.name, note.message, note.help, _location(note.location))
 
 
 def _location(source: SourceLocation | None) -> Location | None:

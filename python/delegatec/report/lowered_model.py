@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from delegatec.delegation import DelegationReport, OptionValue
+from delegatec.diagnostics.notes import Note
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedProgram
 
@@ -31,3 +32,6 @@ class LoweredModel(Protocol):
 
     @property
     def options(self) -> Mapping[str, OptionValue]: ...
+
+    @property
+    def notes(self) -> Mapping[str, Sequence[Note]]: ...

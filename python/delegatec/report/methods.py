@@ -281,6 +281,23 @@ class QuantizedValue:
 
 
 @dataclass(frozen=True)
+class NoteInfo:
+    """A note: what the method could save, or what was changed for its device.
+
+    Attributes:
+        name: its kind, such as "transposed-input".
+        message: one sentence, with the figures.
+        help: what to do; empty if nothing.
+        location: the user's line, if there is one.
+    """
+
+    name: str
+    message: str
+    help: str
+    location: Location | None
+
+
+@dataclass(frozen=True)
 class MethodInfo:
     """A method.
 
@@ -299,6 +316,7 @@ class MethodInfo:
         graph: its graph after delegation, in execution order.
         quantized: its quantized values, in execution order.
         arenas: what an app allocates for it; None in a manifest of an earlier compiler.
+        notes: what it could save, and what was changed for its device.
     """
 
     name: str
@@ -315,6 +333,7 @@ class MethodInfo:
     graph: tuple[GraphNode, ...]
     quantized: tuple[QuantizedValue, ...] = ()
     arenas: ArenaInfo | None = None
+    notes: tuple[NoteInfo, ...] = ()
 
 
 @dataclass(frozen=True)

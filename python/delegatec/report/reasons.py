@@ -42,7 +42,7 @@ def reasons_of(method: MethodInfo) -> list[Reason]:
 
 
 def format_reasons(manifest: Manifest) -> str:
-    """Returns how each method was delegated, and why nodes were not, as text.
+    """Returns how each method was delegated, the notes on it, and why nodes were not delegated, as text.
 
     Args:
         manifest: the program's manifest.
@@ -65,6 +65,10 @@ def _method(method: MethodInfo) -> list[str]:
         f"delegate{'s' if delegates != 1 else ''}, by {', '.join(method.backends)}"
     ]
     lines += [f"  {d.name}: {d.nodes} operators, {d.backend}, {d.bytes} B" for d in method.delegates]
+    for note in method.notes:
+        lines += ["", f"  note [{note.name}]: {note.message}"]
+        lines += [f"    at {_location_text(note.location)}"] if note.location is not None else []
+        lines += [f"    help: {note.help}"] if note.help else []
     for reason in reasons_of(method):
         lines += ["", f"  {reason.operator}, rejected by {reason.backend} [{reason.rule}]: {reason.message}"]
         lines += [f"    at {_location_text(location)}" for location in reason.locations]

@@ -26,7 +26,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
     py_library(
         name = name,
         srcs = native.glob(["**/*.py"], exclude = _HELPERS + conftest + ["**/*_test.py"]),
-        data = ["operators/recorded.json"],
+        data = ["operators/recorded.json"] + native.glob(["*/builtin/*.json"], allow_empty = True),
         imports = ["../../.."],
         deps = [
             "//python/delegatec/backends/common",

@@ -43,6 +43,7 @@ class Setting:
         values: value -> bytes of that compile spec.
         parse: parses a text; raises ValueError with the problem. None for an enumeration.
         is_file: whether the text is the path of a file.
+        names: texts that are not paths, of a file.
         needs: another option and its value, as in `OptionSpec`.
     """
 
@@ -52,6 +53,7 @@ class Setting:
     values: Mapping[Enum, bytes] = field(default_factory=dict)
     parse: Callable[[str], Any] | None = None
     is_file: bool = False
+    names: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
 
@@ -88,7 +90,7 @@ class SettingsCodec(Generic[SettingsT]):
         self._fields = {name: self._complete(name, each) for name, each in settings.items()}
         self.options: Final[Mapping[str, OptionSpec]] = {
             each.option: OptionSpec(
-                tuple(value.value for value in each.values),
+                each.names or tuple(value.value for value in each.values),
                 _text(getattr(defaults, name)),
                 each.doc,
                 each.is_file,

@@ -27,6 +27,7 @@ from delegatec.backends.vulkan.operators.table import TABLE, demands_with
 from delegatec.backends.vulkan.partitioner import VulkanPartitioner
 from delegatec.backends.vulkan.preprocess import preprocess
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
+from delegatec.backends.vulkan.target import VulkanTarget
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.recover_rms_norm import recover_rms_norm
@@ -46,6 +47,7 @@ class VulkanBackend(TableBackend[Settings]):
     """Compiles partitions to blobs of the Vulkan runtime."""
 
     partitioner_type = VulkanPartitioner
+    target_type = VulkanTarget
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         """See `Backend.passes`. The last one chooses the memory of each value."""
@@ -56,7 +58,7 @@ class VulkanBackend(TableBackend[Settings]):
 
         def assign_memory(program: EdgeProgram) -> bool:
             demands = demands_with(settings, lambda node: node.name in program.constants)
-            return assign(program, demands, _PREFERENCE[settings.storage], settings.limits)
+            return assign(program, demands, _PREFERENCE[settings.preferred_storage], settings.limits)
 
         return [*super().passes(view, compile_specs), cancel_quantization, assign_memory]
 

@@ -31,7 +31,7 @@ def test_all_wrong_settings_are_named() -> None:
         CODEC.decode(specs)
     assert [(each.code, each.expected) for each in error.value.diagnostics] == [
         ("DC402", "b'fp32' or b'fp16'"),
-        ("DC402", "precision, storage, textures, fp16_overflow"),
+        ("DC402", "precision, storage, textures, fp16_overflow, device"),
     ]
 
 

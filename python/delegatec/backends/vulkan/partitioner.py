@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,6 +17,8 @@ from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import QUANTIZED
 from delegatec.backends.vulkan.fusion.layers import fused_of, unsupported
 from delegatec.backends.vulkan.fusion.weights import is_pointwise
+from delegatec.backends.vulkan.operators.faulty_sizes import size_of
+from delegatec.backends.vulkan.operators.rewrites.avoid_faults import more_channels, parts_of
 from delegatec.backends.vulkan.operators.rules import MOST_RANK
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
@@ -23,7 +26,7 @@ from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.passes.sizes_of_operands import depends_on_data
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
-from delegatec.edge.symbols import is_scalar, size_nodes
+from delegatec.edge.symbols import is_scalar, largest, size_nodes, smallest_nonempty
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
 _DOC: Final = (
@@ -67,13 +70,38 @@ class VulkanLegality(Legality[Settings]):
         weight = _weight_of(node, self._constant)
         if weight is None:
             return super().rejection(program, node)
-        if is_pointwise(node) and weight.dtype == torch.int8:
-            return None  # a product with a matrix
         layer = fused_of(node, self._constant)
+        is_fused = layer is not None and unsupported(layer) is None
+        is_product = is_pointwise(node) and weight.dtype == torch.int8
+        if is_fused or is_product:
+            return self._faulty(node, is_product=is_product and not is_fused)
         reason = "and float activations" if layer is None else unsupported(layer)
-        if reason is None:
-            return None
         return Rejection(node, "quantized", f"a convolution with a quantized weight {reason}. {_DOC}", _HELP)
+
+    def _faulty(self, node: Node, *, is_product: bool) -> Rejection | None:
+        """Returns why a device computes a convolution with a quantized weight wrongly in any form."""
+        device, found = self._target.settings.device, size_of(node)
+        if not device.faults:
+            return None
+        batch, channels, *image = node.meta["val"].shape
+        if is_product:
+            name, size = "product.rows", math.prod([batch, *image])
+            low, high = smallest_nonempty(size), largest(size)
+            is_avoidable = parts_of(name, size, device) is not None
+        else:
+            # groups may be merged
+            name = found[0] if found else "convolution.output_channels"
+            low = high = channels
+            is_avoidable = more_channels(name, channels, device) is not None
+        assert high is not None
+        fault = device.fault(name, low, high)
+        if fault is None or is_avoidable:
+            return None
+        what = name.partition(".")[2].replace("_", " ")
+        message = (
+            f"up to {high} {what}. On {device.name}, {fault.effect}, and other sizes cannot replace this one"
+        )
+        return Rejection(node, "device", message)
 
 
 class VulkanPartitioner(TablePartitioner[Settings]):

@@ -7,10 +7,12 @@ from delegatec.backends.vulkan.blob import write_blob
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.memory.sharing import share_memory
+from delegatec.backends.vulkan.operators.rewrites.avoid_faults import AVOIDED
 from delegatec.backends.vulkan.operators.table import TABLE
 from delegatec.delegation.protocol.backend import PreprocessResult
 from delegatec.delegation.protocol.mapping import debug_map_of
 from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics.notes import Note
 
 
 def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
@@ -36,4 +38,9 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
         debug_map_of(builder.origins),
         builder.constants.data,
         builder.names,
+        notes=[
+            Note("avoided-fault", node.meta[AVOIDED], location=node.meta.get("source"))
+            for node in view.nodes
+            if AVOIDED in node.meta
+        ],
     )

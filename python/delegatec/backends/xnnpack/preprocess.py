@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.table import TABLE
+from delegatec.backends.xnnpack.quantized.left_in_float import left_in_float
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.delegation.protocol.backend import PreprocessResult
 from delegatec.delegation.protocol.view import PartitionView
@@ -28,4 +31,4 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     TABLE.lower(builder, nodes)
     for node in view.outputs:
         builder.output(node)
-    return builder.finished()
+    return replace(builder.finished(), notes=list(left_in_float(view.nodes, builder.plan)))

@@ -17,6 +17,7 @@ from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.mapping import DebugHandleMap
 from delegatec.delegation.protocol.parts import Part, join
+from delegatec.diagnostics.notes import Note
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 
@@ -38,6 +39,7 @@ class LoweredModule(torch.nn.Module):
         constant_names: id of a constant in the blob's graph -> its fully qualified name in the model.
         estimates: of its speed and memory, if they are known.
         inline: whether programs store the blob inside their FlatBuffer.
+        notes: of the backend, for the user.
 
     Attributes:
         name: name of the `get_attr` node and of the owner's attribute; empty while it has no owner.
@@ -56,6 +58,7 @@ class LoweredModule(torch.nn.Module):
         constant_names: Mapping[int, str] | None = None,
         estimates: Estimates | None = None,
         inline: bool = False,
+        notes: Sequence[Note] = (),
     ) -> None:
         super().__init__()
         self.backend_id = backend.id
@@ -68,6 +71,7 @@ class LoweredModule(torch.nn.Module):
         self.constant_names = dict(constant_names or {})
         self.estimates = estimates
         self.inline = inline
+        self.notes = tuple(notes)
         self.name = ""
         self._backend = backend
         self._executor: plugins.CheckedExecutor | None = None

@@ -151,6 +151,7 @@ def lower_view(
         constant_names={id: names.get(name, name) for id, name in result.constant_names.items()},
         estimates=result.estimates,
         inline=result.inline,
+        notes=result.notes,
     )
 
 

@@ -20,6 +20,7 @@ from delegatec.delegation.protocol.memory import DelegateMemory
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
 from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics.notes import Note
 from delegatec.edge.passes.pass_manager import Pass
 
 OptionValue = str | tuple[str, ...]
@@ -31,7 +32,7 @@ class OptionSpec:
     """An option that a user may set for a backend.
 
     Attributes:
-        values: the allowed strings; any if empty.
+        values: the allowed strings; any if empty. Of a file, names that stand for one.
         default: its value if it is not set. A tuple makes it a list of strings.
         doc: one sentence for the user.
         is_file: whether its value is the path of a file that the backend reads; manifests record its digest.
@@ -95,6 +96,7 @@ class PreprocessResult:
         named_data: key -> data stored next to the blob. Data under one key is stored once for all
             delegates of all methods, and must be the same; a hash of the content is a good key.
         estimates: of its speed and memory, for the manifest and the report; None if they are unknown.
+        notes: for the user; the `operand` of one is the position of an input of the partition.
         inline: whether the blob must be inside the program's FlatBuffer, because the runtime reads it after
             it has loaded the delegate. It may free a blob in a separate segment.
     """
@@ -105,6 +107,7 @@ class PreprocessResult:
     constant_names: Mapping[int, str] = field(default_factory=dict)
     estimates: Estimates | None = None
     inline: bool = False
+    notes: Sequence[Note] = ()
 
 
 class Backend(ABC):

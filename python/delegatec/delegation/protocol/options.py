@@ -70,7 +70,7 @@ def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: ob
         return
     found = _value(spec, value)
     for string in (found,) if isinstance(found, str) else found:
-        if spec.values and string not in spec.values:
+        if spec.values and not spec.is_file and string not in spec.values:
             message = f"option {key!r} of backend {name} cannot be {string!r}"
             near = did_you_mean(string, spec.values)
             help = " ".join(filter(None, (near, spec.doc)))

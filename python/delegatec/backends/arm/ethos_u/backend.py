@@ -13,6 +13,7 @@ from delegatec.backends.arm.capabilities.families import unfused
 from delegatec.backends.arm.ethos_u.container import read_container, write_container
 from delegatec.backends.arm.ethos_u.description import describe
 from delegatec.backends.arm.ethos_u.settings import CODEC, EthosUSettings, Stage
+from delegatec.backends.arm.ethos_u.transposed_inputs import transposed_inputs
 from delegatec.backends.arm.ethos_u.vela import compile_graph
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.operators.rewrites import REWRITES
@@ -57,7 +58,8 @@ class EthosUBackend(ArmBackend):
         handles = _handles(builder, [layer.name for layer in estimates.layers])
         container = write_container(compiled)
         read_container(memoryview(container))
-        return PreprocessResult([container], handles, estimates=estimates)
+        notes = list(transposed_inputs(builder, estimates))
+        return PreprocessResult([container], handles, estimates=estimates, notes=notes)
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. Raises DC501 for a command stream, which needs an NPU."""

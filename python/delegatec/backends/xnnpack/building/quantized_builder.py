@@ -33,18 +33,21 @@ class QuantizedBuilder(GraphBuilder):
     Args:
         view: the partition.
         settings: the user's settings.
+
+    Attributes:
+        plan: the values that are kept quantized.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         super().__init__(view, settings)
-        self._plan = plan(view.nodes, self.constant_value)
+        self.plan = plan(view.nodes, self.constant_value)
         self._scales: dict[int, Quantization] = {}
 
     # ---- nodes of the program ----------------------------------------------------------------------------
 
     def input(self, node: Node) -> None:
         """See `GraphBuilder.input`. int8 and uint8 have the scale of the calls that dequantize them."""
-        scale = self._plan.get(node)
+        scale = self.plan.get(node)
         if scale is None:
             super().input(node)
             return
@@ -54,7 +57,7 @@ class QuantizedBuilder(GraphBuilder):
 
     def output(self, node: Node) -> None:
         """See `GraphBuilder.output`."""
-        scale = self._plan.get(node)
+        scale = self.plan.get(node)
         if dtype_of(node).is_floating_point or scale is None:
             super().output(node)
             return
@@ -81,10 +84,10 @@ class QuantizedBuilder(GraphBuilder):
         scale = self._scale()
         if scale is None:
             return self._dequantized(self.stored(node), node)
-        operand = operand_scale(node, self._plan, self.constant_value)
+        operand = operand_scale(node, self.plan, self.constant_value)
         assert self.current is not None and operand is not None
         is_joined = self.current.target is torch.ops.aten.cat.default
-        if node not in self._plan:
+        if node not in self.plan:
             return (
                 self._joined_constant(node, scale) if is_joined else self._quantized_constant(node, operand)
             )
@@ -92,7 +95,7 @@ class QuantizedBuilder(GraphBuilder):
 
     def _scale(self) -> Quantization | None:
         """Returns the scale of the current node, if it is kept quantized."""
-        return None if self.current is None else self._plan.get(self.current)
+        return None if self.current is None else self.plan.get(self.current)
 
     def type_of(self, id: int) -> tuple[torch.dtype, tuple[Size, ...]]:
         """See `GraphBuilder.type_of`. Quantized values represent floats of the current node's dtype."""
@@ -104,7 +107,7 @@ class QuantizedBuilder(GraphBuilder):
 
     def scale_of(self, node: Node) -> Quantization | None:
         """Returns the scale of a value that is kept quantized."""
-        return self._plan.get(node)
+        return self.plan.get(node)
 
     def named(self, id: int, origin: Node) -> int:
         """Returns a constant and records the placeholder from which it comes, for drawings."""
@@ -212,7 +215,7 @@ class QuantizedBuilder(GraphBuilder):
             return id
         dtype = dtype_of(node)
         while node.target is not DEQUANTIZE:
-            node = next(each for each in node.all_input_nodes if each in self._plan)
+            node = next(each for each in node.all_input_nodes if each in self.plan)
 
         def make() -> int:
             with self.at(node):

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices: their limits, and the sizes for which their drivers compute wrong results."""
