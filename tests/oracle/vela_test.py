@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,10 @@ from delegatec.backends.arm.ethos_u.vela import VELA, compile_graph
 from delegatec.backends.common.testing import compile_module
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
+from delegatec.lowering import lower
+from delegatec.program import ProgramOptions
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized
 from tests.oracle.vela_peer import environment, peer_container
 
 _CASES_MODULE: Final = Path(__file__).with_name("vela_cases.py")
@@ -51,6 +56,36 @@ def _compiled(**options: str) -> bytes:
     compiled = compile_module("ethos_u", Block(), _ARGS, ETHOS_U.preserved_operators(), **options)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     return compiled.delegates[0].blob_bytes()
+
+
+@pytest.mark.parametrize("is_channels_last", [False, True])
+def test_a_note_on_an_image_that_the_npu_transposes(is_channels_last: bool) -> None:
+    """Of the input of the method, which a conversion to int8 follows."""
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU6(), torch.nn.Conv2d(16, 8, 3)
+    )
+    methods = quantized(network, (torch.rand(1, 3, 64, 64),), Settings()).methods
+    layout = ProgramOptions(channels_last_inputs=is_channels_last)
+    notes = lower(methods, "ethos_u", program_options=layout).notes.get("forward", ())
+    assert [note.name for note in notes] == ([] if is_channels_last else ["transposed-input"])
+    for note in notes:
+        assert note.message.startswith("the NPU transposes the input input: ")
+        percent, total = map(float, re.findall(r"([\d.]+) % of (\d+) cycles", note.message)[0])
+        assert 1 < percent < 50 and total > 1000
+        assert "channels_last_inputs = True" in note.help
+
+
+def test_no_note_on_a_value_that_the_program_computes() -> None:
+    class Sorted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Conv2d(3, 16, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x.sort().values)
+
+    methods = quantized(Sorted(), (torch.rand(1, 3, 64, 64),), Settings()).methods
+    assert lower(methods, "ethos_u").notes == {}
 
 
 def test_names_are_those_of_the_configuration_file() -> None:

@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lower(arguments: argparse.Namespace, announce: Announce) -> Lowered:
+def _lower(arguments: argparse.Namespace, announce: Announce) -> Program:
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.lowering import lower
