@@ -62,7 +62,11 @@ def _compiled(**options: str) -> bytes:
 def test_a_note_on_an_image_that_the_npu_transposes(is_channels_last: bool) -> None:
     """Of the input of the method, which a conversion to int8 follows."""
     network = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU6(), torch.nn.Conv2d(16, 8, 3)
+        torch.nn.Conv2d(3, 16, 3, stride=2, padding=1),
+        torch.nn.ReLU6(),
+        torch.nn.Conv2d(16, 32, 3, padding=1),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
     )
     methods = quantized(network, (torch.rand(1, 3, 64, 64),), Settings()).methods
     layout = ProgramOptions(channels_last_inputs=is_channels_last)
