@@ -60,6 +60,10 @@ TABLE = torch.tensor([[1.0, 0, 2], [0, 0, 3]])
 DATA: dict[str, tuple[Callable[..., Any], list[tuple[torch.Tensor, ...]]]] = {
     "item": (_pick, [(torch.arange(12.0).view(4, 3), torch.tensor(k)) for k in (1, 0, 2)]),
     "item_of_fractions": (lambda x: x * x.sum().item(), [(TABLE,), (TABLE - 3,)]),
+    **{
+        f"item_of_{str(dtype)[6:]}": (lambda x: x * x.sum().item(), [(TABLE.to(dtype),), (-TABLE.to(dtype),)])
+        for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int8)
+    },
     "nonzero": (lambda x: x.nonzero(), [(TABLE,), (TABLE * 0,), (TABLE + 1,)]),
     "masked_select": (lambda x: x.masked_select(x > 0) * 2, [(TABLE,), (TABLE - 9,), (TABLE + 1,)]),
     "index_by_mask": (lambda x: x[x[:, 0] > 0], [(TABLE,), (TABLE + 1,)]),

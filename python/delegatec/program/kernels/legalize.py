@@ -130,6 +130,8 @@ def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
     result = b.call(target, *args, val=widened, **kwargs)
     if isinstance(val, torch.Tensor):
         return _narrowed(b, result, val)
+    if not isinstance(val, (list, tuple)):
+        return result  # a scalar
     pieces = zip(val, widened, strict=True)
     return [
         _narrowed(b, b.call(operator.getitem, result, i, val=wide), narrow)

@@ -32,9 +32,11 @@ _IN_FLOAT32: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float3
 # Operator -> dtype of its operands -> dtype to compute in. Most of these kernels accumulate in the dtype of
 # their operands, eager mode in float32: the error of a layer norm of 1024 float16 values is 100%.
 # Products are 8 to 80 times faster in float32, conversions included; `linear` of one row stays.
-# `logit` does not support 16-bit floats, and batch norm does not with float32 parameters.
+# `logit` and the number in a tensor do not support 16-bit floats, and batch norm does not with float32
+# parameters.
 COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.fromkeys(
     (
+        aten._local_scalar_dense.default,
         aten._native_batch_norm_legit.default,
         aten._native_batch_norm_legit.no_stats,
         aten._native_batch_norm_legit_no_training.default,
