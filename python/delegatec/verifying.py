@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from delegatec.backends import builtin_backends
@@ -27,7 +28,7 @@ def verify(
     minimum_snr_db: float | None = None,
     samples: int = DEFAULT_CALLS,
     registry: BackendRegistry | None = None,
-    runtime: Runtime | None = None,
+    runtimes: Sequence[Runtime] = (),
 ) -> Verification:
     """Runs a program on this host, and compares its outputs with those of the module in eager mode.
 
@@ -46,7 +47,7 @@ def verify(
             programs.
         samples: calls of each method; more, if dynamic dimensions need more sizes.
         registry: the backends that run delegates; the built-in ones by default.
-        runtime: a runtime that runs the program as well, such as `executorch_runtime.RUNTIME`.
+        runtimes: they run the program as well, such as `executorch_runtime.RUNTIME`.
 
     Returns:
         The comparison of each output of each call; `passed`, `diagnostics`, and `table()` for people.
@@ -67,6 +68,7 @@ def verify(
             "rtol": (rtol, float | int | None, _NUMBER),
             "minimum_snr_db": (minimum_snr_db, float | int | None, _NUMBER),
             "samples": (samples, int, "a number of calls"),
+            "runtimes": (runtimes, list | tuple, "a list of runtimes"),
             "registry": (registry, BackendRegistry | None, "a BackendRegistry"),
         },
     )
@@ -80,7 +82,7 @@ def verify(
         rtol=rtol,
         ptd=weights,
         constant_methods=model.constant_methods,
-        runtime=runtime,
+        runtimes=runtimes,
         recorded=exported.samples,
         minimum_snr=minimum_snr_db,
     )

@@ -2,6 +2,7 @@
 """`compiler_wheel`: the compiler as a wheel for pip and uv."""
 
 load("//rules/private:delegatec_toolchain.bzl", "FIXED_ENVIRONMENT", "INTERPRETER_FLAGS")
+load("//rules/private:labels.bzl", "repository_name")
 load("//rules/private:python_paths.bzl", "PYTHON_PROVIDERS", "import_roots", "merged_python")
 
 def _compiler_wheel_impl(ctx):
@@ -11,7 +12,7 @@ def _compiler_wheel_impl(ctx):
     sources = [
         file
         for file in python.files.to_list()
-        if file.owner.workspace_name == ctx.label.workspace_name
+        if repository_name(file.owner) == repository_name(ctx.label)
     ]
 
     # A directory, since the name of a wheel contains the version, which a file of the compiler has.
