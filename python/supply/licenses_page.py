@@ -42,6 +42,11 @@ _OTHERS: Final = (
     ("CPython 3.11, a copy of the host's", "every build", "PSF-2.0"),
     ("ExecuTorch's C++ runtime, out of its wheels", "apps in C++", "BSD-3-Clause and others"),
     ("GCC for aarch64 and QEMU, as Debian's packages", "tests on Arm CPUs", "GPL-3.0, GPL-2.0 and others"),
+    (
+        "LiteRT and ONNX Runtime, with the wheels that they need",
+        "a benchmark",
+        "Apache-2.0, MIT and others",
+    ),
     ("Mesa, with the libraries that Debian's packages of it need", "tests of VGF programs", "MIT and others"),
 )
 

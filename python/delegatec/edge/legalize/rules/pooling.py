@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, each, read_results, tensors
+from delegatec.edge.arguments import bind, dtype_of, each, read_results, tensors
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import FunctionTable, Rewrite, RuleTable
@@ -38,10 +38,40 @@ def _max_pool2d(b: Builder, node: Node) -> Node:
     a = bind(node)
     results = b.call(
         aten.max_pool2d_with_indices.default,
-        *(a["self"], a["kernel_size"], a["stride"] or a["kernel_size"], a["padding"], a["dilation"]),
+        *(a["self"], _kernel(node), a["stride"] or a["kernel_size"], a["padding"], a["dilation"]),
         a["ceil_mode"],
     )
     return b.call(operator.getitem, results, 0, val=node.meta["val"])
+
+
+def _kernel(node: Node) -> list[int]:
+    """Returns the elements of a window along rows and columns, without those beyond a single window's end.
+
+    A network that pools all that is left may ask for far more, such as 1,280 of 7 with `ceil_mode`; kernels
+    of the runtime and of delegates visit each of them, or refuse them.
+    """
+    return [
+        min(axis.kernel, axis.size) if _is_single(axis) and axis.padding == 0 else axis.kernel
+        for axis in windows_of(node, 2)
+    ]
+
+
+def _is_single(axis: Windows) -> bool:
+    is_static = isinstance(axis.size, int) and isinstance(axis.outputs, int)
+    return is_static and axis.outputs == 1 and axis.dilation == 1
+
+
+def _large_average(b: Builder, node: Node) -> Node | None:
+    """Drops elements of a window that are beyond the image; the divisor does not count them."""
+    a, kernel, axes = bind(node), _kernel(node), windows_of(node, 2)
+    x = a["self"]
+    if kernel == [axis.kernel for axis in axes] or not dtype_of(x).is_floating_point:
+        return None
+    if kernel == [axis.size for axis in axes] and not a["divisor_override"]:
+        return b.call(aten.mean.dim, x, [-2, -1], True)
+    stride = [axis.stride for axis in axes]
+    rest = (a["padding"], a["ceil_mode"], a["count_include_pad"], a["divisor_override"])
+    return b.call(aten.avg_pool2d.default, x, kernel, stride, *rest)
 
 
 def _avg_pool3d(
@@ -200,7 +230,10 @@ def _max_pool3d(builder: Builder, node: Node) -> list[Node | None]:
     return [result, (chosen + plane).to(torch.int64).view(*shape).node]
 
 
-RULES: Final[RuleTable] = {aten.max_pool2d.default: _max_pool2d}
+RULES: Final[RuleTable] = {
+    aten.avg_pool2d.default: _large_average,
+    aten.max_pool2d.default: _max_pool2d,
+}
 
 FUNCTIONS: Final[FunctionTable] = {
     aten.avg_pool3d.default: _avg_pool3d,

@@ -206,7 +206,14 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.var_mean.correction: [(X, [1]), (X, [0, -1], {"correction": 2, "keepdim": True}), (X, None)],
     # pooling
     aten.adaptive_avg_pool2d.default: [(IMAGE, size) for size in ([1, 1], [3, 2], [6, 8])],
-    aten.max_pool2d.default: [(IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 1], [1, 1], [1, 2], True), (IMAGE[0], 2)],
+    aten.avg_pool2d.default: [
+        *((IMAGE, [9, 30], [], [0, 0], True), (IMAGE[0], [7, 8], [2, 1], [0, 0], True, False)),
+        (IMAGE.half(), [100, 8], [100, 8], [0, 0], True),
+    ],
+    aten.max_pool2d.default: [
+        *((IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 1], [1, 1], [1, 2], True), (IMAGE[0], 2)),
+        *((IMAGE, [9, 30], [], [0, 0], [1, 1], True), (IMAGE, [3, 9], [3, 9], [1, 0], [1, 1], True)),
+    ],
     # recurrent
     aten.gru_cell.default: [_cell(3, 1), _cell(3, 1, biases=False)],
     aten.lstm_cell.default: [_cell(4, 2), _cell(4, 2, biases=False)],
@@ -293,6 +300,8 @@ DECLINED: list[tuple[Any, ...]] = [
     (aten.linalg_vector_norm.default, X, 1, [1]),
     (aten.linalg_vector_norm.default, X, float("inf")),
     (aten.adaptive_avg_pool2d.default, IMAGE, [4, 3]),
+    (aten.avg_pool2d.default, IMAGE, [6, 8]),
+    (aten.avg_pool2d.default, IMAGE, [9, 3], [2, 3], [4, 0], True),
     (aten.pad.default, X, [1, 2], "reflect"),
     (aten.pad.default, X, [-1, 2], "circular"),
     (aten.roll.default, X, [5]),
@@ -339,6 +348,26 @@ def test_sizes_are_written_out(operator: OpOverload, call: tuple[Any, ...]) -> N
     (node,) = program.graph.find_nodes(op="call_function", target=operator)
     assert node.args[1] == list(expected.shape)
     assert_computes(program, expected, *tensors)
+
+
+@pytest.mark.parametrize(
+    ("operator", "call", "kernel"),
+    [
+        (aten.avg_pool2d.default, (IMAGE, [9, 3], [], [0, 0], True), [6, 3]),
+        (aten.avg_pool2d.default, (IMAGE, [2, 30], [1, 30], [0, 0], True, False), [2, 8]),
+        (aten.avg_pool2d.default, (IMAGE, [9, 30], [], [0, 0], True, True, 5), [6, 8]),
+        (aten.avg_pool2d.default, (IMAGE, [9, 3], [2, 3], [4, 0], True), [9, 3]),
+        (aten.max_pool2d.default, (IMAGE, [9, 3], [], [0, 0], [1, 1], True), [6, 3]),
+        (aten.max_pool2d.default, (IMAGE, [9, 3], [9, 3], [4, 0], [1, 1], True), [9, 3]),
+        (aten.max_pool2d.default, (IMAGE, [4, 3], [9, 3], [0, 0], [2, 1], True), [4, 3]),
+    ],
+)
+def test_a_window_ends_with_the_image(operator: OpOverload, call: tuple[Any, ...], kernel: list[int]) -> None:
+    program, expected, tensors = call_program(operator, call)
+    pools = (aten.avg_pool2d.default, aten.max_pool2d_with_indices.default)
+    (pool,) = [node for node in program.graph.nodes if node.target in pools]
+    assert pool.args[1] == kernel
+    assert_computes(program, expected, *tensors, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", DECLINED, ids=lambda case: str(case[0]))
