@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from delegatec import lowering
 from delegatec.frontend import archive
 from delegatec.frontend.archive import LoadedModel
-from delegatec.program import write_program
+from delegatec.program import ProgramOptions, write_program
 
 NAME: Final = "ours"
 # Functions of lowering -> their names in the table.
@@ -35,7 +35,9 @@ def read(path: Path) -> LoadedModel:
     return archive.load(str(path))
 
 
-def lower(exported: ExportedProgram | LoadedModel, backend: str, path: Path, watch: Stopwatch) -> None:
+def lower(
+    exported: ExportedProgram | LoadedModel, backend: str, path: Path, watch: Stopwatch, plan: bool = True
+) -> None:
     """Lowers a program and writes it.
 
     Args:
@@ -43,6 +45,7 @@ def lower(exported: ExportedProgram | LoadedModel, backend: str, path: Path, wat
         backend: of `trial.BACKENDS`.
         path: the file to write.
         watch: records the CPU time of each stage.
+        plan: whether inputs and outputs are copied to and from planned memory.
     """
     name, _, precision = backend.partition(" ")
     options = {"precision": precision} if precision else {}
@@ -50,11 +53,12 @@ def lower(exported: ExportedProgram | LoadedModel, backend: str, path: Path, wat
         methods, sources = exported.methods, [exported.file]
     else:
         methods, sources = {"forward": exported}, []
+    program_options = ProgramOptions(plan_inputs=plan, plan_outputs=plan)
     originals = {function: getattr(lowering, function) for function in _STAGES}
     try:
         for function, stage in _STAGES.items():
             setattr(lowering, function, _timed(originals[function], watch, stage))
-        lowered = lowering.lower(methods, name, options)
+        lowered = lowering.lower(methods, name, options, program_options=program_options)
     finally:
         for function, original in originals.items():
             setattr(lowering, function, original)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from executorch.exir import to_edge_transform_and_lower
+from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir.passes import MemoryPlanningPass
 from stopwatch import Stopwatch
 from torch.export import ExportedProgram
 
@@ -50,7 +51,7 @@ def read(path: Path) -> ExportedProgram:
     return torch.export.load(path)
 
 
-def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch) -> None:
+def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch, plan: bool = True) -> None:
     """Lowers a program and writes it.
 
     Args:
@@ -58,13 +59,15 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
         backend: of `trial.BACKENDS`.
         path: the file to write.
         watch: records the CPU time of each stage.
+        plan: whether inputs and outputs are copied to and from planned memory.
     """
+    planning = MemoryPlanningPass(alloc_graph_input=plan, alloc_graph_output=plan)
     name, _, precision = backend.partition(" ")
     partitioner = [] if name == "portable" else _PARTITIONERS[name](precision, exported)
     with watch.stage("to_edge_transform_and_lower"):
         edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
     with watch.stage("to_executorch"):
-        program = edge.to_executorch()
+        program = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
     with watch.stage("write"), open(path, "wb") as file:
         program.write_to_file(file)
 

@@ -7,6 +7,7 @@ load("//third_party/buildbox:worker.bzl", "buildbox_worker")
 load("//third_party/buildgrid:repository.bzl", "buildgrid")
 load("//third_party/buildifier:repository.bzl", "buildifier")
 load("//third_party/mesa:repository.bzl", "mesa")
+load("//third_party/rivals:repository.bzl", "rivals")
 load(":sites.bzl", "DEVELOPMENT_SITES", "python_sites")
 
 def development_repositories():
@@ -18,3 +19,4 @@ def development_repositories():
     buildgrid(name = "delegatec_buildgrid")
     buildifier(name = "delegatec_buildifier")
     mesa(name = "delegatec_mesa")
+    rivals(name = "delegatec_rivals")

@@ -43,8 +43,9 @@ SITES: dict[str, tuple[str, ...]] = {
     "tosa_tools": (),
     "sbom": (),
     "smollm": (),
-    # In another directory: not a site of sites.bzl, which every run of the tests would install.
+    # In other directories: not sites of sites.bzl, which every run of the tests would install.
     "../buildgrid/buildgrid": (),
+    "../rivals/rivals": ("compiler", "models", "oracle", "quantization"),
 }
 
 HEADER = """\
