@@ -3,7 +3,7 @@
 
     bazel run //bench:rivals -- --files=/tmp/rivals --write
 
-Each tool makes its files in processes of its own. For each network, one process alternates between eager mode
+Each tool makes its files in separate processes. For each network, one process alternates between eager mode
 and the files of all tools. `--files=FOLDER` keeps files and results, and takes from it what is there.
 """
 

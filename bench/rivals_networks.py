@@ -113,7 +113,7 @@ def densenet() -> nn.Module:
 
 
 class UNet(nn.Module):
-    """Segments pictures: four levels of two convolutions, down and up (Ronneberger et al., 2015)."""
+    """Segments pictures: four stages of two convolutions, down and up (Ronneberger et al., 2015)."""
 
     def __init__(self, widths: Sequence[int] = (32, 64, 128, 256), classes: int = 8) -> None:
         super().__init__()
@@ -187,16 +187,16 @@ class Detector(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(x)
-        levels = []
+        maps = []
         for stage in self.stages:
             x = stage(x)
-            levels.append(x)
-        pools = [self.narrow(levels[-1])]
+            maps.append(x)
+        pools = [self.narrow(maps[-1])]
         for _ in range(3):
             pools.append(F.max_pool2d(pools[-1], 5, 1, 2))
         x = self.pooled(torch.cat(pools, 1))
         kept = []
-        for lateral, stage, level in zip(self.lateral, self.up, levels[2:0:-1], strict=True):
+        for lateral, stage, level in zip(self.lateral, self.up, maps[2:0:-1], strict=True):
             kept.append(lateral(x))
             x = stage(torch.cat([F.interpolate(kept[-1], scale_factor=2.0), level], 1))
         found = [x]
