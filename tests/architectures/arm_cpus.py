@@ -9,6 +9,7 @@ mode in float32, as parts of the output's largest magnitude.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 import tempfile
@@ -54,7 +55,8 @@ def _outputs(case: Case, pte: Path, runtime: Any) -> list[list[Any]]:
 def _expected(case: Case) -> list[list[Any]]:
     module = case.module()
     with torch.no_grad():
-        return [pytree.tree_leaves(module(**case.examples(run))) for run in range(case.runs)]
+        # Outputs may be state, which the next run writes to.
+        return [copy.deepcopy(pytree.tree_leaves(module(**case.examples(run)))) for run in range(case.runs)]
 
 
 def _worst(actual: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> float:

@@ -17,6 +17,7 @@ from delegatec.backends.common import layout
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.operators.rules import MOST_RANK
 from delegatec.backends.xnnpack.quantized.value_sets import MOVES
 from delegatec.delegation import PartitionView
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
@@ -81,4 +82,8 @@ def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequenc
 
 def _moves_quantized(node: Node) -> bool:
     """Whether a call moves quantized values, which the runtime moves like floats."""
-    return node.target in MOVES and dtype_of(node) in (torch.int8, torch.uint8)
+    return (
+        node.target in MOVES
+        and dtype_of(node) in (torch.int8, torch.uint8)
+        and all(len(shape_of(each)) <= MOST_RANK for each in (node, *node.all_input_nodes))
+    )

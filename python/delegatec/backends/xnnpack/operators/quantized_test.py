@@ -198,3 +198,18 @@ def test_slopes_with_the_same_bytes_and_another_scale_are_left() -> None:
     own.register_buffer("slope", torch.tensor([7], dtype=torch.int8))
     compiled = compile_module(own, (X,))
     assert str(compiled.left).count("its slope is not in the same delegate") == 2
+
+
+def test_quantized_windows_of_attention_have_a_rank_that_the_runtime_accepts() -> None:
+    """Found in ViTMatte: a permutation of 7 dimensions, of windows, projections and heads at once."""
+
+    def attention(own: Layer, x: Tensor) -> Tensor:
+        windows = qdq(x).view(1, 2, 2, 2, 2, 8).permute(0, 1, 3, 2, 4, 5).reshape(4, 2, 2, 8)
+        projected = qdq(f.linear(windows, own.weight())).reshape(4, 4, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        query, key, value = projected.reshape(3, 8, 4, 4).unbind(0)
+        scores = qdq(qdq(qdq(query * 0.5) @ key.transpose(-2, -1)).softmax(-1), 1 / 256, -128)
+        heads = qdq(scores @ value).view(4, 2, 2, 2, 4).permute(0, 2, 3, 1, 4).reshape(4, 2, 2, 8)
+        return heads.view(1, 2, 2, 2, 2, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, 4, 4, 8)
+
+    compiled = compile_module(Layer(attention, (24, 8)), (floats(1, 4, 4, 8),))
+    assert compiled.left == [] and len(compiled.delegates) == 1
