@@ -52,6 +52,9 @@ def source_files(root: Path, version: str) -> dict[str, tuple[bytes, int]]:
             _stamped(path, content.decode(), version).encode() if path in _STAMPED else content,
             _MODES[mode],
         )
+    if not {*_STAMPED} <= {*files}:
+        # git also lists the files of a directory inside a checkout.
+        raise SystemExit(f"release: {root} is not the root of a checkout")
     return files
 
 

@@ -99,8 +99,12 @@ def test_the_bytes_follow_from_the_tracked_files(tmp_path: Path) -> None:
 
 
 def test_mistakes_of_a_release(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="git ls-files"):
+    # Below a checkout, or not.
+    with pytest.raises(SystemExit, match=r"git ls-files|not the root of a checkout"):
         source_files(tmp_path, "1.0")
+    checkout = _checkout(tmp_path / "checkout", {"below/a.py": "a", **_MODULES}, 1)
+    with pytest.raises(SystemExit, match="not the root of a checkout"):
+        source_files(checkout / "below", "1.0")
     stamped = _checkout(tmp_path / "stamped", _MODULES | {"MODULE.bazel": 'version = "1.0"\n'}, 1)
     with pytest.raises(SystemExit, match=r"MODULE\.bazel has .* 0 times"):
         source_files(stamped, "1.0")
