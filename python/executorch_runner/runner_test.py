@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from delegatec.backends import builtin_backends
 from delegatec.diagnostics import DelegatecError
+from delegatec.program.options import Memory, ProgramOptions
 from delegatec.program.reader import read_program
 from delegatec.report.arenas import arenas_of
 from executorch_runner import RUNTIME
@@ -65,6 +66,27 @@ def test_arenas_are_exact(tmp_path: Path, backend: str, make: Any, external: boo
         problems = insufficient_arenas(pte, method, sizes, ptd)
         assert {"method", "temporary", "1"} <= problems.keys()
         assert [kind for kind, problem in problems.items() if "MemoryAllocationFailed" not in problem] == []
+
+
+@pytest.mark.parametrize(("make", "first"), [(network, 4096), (counter, 64)])
+def test_several_memories(tmp_path: Path, make: Any, first: int) -> None:
+    """Values are in three memories, and state that methods share in one more, in both executors."""
+    memories = (Memory("first", first), Memory("second", 4 * first), Memory("third", 2**20))
+    options = ProgramOptions(memories=memories)
+    found = verified(tmp_path, make, RUNTIME, program_options=options)
+    assert found.passed, found.table()
+    program = read_program(tmp_path / "p.pte")
+    sizes = [method.arena_bytes[1:] for method in program.methods]
+    assert all(0 < size[0] <= first and 0 < size[1] <= 4 * first for size in sizes)
+    assert {len(size) for size in sizes} == {4 if make is counter else 3}
+    for method, arenas in arenas_of(program, (), has_weights=False).items():
+        given = {
+            "method": arenas.method.bytes,
+            "temporary": arenas.temporary.bytes,
+            "planned": arenas.planned,
+        }
+        problems = insufficient_arenas(tmp_path / "p.pte", method, given)
+        assert problems.keys() >= {"1"} and [kind for kind, problem in problems.items() if not problem] == []
 
 
 def test_heap(tmp_path: Path) -> None:

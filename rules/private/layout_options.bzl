@@ -34,6 +34,13 @@ the program and shared by programs of all backends. Delegates of XNNPACK read un
 well; those of other backends contain theirs.
 """,
     ),
+    "memories": attr.string_dict(
+        doc = """\
+Memories of the device for planned values, the fastest first: name -> what the program may use of it in bytes, such as
+`{"sram": "512k", "dram": "32m"}`, with powers of 1024. They get memory ids from 1; state that methods share follows. By
+default there is one, without a limit.
+""",
+    ),
     "plan_inputs": attr.bool(
         default = True,
         doc = "Whether inputs are copied into planned memory. If not, the program reads the caller's memory.",
@@ -97,6 +104,19 @@ def alignment_problems(name, value, least = 1):
         expected = "a power of two from %d to %d" % (least, _LARGEST),
     )]
 
+def _is_memory(name, size):
+    """Whether a name and a size describe a memory, as `delegatec.program.options.memory_of` reads them."""
+    count = size[:-1] if size[-1:].lower() in ["g", "k", "m"] else size
+    return name.replace("_", "").isalnum() and name[0].isalpha() and count.isdigit() and int(count) > 0
+
+def _memory_problems(memories):
+    """Returns why memories are not valid, for `fail_with_all`."""
+    return [problem(
+        "DC310",
+        "memories has \"%s\": \"%s\"" % (name, size),
+        expected = "a name and bytes, such as \"sram\": \"512k\"",
+    ) for name, size in memories.items() if not _is_memory(name, size)]
+
 def layout_flags(ctx, has_adapters = False):
     """Returns the flags of `delegatec lower` for LAYOUT_ATTRS, and for DELEGATE_LAYOUT_ATTRS if the rule has them.
 
@@ -118,5 +138,9 @@ def layout_flags(ctx, has_adapters = False):
             flags.append(flag + str(value))
         elif value != name.startswith("plan_") or (has_adapters and name == "external_weights"):
             flags.append(flag)
+    problems.extend(_memory_problems(values.memories))
+
+    # In the order of preference.
+    flags.extend(["--memory=%s=%s" % item for item in values.memories.items()])
     fail_with_all(ctx.label, problems)
     return flags

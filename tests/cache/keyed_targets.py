@@ -128,6 +128,7 @@ _LOWERED: Final = {
     "channels_last_outputs": "True",
     "constant_alignment": "64",
     "external_weights": "True",
+    "memories": '{"sram": "512k"}',
     "plan_inputs": "False",
     "plan_outputs": "False",
     "program": '":fixed_again"',

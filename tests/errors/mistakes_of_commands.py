@@ -360,6 +360,19 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         flags=("--backend=mps", "--block-operator=aten.linear", "--require-full-delegation"),
     ),
     lower("aligns to 24 bytes", "DC310", "a power of two", flags=("--segment-alignment=24",)),
+    lower("names a memory without its size", "DC310", "not a memory", flags=("--memory=sram",)),
+    lower(
+        "names a memory twice, and one of no bytes",
+        "DC310",
+        "2 memories are named",
+        flags=("--memory=sram=1k", "--memory=sram=0"),
+    ),
+    lower(
+        "has less memory than values that are alive at one time",
+        "DC311",
+        "fits into no memory",
+        flags=("--memory=sram=40",),
+    ),
     lower("aligns to -4 bytes", "DC310", "a power of two", flags=("--delegate-alignment=-4",)),
     run(
         "aligns weights to 3 bytes",

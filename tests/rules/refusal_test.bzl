@@ -96,6 +96,7 @@ def refusal_tests(name):
     delegate_program(name = "unknown_backends", backends = ["mpz", "vulcan", "mps"], options = {"mps.precison": "fp16", "storage": "buffer"}, program = program, tags = ["manual"])
     exported_program(name = "entry_without_function", srcs = sources, entry = "mlp", tags = ["manual"])
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
+    mps_program(name = "memory_without_size", memories = {"dram": "32 MB", "on-chip": "1k", "sram": "512k"}, program = program, tags = ["manual"])
     mps_program(name = "alignment_of_a_segment", constant_alignment = 8, program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
@@ -135,6 +136,7 @@ def refusal_tests(name):
     refusals = {
         "accuracy_of_two_datasets": ["error DC521", "dataset and dataset_entry are both set", "dataset_entry \"data:\" does not name an attribute", "floor cannot be \"high\"", "maximum_loss cannot be \"-1\"", "maximum_loss has no baseline"],
         "accuracy_without_limits": ["error DC521", "neither dataset nor dataset_entry is set", "metric \"metrics\" does not name an attribute of a module", "the test has no limits"],
+        "memory_without_size": ["error DC310", "memories has \"dram\": \"32 MB\"", "memories has \"on-chip\": \"1k\"", "a name and bytes"],
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two", "constant_alignment cannot be 8"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],

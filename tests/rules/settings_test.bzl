@@ -68,6 +68,7 @@ def settings_tests(name):
     portable_program(
         name = "mlp_selected_portable",
         constant_alignment = _always(64),
+        memories = _always({"tightly_coupled": "64k", "sram": "512k", "dram": "32m"}),
         plan_inputs = _always(False),
         program = _always("//tests/rules/models:mlp"),
         tags = ["manual"],
@@ -108,6 +109,7 @@ def settings_tests(name):
         size = "small",
         flags = {
             "constant-alignment": ["64"],
+            "memory": ["tightly_coupled=64k", "sram=512k", "dram=32m"],
             "no-plan-inputs": [""],
         },
         target_under_test = ":mlp_selected_portable",

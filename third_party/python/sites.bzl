@@ -119,7 +119,8 @@ _SITES = {
         exports = [],
     ),
     "runtime_1_5": struct(
-        # Needed: the runtime's Python bindings, its runners of language models, and libraries: 20 MB of 64.
+        # Needed: the runtime's Python bindings, its runners of language models, and libraries: 20 MB of 64; for
+        # tests/peer:banked_test, a memory planner.
         drop = _DROP_EVERYWHERE + [
             "executorch/**/test",
             "executorch/backends",
@@ -143,7 +144,18 @@ _SITES = {
             "executorch/share",
             "executorch/util",
         ],
-        keep = [],
+        keep = [
+            "executorch/exir/backend",
+            "executorch/exir/banked_memory_planning.py",
+            "executorch/exir/error.py",
+            "executorch/exir/memory.py",
+            "executorch/exir/memory_planning.py",
+            "executorch/exir/operator",
+            "executorch/exir/scalar_type.py",
+            "executorch/exir/schema.py",
+            "executorch/exir/sym_util.py",
+            "executorch/exir/tensor.py",
+        ],
         exports = [],
     ),
     "sbom": struct(

@@ -97,6 +97,7 @@ class Function:
         planned: bytes of each planned memory.
         memory: sizes of its arenas, if they were measured.
         arenas: sizes of its arenas as the manifest has them.
+        memories: names of the planned memories, if they are declared.
     """
 
     method: str
@@ -107,6 +108,7 @@ class Function:
     planned: tuple[int, ...]
     memory: Arenas | None
     arenas: ArenaInfo | None
+    memories: tuple[str, ...]
 
     @property
     def parameters(self) -> tuple[Input, ...]:
@@ -160,7 +162,15 @@ def function_of(
         method.arena_bytes[1:],
         memory,
         arenas,
+        _memories(info),
     )
+
+
+def _memories(info: MethodInfo | None) -> tuple[str, ...]:
+    """Returns the names of declared memories; that of shared state follows the others."""
+    declared = () if info is None else info.memory.memories
+    state = [f"state, in {each.name}" for each in declared if each.state]
+    return (*(each.name for each in declared), *state)
 
 
 def _named(

@@ -41,6 +41,14 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"make all {what} with four dimensions channels-last",
         )
 
+    parser.add_argument(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="NAME=BYTES",
+        help="a memory for planned values, such as sram=512k; may be repeated, the fastest first",
+    )
+
 
 def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
     """Returns the layout options; those not given have their defaults.
@@ -48,7 +56,7 @@ def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
     Raises:
         DelegatecError: DC310 for an invalid value.
     """
-    from delegatec.program.options import ProgramOptions
+    from delegatec.program.options import ProgramOptions, memory_of
 
     given = {name: getattr(arguments, name) for name in _ALIGNMENTS}
     return ProgramOptions(
@@ -58,4 +66,5 @@ def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
         plan_outputs=arguments.plan_outputs,
         channels_last_inputs=arguments.channels_last_inputs,
         channels_last_outputs=arguments.channels_last_outputs,
+        memories=tuple(map(memory_of, arguments.memory)),
     )

@@ -77,6 +77,7 @@ CODES: Final[dict[str, str]] = {
     "DC301": "A .pte program cannot store a value of this type.",
     "DC302": "A kernel does not support this form of an operator's argument.",
     "DC310": "Invalid value of a layout option.",
+    "DC311": "Planned values do not fit into the memories of the device.",
     "DC350": "Unsupported file format: expected a .pte program or a .ptd data file.",
     "DC351": "A .pte or .ptd file is truncated.",
     "DC352": "A .pte or .ptd file is damaged.",

@@ -19,7 +19,7 @@ class TensorValue:
         sizes: upper bounds where `is_dynamic`.
         constant_index: index into the constants (or, if `is_mutable`, into the mutable data); 0 for none.
         offset: offset in bytes in its arena; None for a tensor outside arenas.
-        arena: `memory_plan.PLANNED`, or `memory_plan.STATE`.
+        arena: its memory id.
         is_dynamic: whether sizes may be smaller at run time.
         is_mutable: whether its planned memory is initialized from the file.
         name: fully qualified name of a mutable buffer or external weight; empty otherwise.
@@ -132,8 +132,9 @@ class EmittedMethod:
         instructions: the instructions in execution order.
         debug_handles: debug handles of each instruction; for a delegate call, those of all its nodes.
         delegates: the delegates that calls refer to.
-        memory_plan: the plan of the method's arena.
-        state_bytes: size of the arena of shared state; 0 for none.
+        memory_plan: the plan of the method's memories.
+        state_bytes: size of the arena of shared state, whose memory id follows those of the plan; 0 for none.
+        state_memory: name of the memory for that arena; "" if the user declares none.
         in_spec: the pytree of arguments, as text.
         out_spec: the pytree of results, as text.
     """
@@ -148,6 +149,7 @@ class EmittedMethod:
     delegates: list[Delegate]
     memory_plan: MemoryPlan
     state_bytes: int = 0
+    state_memory: str = ""
     in_spec: str = ""
     out_spec: str = ""
 

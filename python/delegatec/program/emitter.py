@@ -23,6 +23,7 @@ from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
 from delegatec.program.planning.in_place import prepare_writes
+from delegatec.program.planning.plans import plan_methods
 from delegatec.program.planning.separate_outputs import separate_outputs
 from delegatec.program.planning.state import State
 from delegatec.program.planning.storages import Placing
@@ -47,8 +48,8 @@ def emit(
 
     Raises:
         DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not support, DC203 for
-            unbounded dimensions; else DC301, DC302 for unsupported values and arguments, DC361 for named
-            data; problems of all methods at once.
+            unbounded dimensions; else DC311 for values that fit into no memory; else DC301, DC302 for
+            unsupported values and arguments, DC361 for named data; problems of all methods at once.
     """
     external = external or ExternalWeights({})
     for program in programs.values():
@@ -77,11 +78,14 @@ def emit(
         plan_outputs=emitted.options.plan_outputs,
         external=external,
     )
+    storages = {}
     for name, program in programs.items():
         reorder_boundary(program, plan_inputs=placing.plan_inputs)
         prepare_writes(program)
-        storages = separate_outputs(program, placing)
-        emitter = MethodEmitter(name, program, pool, external, state, storages)
+        storages[name] = separate_outputs(program, placing)
+    plans = plan_methods(programs, storages, emitted.options.memories)
+    for name, program in programs.items():
+        emitter = MethodEmitter(name, program, pool, external, state, storages[name], plans.of_method[name])
         emitted.methods.append(emitter.emit())
         problems += emitter.problems
         zeros += emitter.zeros
@@ -90,6 +94,7 @@ def emit(
     for method in emitted.methods:
         # methods share the arena, which has the same size in all of them
         method.state_bytes = state.size
+        method.state_memory = plans.state_memory
     initialize(zeros, state.initial)
     emitted.mutable_data = state.initial.data
     for name, value in (constant_methods or {}).items():

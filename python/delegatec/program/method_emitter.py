@@ -45,7 +45,7 @@ from delegatec.program.planning.instructions import (
     slot_of,
     source_of,
 )
-from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
+from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, MemoryPlan, Storage
 from delegatec.program.planning.state import State
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
@@ -69,6 +69,7 @@ class MethodEmitter:
         external: ExternalWeights,
         state: State,
         storages: Storages,
+        plan: MemoryPlan,
     ) -> None:
         self.problems: list[Diagnostic] = []
         self.zeros: list[Zeros] = []
@@ -97,7 +98,7 @@ class MethodEmitter:
         self._delegate_list: list[Delegate] = []
         self._arguments = ArgumentLowering(self._values, self._node, self._scalar_tensor)
         self._storages = storages
-        self._plan = plan_memory([s for s in self._storages.all() if s.arena == PLANNED])
+        self._plan = plan
 
     def emit(self) -> EmittedMethod:
         """Returns the method; collects errors in `problems`."""
@@ -190,7 +191,7 @@ class MethodEmitter:
                 return TensorValue(scalar_type, sizes, name=key, is_external=True)
             return TensorValue(scalar_type, sizes, constant_index=self._pool.add(constant, name))
         placement = self._storages.placements[slot]
-        arena = placement.storage.arena
+        arena, memory = placement.storage.arena, self._memory_id(placement.storage)
         offset = None if arena == CALLERS else placement.storage.offset + placement.offset
         if arena == STATE and placement.storage.size:
             offset = self._offset_in_state(placement)
@@ -199,7 +200,7 @@ class MethodEmitter:
             buffer, name = self._constants[slot[0]]
             if arena == STATE and not buffer.numel():
                 # the runtime looks for the arena, which must contain nothing else
-                arena, offset = PLANNED, 0
+                memory, offset = PLANNED, 0
             key = self._external.key(buffer, sizes)
             # the runtime fails to load no bytes into an empty arena
             is_stored = key is None and buffer.numel()
@@ -209,12 +210,16 @@ class MethodEmitter:
             elif is_stored:
                 index = self._state.initial.add(buffer, name)
             return TensorValue(
-                scalar_type, sizes, index, offset, False, True, key or name, key is not None, arena
+                scalar_type, sizes, index, offset, False, True, key or name, key is not None, memory
             )
         order = self._dim_orders.get(slot, ())
         return TensorValue(
-            scalar_type, sizes, offset=offset, is_dynamic=is_dynamic, arena=arena, dim_order=order
+            scalar_type, sizes, offset=offset, is_dynamic=is_dynamic, arena=memory, dim_order=order
         )
+
+    def _memory_id(self, storage: Storage) -> int:
+        """Returns the memory id of a storage; that of shared state follows those of the plan."""
+        return len(self._plan.sizes) + 1 if storage.arena == STATE else storage.memory
 
     def _offset_in_state(self, placement: Placement) -> int:
         """Returns the offset of a buffer, or of a view of one, in the arena that methods share."""

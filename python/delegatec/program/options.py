@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -11,8 +12,23 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 
 # Kernels load vectors of this many bytes; ExecuTorch's compiler uses this alignment, too.
 _LEAST_TENSOR_ALIGNMENT: Final = 16
+_NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_MEMORY: Final = re.compile(r"([^=]*)=(\d+)([kmgKMG]?)", re.ASCII)
 # Pages have at most 2 MiB; an alignment above 1 GiB is a mistake.
 _LARGEST_ALIGNMENT: Final = 2**30
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory of the device that planned values may be in.
+
+    Attributes:
+        name: for messages and reports, such as "sram".
+        bytes: what a program may use of it.
+    """
+
+    name: str
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,8 @@ class ProgramOptions:
         plan_outputs: whether outputs are in planned memory. If not, the caller provides memory for each.
         channels_last_inputs: whether all inputs with four dimensions are channels-last, not only those with a
             channels-last example.
+        memories: the memories for planned values, the fastest first, which get memory ids from 1; state that
+            methods share is in the one after the last. One without limit by default.
         channels_last_outputs: whether all outputs with four dimensions are channels-last; by default those of
             a method with a channels-last input that are in eager mode.
 
@@ -49,6 +67,7 @@ class ProgramOptions:
     plan_outputs: bool = True
     channels_last_inputs: bool = False
     channels_last_outputs: bool = False
+    memories: tuple[Memory, ...] = ()
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -67,6 +86,8 @@ class ProgramOptions:
                     help=f"omit it to use the default, {field.default}",
                 )
                 continue
+            if field.name == "memories":
+                yield from _problems_of_memories(value)
             if not field.name.endswith("_alignment"):
                 continue
             least = _LEAST_TENSOR_ALIGNMENT if field.name == "constant_alignment" else 1
@@ -77,3 +98,37 @@ class ProgramOptions:
                     expected=f"a power of two from {least} to {_LARGEST_ALIGNMENT}",
                     help=f"omit it to use the default, {field.default}",
                 )
+
+
+def _problems_of_memories(memories: tuple[Memory, ...]) -> Iterator[Diagnostic]:
+    names = [memory.name for memory in memories]
+    for memory in memories:
+        if not _NAME.fullmatch(memory.name):
+            yield Diagnostic(
+                "DC310",
+                f"a memory cannot be named {memory.name!r}",
+                expected='a word of letters, digits and "_", such as "sram"',
+            )
+        if memory.bytes <= 0:
+            yield Diagnostic(
+                "DC310",
+                f"memory {memory.name} cannot have {memory.bytes} bytes",
+                expected="1 or more",
+                help="leave out a memory that the program must not use",
+            )
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield Diagnostic("DC310", f"{names.count(name)} memories are named {name!r}", expected="one")
+
+
+def memory_of(text: str) -> Memory:
+    """Reads a memory such as "sram=512k": its name, and its bytes, of which k, m and g are powers of 1024.
+
+    Raises:
+        DelegatecError: DC310, it has another form.
+    """
+    found = _MEMORY.fullmatch(text)
+    if found is None:
+        message, expected = f"{text!r} is not a memory", 'its name and size, such as "sram=512k"'
+        raise DelegatecError([Diagnostic("DC310", message, expected=expected)])
+    name, count, unit = found.groups()
+    return Memory(name, int(count) * 1024 ** ("", "k", "m", "g").index(unit.lower()))

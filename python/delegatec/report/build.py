@@ -24,7 +24,7 @@ from delegatec.diagnostics.notes import Note
 from delegatec.edge.dim_orders import REORDERS
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
-from delegatec.program.planning.memory_plan import MemoryPlan
+from delegatec.program.options import Memory
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
 from delegatec.program.reader.state import state_of
@@ -39,6 +39,7 @@ from delegatec.report.methods import (
     ArenaInfo,
     Argument,
     ConstantMethod,
+    DeclaredMemory,
     DelegateInfo,
     Location,
     MemoryInfo,
@@ -90,7 +91,13 @@ def build_manifest(
         report = lowered.reports.get(plan.name, DelegationReport())
         requested = tuple(lowered.backends[plan.name])
         method = _method(
-            file, program.method(plan.name), requested, plan, lowered.programs[plan.name], report
+            file,
+            program.method(plan.name),
+            requested,
+            plan,
+            lowered.programs[plan.name],
+            report,
+            lowered.emitted.options.memories,
         )
         values = (quantized or {}).get(plan.name, ())
         notes = tuple(map(_note, lowered.notes.get(plan.name, ())))
@@ -128,6 +135,7 @@ def _method(
     emitted: EmittedMethod,
     edge: EdgeProgram,
     report: DelegationReport,
+    memories: Sequence[Memory],
 ) -> MethodInfo:
     instructions = method.chains[0].instructions
     inputs, outputs = [node.name for node in edge.user_inputs()], _output_names(edge, report)
@@ -145,7 +153,7 @@ def _method(
         kernels=kernel_counts(method),
         delegates=delegates,
         not_delegated=tuple(map(_not_delegated, report.rejections)),
-        memory=_memory(emitted.memory_plan),
+        memory=_memory(emitted, memories),
         graph=graph,
     )
 
@@ -274,12 +282,24 @@ def _location(source: SourceLocation | None) -> Location | None:
     return None if source is None else Location(source.file, source.line, source.function, source.text)
 
 
-def _memory(plan: MemoryPlan) -> MemoryInfo:
+def _memory(method: EmittedMethod, memories: Sequence[Memory]) -> MemoryInfo:
+    plan = method.memory_plan
     return MemoryInfo(
         arena_bytes=plan.arena_size,
         lower_bound_bytes=plan.lower_bound,
         order=plan.order,
-        storages=tuple(PlannedStorage(s.name, s.size, s.offset, s.first, s.last) for s in plan.storages),
+        storages=tuple(
+            PlannedStorage(s.name, s.size, s.offset, s.first, s.last, s.memory, s.uses) for s in plan.storages
+        ),
+        memories=tuple(
+            DeclaredMemory(
+                memory.name,
+                memory.bytes,
+                size,
+                method.state_bytes if memory.name == method.state_memory else 0,
+            )
+            for memory, size in zip(memories, plan.sizes, strict=False)
+        ),
     )
 
 

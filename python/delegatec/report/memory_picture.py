@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from delegatec.report.methods import MethodInfo, PlannedStorage
@@ -58,10 +59,12 @@ def draw_memory(method: MethodInfo) -> MemoryPicture | None:
     end = min(max(storage.last for storage in storages), method.instructions) + 1
     across = _WIDTH / (end - begin)
     upward = _HEIGHT / max(memory.arena_bytes, memory.lower_bound_bytes)
+    # the first memory at the bottom
+    bases = [0, *accumulate(each.bytes for each in memory.memories)]
     rectangles = [
         Rectangle(
             x=(storage.first - begin) * across,
-            y=_HEIGHT - (storage.offset + storage.bytes) * upward,
+            y=_HEIGHT - (bases[storage.memory - 1] + storage.offset + storage.bytes) * upward,
             width=(min(storage.last + 1, end) - storage.first) * across,
             height=storage.bytes * upward,
             color=index % _COLORS,

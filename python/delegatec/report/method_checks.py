@@ -40,8 +40,11 @@ def _of_memory(method: MethodInfo) -> Iterator[str]:
             yield f"{what} is written by instruction {storage.first} of {method.instructions}"
         if storage.last < storage.first:
             yield f"{what} is read by instruction {storage.last}, before {storage.first} writes it"
-        if storage.bytes and end > memory.arena_bytes:
-            yield f"{what} ends at {end} in an arena of {memory.arena_bytes} bytes"
+        sizes = [each.bytes for each in memory.memories] or [memory.arena_bytes]
+        if not 1 <= storage.memory <= len(sizes):
+            yield f"{what} is in memory {storage.memory} of {len(sizes)}"
+        elif storage.bytes and end > sizes[storage.memory - 1]:
+            yield f"{what} ends at {end} in an arena of {sizes[storage.memory - 1]} bytes"
 
 
 def _of_values(method: MethodInfo) -> Iterator[str]:

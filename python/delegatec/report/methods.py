@@ -192,9 +192,11 @@ class PlannedStorage:
     Attributes:
         name: the value that it was created for.
         bytes: size in bytes.
-        offset: offset in the arena.
+        offset: offset in its memory.
         first: index of the instruction that writes it; -1 for an input.
         last: index of the last instruction that reads it.
+        memory: its memory id.
+        uses: number of reads and writes by instructions.
     """
 
     name: str
@@ -202,6 +204,25 @@ class PlannedStorage:
     offset: Size
     first: int
     last: int
+    memory: Size = 1
+    uses: Size = 0
+
+
+@dataclass(frozen=True)
+class DeclaredMemory:
+    """A memory that the user has declared.
+
+    Attributes:
+        name: its name, such as "sram".
+        capacity: its bytes.
+        bytes: planned bytes of the method in it, under the memory id of its position, from 1.
+        state: bytes of the state that methods share in it, under the memory id after the last one.
+    """
+
+    name: str
+    capacity: Size
+    bytes: Size
+    state: Size = 0
 
 
 @dataclass(frozen=True)
@@ -209,16 +230,18 @@ class MemoryInfo:
     """The memory plan of a method.
 
     Attributes:
-        arena_bytes: size of the arena.
+        arena_bytes: size of the arena, or of all memories.
         lower_bound_bytes: the most bytes alive at one time; no plan is smaller.
         order: name of the winning order of placement.
         storages: the storages.
+        memories: the declared memories, the fastest first; none by default.
     """
 
     arena_bytes: Size
     lower_bound_bytes: Size
     order: str
     storages: tuple[PlannedStorage, ...]
+    memories: tuple[DeclaredMemory, ...] = ()
 
 
 @dataclass(frozen=True)

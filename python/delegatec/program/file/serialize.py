@@ -110,7 +110,7 @@ def _plan(b: Any, method: EmittedMethod, layout: Layout) -> int:
         ],
     )
     # arena 0 is reserved
-    sizes = [0, method.memory_plan.arena_size, *([method.state_bytes] if method.state_bytes else [])]
+    sizes = [0, *method.memory_plan.sizes, *([method.state_bytes] if method.state_bytes else [])]
     arenas = scalars(b, sizes, "q")
     schema.ExecutionPlanStart(b)
     schema.ExecutionPlanAddName(b, name)

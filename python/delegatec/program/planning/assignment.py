@@ -139,7 +139,7 @@ class Assignment:
         """Allocates memory for a tensor, written by the next instruction or the one at `first`."""
         position = self.position if first is None else first
         last = -1 if first == -1 else position
-        storage = Storage(slot[0].name, self.byte_size(slot), position, last, arena=arena)
+        storage = Storage(slot[0].name, self.byte_size(slot), position, last, arena=arena, uses=1)
         self.result.placements[slot] = Placement(storage)
 
     def place_constant(self, node: Node, value: torch.Tensor) -> None:
@@ -179,6 +179,7 @@ class Assignment:
         """Records that the next instruction, or the one at `position`, reads a value."""
         found = self.placement(source)
         if found is not None:
+            found.storage.uses += 1
             self.extend_lifetime(found.storage, self.position if position is None else position)
 
     def read_all(self, node: Node) -> None:
@@ -230,6 +231,7 @@ class Assignment:
         assert storage is not into and storage.size == into.size
         self._merged[id(storage)] = (storage, into)
         into.first = min(into.first, storage.first)
+        into.uses += storage.uses
         self.extend_lifetime(into, max(into.last, storage.last))
 
     def root(self, storage: Storage) -> Storage:

@@ -21,8 +21,8 @@ from delegatec.program.planning.free_list import FreeList
 # Alignment in bytes of every planned tensor; the runtime's kernels and delegates may rely on it.
 ALIGNMENT: Final = 16
 
-# Locations of storages: memory of the caller, the planned arena of the method, and the arena of shared state.
-# The last two are the memory ids of a program.
+# Locations of storages: memory of the caller, planned memory of the method, and the arena of shared state.
+# The last two are the memory ids of a program that declares no memories.
 CALLERS: Final = 0
 PLANNED: Final = 1
 STATE: Final = 2
@@ -37,8 +37,10 @@ class Storage:
         size: size in bytes.
         first: position of the instruction that writes it; -1 for an input.
         last: position of the last instruction that reads it.
-        offset: offset in the arena; -1 before planning.
+        offset: offset in its memory; -1 before planning.
         arena: its location, one of the constants above.
+        uses: number of reads and writes by instructions.
+        memory: id of its memory in the program: of several for `PLANNED` if the user declares them.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Storage:
     last: int
     offset: int = -1
     arena: int = PLANNED
+    uses: int = 0
+    memory: int = 1
 
 
 @dataclass
@@ -54,17 +58,25 @@ class MemoryPlan:
     """The arena of one method.
 
     Attributes:
-        arena_size: size in bytes.
+        arena_size: size in bytes, of all memories together.
         lower_bound: the most bytes alive at one time, each storage rounded up to the alignment: no plan
             without recomputation or in-place kernels can be smaller.
         order: name of the winning order.
         storages: all storages with their offsets.
+        sizes: bytes of each memory, from memory id 1; one by default.
+        unplaced: the storages that fit into no memory.
     """
 
     arena_size: int = 0
     lower_bound: int = 0
     order: str = ""
     storages: list[Storage] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    unplaced: list[Storage] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            self.sizes = [self.arena_size]
 
 
 def _size(storage: Storage) -> int:
@@ -100,7 +112,7 @@ def plan_memory(storages: Sequence[Storage]) -> MemoryPlan:
     Returns:
         The smallest plan; the first one among equals.
     """
-    plan = MemoryPlan(lower_bound=_lower_bound(storages), storages=list(storages))
+    plan = MemoryPlan(lower_bound=lower_bound(storages), storages=list(storages))
     best: list[int] = []
     for name, (offsets, arena_size) in _attempts(storages, plan.lower_bound):
         if not plan.order or arena_size < plan.arena_size:
@@ -109,6 +121,7 @@ def plan_memory(storages: Sequence[Storage]) -> MemoryPlan:
             break
     for storage, offset in zip(storages, best, strict=True):
         storage.offset = offset
+    plan.sizes = [plan.arena_size]
     return plan
 
 
@@ -119,17 +132,17 @@ def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _P
     yield "forwards", _sweep(sizes, times)
     yield "backwards", _sweep(sizes, [(-last, -first) for first, last in times])
     work = max(_WORK, _WORK_EACH * len(storages))
-    overlapping = _overlapping(times, work)
-    if overlapping is None:
+    together = overlapping(times, work)
+    if together is None:
         return
-    each = len(storages) + sum(map(len, overlapping))
+    each = len(storages) + sum(map(len, together))
     for name, key in _ORDERS.items():
         order = sorted(range(len(storages)), key=lambda i: key(storages[i]))
         for _ in range(_IMPROVEMENTS):
             work -= each
             if work < 0:
                 return
-            offsets, arena_size = _first_fit(sizes, overlapping, order)
+            offsets, arena_size = _first_fit(sizes, together, order)
             yield name, (offsets, arena_size)
             # place those that did not fit first in the next iteration
             improved = sorted(order, key=lambda i: offsets[i] + sizes[i] <= bound)
@@ -138,7 +151,8 @@ def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _P
             order = improved
 
 
-def _lower_bound(storages: Sequence[Storage]) -> int:
+def lower_bound(storages: Sequence[Storage]) -> int:
+    """Returns the most bytes alive at one time, each storage rounded up to the alignment."""
     changes: dict[int, int] = {}
     for storage in storages:
         changes[storage.first] = changes.get(storage.first, 0) + _size(storage)
@@ -165,9 +179,9 @@ def _sweep(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> _Placed:
     return offsets, memory.size
 
 
-def _overlapping(times: Sequence[tuple[int, int]], most: int) -> list[list[int]] | None:
+def overlapping(times: Sequence[tuple[int, int]], most: int) -> list[list[int]] | None:
     """Returns for each storage those with overlapping lifetimes; None if more than `most` in total."""
-    overlapping: list[list[int]] = [[] for _ in times]
+    found: list[list[int]] = [[] for _ in times]
     alive: list[int] = []
     for index in sorted(range(len(times)), key=lambda i: times[i]):
         first = times[index][0]
@@ -175,21 +189,21 @@ def _overlapping(times: Sequence[tuple[int, int]], most: int) -> list[list[int]]
         most -= 2 * len(alive)
         if most < 0:
             return None
-        overlapping[index] = list(alive)
+        found[index] = list(alive)
         for other in alive:
-            overlapping[other].append(index)
+            found[other].append(index)
         alive.append(index)
-    return overlapping
+    return found
 
 
-def _first_fit(sizes: Sequence[int], overlapping: Sequence[Sequence[int]], order: Sequence[int]) -> _Placed:
+def _first_fit(sizes: Sequence[int], together: Sequence[Sequence[int]], order: Sequence[int]) -> _Placed:
     """Places storages one by one, each at the lowest offset that is free during its lifetime."""
     offsets = [-1] * len(sizes)
     arena_size = 0
     for index in order:
         size = sizes[index]
         offset = 0
-        placed = [n for n in overlapping[index] if offsets[n] >= 0 and sizes[n]]
+        placed = [n for n in together[index] if offsets[n] >= 0 and sizes[n]]
         placed.sort(key=offsets.__getitem__)
         for other in placed:
             start = offsets[other]
