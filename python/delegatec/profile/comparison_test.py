@@ -144,6 +144,7 @@ def test_what_was_measured_before(verb: Verb, tmp_path: Path, capfd: pytest.Capt
         ({"method": "encode"}, 2, "is of method 'encode': expected 'forward'"),
         ({"schema_version": 9}, 2, "it has schema version 9, expected 1"),
         ({"kind": "index"}, 2, "it is neither a profile nor a benchmark"),
+        ({"kind": []}, 2, "it is neither a profile nor a benchmark"),
         ({"rounds": []}, 2, ".rounds is empty"),
         ({"costs": [{"calls": 3}]}, 2, ".costs[0] has no"),
     ],

@@ -41,7 +41,8 @@ def read_document(text: str) -> Profile | Benchmark:
         ValueError: the text has another form.
     """
     document = json.loads(text)
-    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
+    # a list for those that are not hashable
+    if not isinstance(document, dict) or document.get("kind") not in list(_KINDS):
         raise ValueError("it is neither a profile nor a benchmark")
     kind = _KINDS[document.pop("kind")]
     if (version := document.pop("schema_version", None)) != SCHEMA_VERSION:
