@@ -14,6 +14,7 @@ from torch.nn import functional
 from delegatec.delegation import PartitionRules
 from delegatec.diagnostics import DelegatecError
 from delegatec.diagnostics.notes import NOTES, Note
+from delegatec.edge.quantization.float_regions import float_regions
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Method, Model
 from delegatec.lowering import lower
@@ -106,6 +107,21 @@ def test_no_note_on_the_ends_of_a_network() -> None:
 
     methods = quantized(Ends(), (IMAGE,), Settings(float_operators=("aten.gelu", "aten.tanh"))).methods
     assert notes(methods, "xnnpack") == ()
+
+
+def test_a_region_has_an_int8_value_at_each_end() -> None:
+    graph = torch.fx.Graph()
+    start = graph.placeholder("start")
+    first, second = (graph.call_function(torch.ops.aten.tanh.default, (start,)) for _ in range(2))
+    last = graph.call_function(torch.ops.aten.sin.default, (first,))
+    side = graph.call_function(torch.ops.aten.cos.default, (first,))
+    sink = graph.call_function(torch.ops.aten.relu.default, (last,))
+    for node in (start, first, second, last, side):
+        node.meta["val"] = torch.empty(2)
+    sink.meta["val"] = torch.empty(2, dtype=torch.int8)
+    found = float_regions(list(graph.nodes), lambda node: node is start, lambda node: node is sink)
+    assert found == [[first, last]]
+    assert float_regions(list(graph.nodes), lambda node: node is second, lambda node: node is sink) == []
 
 
 def test_operators_on_the_cpu_between_int8_delegates() -> None:
