@@ -7,6 +7,7 @@ load(":backends.bzl", "is_plugin")
 load(":labels.bzl", "label_text")
 load(":launched_test.bzl", "launched_test")
 load(":launcher.bzl", "quoted", "runfiles_path")
+load(":metrics.bzl", "dataset_problems", "loss_problems")
 load(":options.bzl", "fail_with_all", "problem")
 load(":program_runtime.bzl", "ProgramRuntimeInfo")
 load(":python_paths.bzl", "PYTHON_PROVIDERS", "merged_python")
@@ -22,22 +23,7 @@ def _problems(attributes):
     Returns:
         A list of `problem`.
     """
-    problems = []
-    if bool(attributes.dataset) == bool(attributes.dataset_entry):
-        problems.append(problem(
-            "DC521",
-            "dataset and dataset_entry are both set" if attributes.dataset else "neither dataset nor dataset_entry is set",
-            expected = "dataset = \"samples.safetensors\", or dataset_entry = \"module:attribute\"",
-        ))
-    for name in ["dataset_entry", "metric"]:
-        value = getattr(attributes, name)
-        if value and not all(value.partition(":")):
-            problems.append(problem(
-                "DC521",
-                "%s \"%s\" does not name an attribute of a module" % (name, value),
-                expected = "module:attribute, such as \"my.metrics:top1\"",
-                help = "the module is imported from `deps`",
-            ))
+    problems = dataset_problems(attributes, is_required = True)
     if not attributes.floor and not attributes.maximum_loss:
         problems.append(problem("DC514", "the test has no limits", expected = "floor or maximum_loss"))
     if attributes.floor and not is_number(attributes.floor[1 if attributes.floor.startswith("-") else 0:]):
@@ -46,12 +32,7 @@ def _problems(attributes):
             "floor cannot be \"%s\"" % attributes.floor,
             expected = "a number, such as \"0.98\"",
         ))
-    if attributes.maximum_loss and not is_number(attributes.maximum_loss):
-        problems.append(problem(
-            "DC514",
-            "maximum_loss cannot be \"%s\"" % attributes.maximum_loss,
-            expected = "a number of at least 0, such as \"0.01\"",
-        ))
+    problems += loss_problems(attributes)
     if attributes.maximum_loss and not attributes.baseline:
         problems.append(problem(
             "DC514",

@@ -86,7 +86,8 @@ def quantized_program(name, program, **kwargs):
         program: the `exported_program`, in float32.
         **kwargs: samples (`calibration`, or `calibration_entry` with `srcs`, `deps`, `data` and `seed`), settings
             (`activation`, `weight`, `weight_scales`, `group_size`, `ranges`, `observer`, `inner`, `quantize_io`,
-            `float_modules`, `float_operators`), `weights_alignment`, and the attributes of every rule.
+            `float_modules`, `float_operators`), a limit of the loss (`maximum_loss`, `metric`, `metric_over`, `dataset`,
+            `dataset_entry`), `weights_alignment`, and the attributes of every rule.
     """
     inspected(_quantized_program, name = name, program = program, **kwargs)
 

@@ -7,7 +7,8 @@ load(":compiler_tables.bzl", "QUANTIZATION_CHOICES", "QUANTIZATION_STATIC")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
-load(":options.bzl", "fail_with", "fail_with_all")
+load(":metrics.bzl", "dataset_problems", "loss_problems")
+load(":options.bzl", "fail_with", "fail_with_all", "problem")
 load(":python_paths.bzl", "PYTHON_PROVIDERS", "import_roots", "merged_python", "source_roots")
 load(":quantization.bzl", "setting_problems", "with_settings")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -26,7 +27,7 @@ def _check_samples(ctx):
             help = "a few dozen samples of real inputs determine the ranges of all values; activation = " +
                    "\"dynamic_int8\" or \"float\" needs none",
         )
-    elif attributes.srcs or attributes.deps or attributes.data or attributes.seed:
+    elif attributes.srcs or attributes.data or ((attributes.deps or attributes.seed) and not attributes.maximum_loss):
         fail_with(
             ctx.label,
             "DC101",
@@ -35,8 +36,23 @@ def _check_samples(ctx):
             help = "list data files of tensors in `calibration`",
         )
 
+def _search_problems(attributes):
+    """Returns what is wrong with the attributes of the search for layers in float."""
+    if not attributes.maximum_loss:
+        return [
+            problem(
+                "DC136",
+                "%s has no effect without maximum_loss" % name,
+                expected = "both, or neither",
+            )
+            for name in ["dataset", "dataset_entry", "metric"]
+            if getattr(attributes, name)
+        ]
+    needs_dataset = bool(attributes.metric) or attributes.activation not in QUANTIZATION_STATIC
+    return dataset_problems(attributes, is_required = needs_dataset) + loss_problems(attributes)
+
 def _quantized_program_impl(ctx):
-    fail_with_all(ctx.label, setting_problems(ctx.attr))
+    fail_with_all(ctx.label, setting_problems(ctx.attr) + _search_problems(ctx.attr))
     _check_samples(ctx)
     exported = ctx.attr.program[ExportedProgramInfo]
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
@@ -54,9 +70,16 @@ def _quantized_program_impl(ctx):
         args.add(ctx.attr.calibration_entry, format = "--entry=%s")
         args.add_all(ctx.files.srcs, format_each = "--source=%s")
         args.add_all(ctx.files.data, format_each = "--data=%s")
-        args.add(str(ctx.attr.seed), format = "--seed=%s")
         roots = source_roots(ctx) + roots
+    if ctx.attr.calibration_entry or ctx.attr.dataset_entry:
+        args.add(str(ctx.attr.seed), format = "--seed=%s")
     args.add_all(roots, format_each = "--import-path=%s", uniquify = True)
+    if ctx.attr.maximum_loss:
+        args.add(ctx.attr.maximum_loss, format = "--maximum-loss=%s")
+        args.add_all(ctx.files.dataset, format_each = "--dataset=%s")
+        for name in ["dataset_entry", "metric", "metric_over"]:
+            if getattr(ctx.attr, name):
+                args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
     for name in sorted(QUANTIZATION_CHOICES):
         args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
     if ctx.attr.group_size:
@@ -74,7 +97,7 @@ def _quantized_program_impl(ctx):
         ctx,
         args = args,
         inputs = depset(
-            [exported.program] + ([exported.samples] if exported.samples else []) + ctx.files.calibration + ctx.files.srcs + ctx.files.data,
+            [exported.program] + ([exported.samples] if exported.samples else []) + ctx.files.calibration + ctx.files.dataset + ctx.files.srcs + ctx.files.data,
             transitive = [python.files, exported.kernels.files],
         ),
         mnemonic = "DelegateQuantize",
@@ -121,8 +144,17 @@ Observes the values inside the model on samples of its inputs, without network o
             allow_files = True,
             doc = "Files that the function reads, found by `delegatec.data_path`.",
         ),
+        "dataset": attr.label(
+            allow_single_file = [".safetensors"],
+            doc = "Samples that the loss is measured with: a tensor for each input, named `0`, `1`, ..., and `labels` for " +
+                  "the metric. The first dimension of each is that of samples. By default those of the calibration.",
+        ),
+        "dataset_entry": attr.string(
+            doc = "`module:attribute` in `deps`, instead of `dataset`: an iterable of pairs `(inputs, label)`, or a function " +
+                  "without parameters that returns one, such as a generator.",
+        ),
         "deps": attr.label_list(
-            doc = "Libraries that `srcs` import.",
+            doc = "Libraries that `srcs` import, and those that contain the metric and the dataset.",
             providers = PYTHON_PROVIDERS,
         ),
         "float_modules": attr.string_list(
@@ -134,6 +166,21 @@ Observes the values inside the model on samples of its inputs, without network o
         "group_size": attr.int(
             doc = "Inputs of a linear layer with one scale, for `int8` and `int4` without samples: 32, 64 or any number that " +
                   "divides the inputs of each layer. 0: a scale per output channel.",
+        ),
+        "maximum_loss": attr.string(
+            doc = "By how much the metric may be lower than that of the model in float, such as `0.01`: the layers that cost " +
+                  "most stay in float until it fits. Without `metric`, the loss is the error of the outputs over the outputs, " +
+                  "both as powers: `0.001` is 30 dB. A string: older versions of Bazel do not support floats.",
+        ),
+        "metric": attr.string(
+            doc = "`module:attribute` in `deps`: a function of the outputs and the label of a sample, as in a " +
+                  "`program_accuracy_test`. It returns a number, more for better outputs.",
+        ),
+        "metric_over": attr.string(
+            default = "sample",
+            doc = "`sample`: the metric is the mean of the numbers. `dataset`: the function is called once, with a list of the " +
+                  "outputs and one of the labels.",
+            values = ["sample", "dataset"],
         ),
         "minimum_snr_db": attr.int(
             doc = "Least signal to noise ratio of each output against the model in float, in dB: less is an error. " +

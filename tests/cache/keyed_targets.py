@@ -228,6 +228,33 @@ TARGETS: Final[dict[str, Keyed]] = {
         {"program": '":fixed"', "activation": '"dynamic_int8"', "weight": '"int4"'},
         {"group_size": "32"},
     ),
+    "quantized_by_loss": Keyed(
+        "quantized_program",
+        {
+            "program": '":fixed"',
+            **_METRIC,
+            "calibration": '["net.safetensors"]',
+            "dataset": '"net.safetensors"',
+            "maximum_loss": '"0.1"',
+        },
+        {
+            "dataset": '"other.safetensors"',
+            "maximum_loss": '"0.2"',
+            "metric": '"second:f1"',
+            "metric_over": '"dataset"',
+        },
+    ),
+    "quantized_by_entry": Keyed(
+        "quantized_program",
+        {
+            "program": '":fixed"',
+            **_METRIC,
+            "activation": '"dynamic_int8"',
+            "dataset_entry": '"second:DATA"',
+            "maximum_loss": '"0.1"',
+        },
+        {"dataset_entry": '"second:MORE"'},
+    ),
     "portable": Keyed("portable_program", {"program": '":fixed"'}, _LOWERED),
     **{
         name: Keyed(

@@ -176,4 +176,86 @@ SETTINGS: Final[tuple[Mistake, ...]] = (
         exit=2,
     ),
 )
-TABLE: Final = {"Calibration data": DATA, "Settings of quantization": SETTINGS}
+_METRIC: Final = "def mean(outputs, label):\n    return outputs.mean()\n"
+
+
+def _search(does: str, code: str, *words: str, flags: str, metric: str = _METRIC, rows: int = 4) -> Mistake:
+    """A limit of the loss, with a metric and a dataset, that a search does not take."""
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(4, 2, 3, generator=generator)
+    files = {
+        "samples.safetensors": save({"x": samples}),
+        "net.safetensors": save({"0": samples[:rows], "labels": torch.zeros(rows)}),
+        "net_metrics.py": metric,
+    }
+    command = f"{_FILE} --import-path=. {flags}"
+    return run(does, code, *words, command=command, files=files, exit=2 if code == "DC001" else 1)
+
+
+_BY_METRIC: Final = "--maximum-loss=0.01 --metric=net_metrics:mean --dataset=net.safetensors"
+SEARCH: Final[tuple[Mistake, ...]] = (
+    _search(
+        "allows no loss at all",
+        "DC139",
+        "maximum_loss is not met: with 0 of 1 layers in float",
+        "expected: at most 0 less",
+        flags="--maximum-loss=0",
+    ),
+    _search(
+        "searches with a metric that divides by zero",
+        "DC521",
+        "returns nan for the model in float, sample 0",
+        flags=_BY_METRIC,
+        metric="def mean(outputs, label):\n    return outputs.mean() / 0 - outputs.mean() / 0\n",
+    ),
+    _search(
+        "searches with a metric that draws random numbers",
+        "DC521",
+        "for the same outputs",
+        flags=_BY_METRIC,
+        metric="from itertools import count\nN = count()\ndef mean(outputs, label):\n    return next(N)\n",
+    ),
+    _search(
+        "searches with a metric that does not exist",
+        "DC521",
+        "did you mean 'mean'?",
+        flags="--maximum-loss=0.01 --metric=net_metrics:meen --dataset=net.safetensors",
+    ),
+    _search("searches with no samples", "DC521", "the dataset has no samples", flags=_BY_METRIC, rows=0),
+    _search(
+        "searches with samples as the dataset",
+        "DC521",
+        "dataset samples.safetensors: it has the tensors x",
+        flags="--maximum-loss=0.01 --metric=net_metrics:mean --dataset=samples.safetensors",
+    ),
+    _search(
+        "limits the loss by a word",
+        "DC001",
+        "--maximum-loss",
+        flags="--maximum-loss=low",
+    ),
+    _search(
+        "searches with a metric and no dataset",
+        "DC001",
+        "--metric: expected --dataset or --dataset-entry as well",
+        flags="--maximum-loss=0.01 --metric=net_metrics:mean",
+    ),
+    _search(
+        "passes a metric without a limit",
+        "DC001",
+        "--metric has no effect without --maximum-loss",
+        flags="--metric=net_metrics:mean",
+    ),
+    run(
+        "limits the loss of layers without samples",
+        "DC001",
+        "--maximum-loss without calibration samples: expected --dataset",
+        command=f"{_QUANTIZE} --activation=dynamic_int8 --maximum-loss=0.01",
+        exit=2,
+    ),
+)
+TABLE: Final = {
+    "Calibration data": DATA,
+    "Settings of quantization": SETTINGS,
+    "Layers in float": SEARCH,
+}

@@ -36,11 +36,12 @@ class Sample:
     label: Any
 
 
-def read_dataset(path: str) -> Iterator[Sample]:
+def read_dataset(path: str, is_labelled: bool = True) -> Iterator[Sample]:
     """Yields the samples of a `.safetensors` file.
 
     Args:
         path: the file.
+        is_labelled: whether it must have labels.
 
     Raises:
         DelegatecError: DC521, it cannot be read, or has other tensors.
@@ -52,6 +53,8 @@ def read_dataset(path: str) -> Iterator[Sample]:
         tensors = load_file(path)
     except Exception as error:  # safetensors raises its own
         raise refusal(f"cannot read dataset {name}: {exception_text(error)}", expected=_FILE) from error
+    if not is_labelled:
+        tensors.setdefault(_LABELS, torch.zeros(len(tensors.get("0", ()))))
     if problem := _problem(tensors):
         raise refusal(f"dataset {name}: {problem}", expected=_FILE)
     inputs = [tensors[str(index)] for index in range(len(tensors) - 1)]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.junit import Case, write_junit
 from delegatec.cli.kernel_arguments import add_kernel_arguments, import_operators
+from delegatec.cli.metric_arguments import add_metric_arguments, finite, loss
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.progress import Progress
 
@@ -32,31 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--baseline", default="", metavar="IN.pte", help="a program to compare with")
     parser.add_argument("--baseline-ptd", default="", metavar="IN.ptd", help="its external weights")
     parser.add_argument("--method", default="", help="the method, if the program has several")
-    samples = parser.add_mutually_exclusive_group(required=True)
-    samples.add_argument(
-        "--dataset",
-        default="",
-        metavar="IN.safetensors",
-        help='a tensor for each input, "0", "1", ..., and "labels"; the first dimension is that of samples',
-    )
-    samples.add_argument(
-        "--dataset-entry",
-        default="",
-        metavar="MODULE:ATTRIBUTE",
-        help="an iterable of pairs (inputs, label), or a function that returns one",
-    )
-    parser.add_argument(
-        "--metric",
-        required=True,
-        metavar="MODULE:ATTRIBUTE",
-        help="a function of (outputs, label) that returns a number, more for better outputs",
-    )
-    parser.add_argument(
-        "--metric-over",
-        choices=("sample", "dataset"),
-        default="sample",
-        help="sample: the mean of the numbers; dataset: the function takes lists, once (default: sample)",
-    )
+    add_metric_arguments(parser, is_required=True)
     parser.add_argument(
         "--runtime",
         default="",
@@ -67,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plugin_arguments(parser)
     add_kernel_arguments(parser)
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--floor", type=_finite, default=None, help="the least value of the metric")
+    limits.add_argument("--floor", type=finite, default=None, help="the least value of the metric")
     limits.add_argument(
         "--maximum-loss",
-        type=_loss,
+        type=loss,
         default=None,
         metavar="LOSS",
         help="by how much the metric may be lower than that of --baseline",
@@ -167,17 +143,3 @@ def _told(arguments: argparse.Namespace, accuracy: Accuracy) -> int:
     if problems := [problem for *_, problem in cases if problem]:
         raise DelegatecError(problems)
     return 0
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text}: expected a finite number")
-    return value
-
-
-def _loss(text: str) -> float:
-    value = _finite(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text}: expected a number of at least 0")
-    return value

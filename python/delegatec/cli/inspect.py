@@ -183,11 +183,13 @@ def _exported(path: str, format_: str, trusted: bool) -> str:
             for name in model.methods
         }
         described = [
-            dataclasses.asdict(method) | ({"accuracy": errors[method.name]} if model.accuracy else {})
+            dataclasses.asdict(method)
+            | ({"accuracy": errors[method.name]} if model.accuracy else {})
+            | ({"search": dataclasses.asdict(model.search)} if model.search else {})
             for method in methods
         ]
         return _json([*described, *returned])
-    return format_model(methods, constants, model.accuracy)
+    return format_model(methods, constants, model.accuracy, model.search)
 
 
 def _blob(path: str, format_: str, backends: BackendRegistry) -> str:

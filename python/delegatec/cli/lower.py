@@ -267,7 +267,13 @@ def _describe(
         backends=backends,
     )
     files = tuple(digests.files()) if digests else ()
-    manifest = replace(manifest, inputs=files, wheels=tuple(wheels_on(sys.path)), accuracy=model.accuracy)
+    manifest = replace(
+        manifest,
+        inputs=files,
+        wheels=tuple(wheels_on(sys.path)),
+        accuracy=model.accuracy,
+        search=model.search,
+    )
     if arguments.reasons:
         _write(arguments.reasons, format_reasons(manifest))
     if arguments.manifest:

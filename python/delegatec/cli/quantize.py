@@ -13,6 +13,7 @@ from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.integers import count
 from delegatec.cli.kernel_arguments import add_module_argument, import_operators
+from delegatec.cli.loss_search import add_search_arguments, check_search, searched
 from delegatec.cli.progress import Announce, stages
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from delegatec.quantize.samples import Samples
     from delegatec.quantize.settings import Settings
     from delegatec.samples.accuracy import OutputAccuracy
+    from delegatec.samples.search import Search
 
-INPUTS = ("program", "calibration", "source", "data", "sources", "samples_file")
+INPUTS = ("program", "calibration", "source", "data", "dataset", "sources", "samples_file")
 OUTPUTS = ("pt2", "signature", "pt2_sources", "unused_inputs")
 
 
@@ -73,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="least signal to noise ratio of each output in dB; less is an error (default: 0, none)",
     )
+    add_search_arguments(parser)
     settings = parser.add_argument_group("settings")
     for flag, help in _SETTINGS.items():
         settings.add_argument(f"--{flag}", default=None, metavar="NAME", help=help)
@@ -120,11 +123,22 @@ def run(arguments: argparse.Namespace) -> int:
     with sources_unused(arguments), stages() as announce:
         announce("importing torch")
         pin_torch()
-        _quantize(arguments, announce)
+        search = _quantize(arguments, announce)
+    # A build prints no lines of the model: its outputs do not depend on them.
+    if search is not None and not arguments.unused_inputs:
+        _print(search, arguments.sources)
     return 0
 
 
-def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
+def _print(search: Search, sources: str) -> None:
+    from delegatec.frontend.search_json import located
+    from delegatec.frontend.sources import read_sources
+    from delegatec.samples.search import search_text
+
+    print("\n".join(search_text(located(search, read_sources(sources)) if sources else search)))
+
+
+def _quantize(arguments: argparse.Namespace, announce: Announce) -> Search | None:
     """Quantizes the program; its nodes go on to refer to the lines of the model."""
     from delegatec.files import replacing
     from delegatec.frontend import archive
@@ -136,6 +150,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.quantize.samples import check_samples
 
     settings = _settings(arguments)
+    check_search(arguments, settings.is_static)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
     sys.path += paths
     import_operators(arguments)
@@ -153,7 +168,11 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.quantize.flow import quantize_model
     from delegatec.quantize.signature import add_quantization
 
-    quantized = quantize_model(model.methods, samples, settings, announce)
+    search: Search | None = None
+    if arguments.maximum_loss is None:
+        quantized = quantize_model(model.methods, samples, settings, announce)
+    else:
+        quantized, search = searched(arguments, model.methods, samples, settings, announce)
     announce("comparing with the model in float")
     found = _accuracies(arguments, model.methods, samples, quantized)
     announce("writing")
@@ -165,10 +184,12 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
         table=read_sources(arguments.sources) if arguments.sources and arguments.pt2_sources else None,
         accuracy=found,
         notes=equal_sizes(model.methods, samples),
+        search=search,
     )
     if arguments.signature:
         with replacing(arguments.signature) as file:
             file.write(add_quantization(signature_json(quantized.methods), quantized).encode())
+    return search
 
 
 def _accuracies(

@@ -63,6 +63,7 @@ CODES: Final[dict[str, str]] = {
     "DC136": "Settings of quantization do not fit each other.",
     "DC137": "A quantized program departs from the model in float by more than its limit.",
     "DC138": "A language model is not supported.",
+    "DC139": "No choice of layers in float keeps the loss of a quantized program within its limit.",
     "DC201": "The runtime has no kernel for an operator, and the operator cannot be decomposed.",
     "DC202": "A kernel of the runtime does not support a dtype.",
     "DC203": "A dynamic dimension has no upper bound.",

@@ -42,8 +42,10 @@ from delegatec.frontend.pt2.fields import MalformedError, entries, parsed, quali
 from delegatec.frontend.pt2.program import read_program
 from delegatec.frontend.pt2.tensors import read_tensors
 from delegatec.frontend.pt2.zip_reader import MappedZip
+from delegatec.frontend.search_json import located, read_search, search_json
 from delegatec.frontend.sources import SourceTable, attach, detach, read_sources, write_sources
 from delegatec.samples.accuracy import OutputAccuracy
+from delegatec.samples.search import Search
 
 # The version of torch's zip container, as torch.export.pt2_archive.PT2ArchiveWriter sets it.
 _CONTAINER_VERSION: Final = b"6\n"
@@ -61,6 +63,7 @@ _NAMES: Final = "names"
 # The error of a quantized model.
 _ACCURACY: Final = f"{layout.EXTRA_DIR}accuracy.json"
 _MODEL_NOTES: Final = f"{layout.EXTRA_DIR}notes.json"
+_SEARCH: Final = f"{layout.EXTRA_DIR}search.json"
 
 _LONGEST_MESSAGE: Final = 200
 # Messages about files that are not a .pt2 of any version.
@@ -82,6 +85,7 @@ class LoadedModel:
         accuracy: the error of each output, if the model is quantized.
         external_weights: names of weights that programs load from a `.ptd`, as in `Model`.
         notes: method -> notes on what it was made from, without lines.
+        search: how layers in float were chosen, if the model was quantized with a limit of its loss.
     """
 
     methods: dict[str, ExportedProgram]
@@ -91,6 +95,7 @@ class LoadedModel:
     accuracy: tuple[OutputAccuracy, ...] = ()
     external_weights: tuple[str, ...] = ()
     notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
+    search: Search | None = None
 
     @contextmanager
     def checked(self) -> Iterator[None]:
@@ -113,6 +118,7 @@ def save(
     accuracy: Sequence[OutputAccuracy] = (),
     external_weights: Collection[str] = (),
     notes: Mapping[str, Sequence[Note]] | None = None,
+    search: Search | None = None,
 ) -> None:
     """Writes the programs of a model, and their lines; creates files only on success.
 
@@ -126,6 +132,7 @@ def save(
         accuracy: the error of each output of a quantized model.
         external_weights: names of weights that programs load from a `.ptd`, as in `Model`.
         notes: method -> notes on what the programs were made from, without lines.
+        search: how layers in float were chosen.
 
     Raises:
         DelegatecError: DC119, a node that torch cannot serialize.
@@ -160,6 +167,8 @@ def save(
             write_member(archive, _ACCURACY, accuracy_json(accuracy))
         if notes:
             write_member(archive, _MODEL_NOTES, notes_json(notes))
+        if search is not None:
+            write_member(archive, _SEARCH, search_json(search))
         examples = {name: program.example_inputs for name, program in methods.items()}
         text, tensors = encode({name: example for name, example in examples.items() if example is not None})
         write_member(archive, _EXAMPLE_INPUTS, text.encode())
@@ -212,6 +221,7 @@ def load(
         notes = (
             read_notes(archive.view(_MODEL_NOTES), _MODEL_NOTES) if _MODEL_NOTES in archive.names() else {}
         )
+        search = read_search(archive.view(_SEARCH), _SEARCH) if _SEARCH in archive.names() else None
         external = _external_weights(archive)
         with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
             methods = _load_trusted(path) if trusted else _load_methods(archive)
@@ -221,7 +231,8 @@ def load(
         with _diagnosed(path, trusted):
             archive.check()
 
-    return LoadedModel(methods, archive.file, constants, check, accuracy, external, notes)
+    search = search and located(search, table)
+    return LoadedModel(methods, archive.file, constants, check, accuracy, external, notes, search)
 
 
 @contextmanager

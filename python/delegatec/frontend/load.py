@@ -69,10 +69,10 @@ def call_entry(
     Raises:
         DelegatecError: DC101 to DC106, DC115, or errors of functions that the user calls.
     """
-    _seed(seed)
+    seeded(seed)
     module = _import(session)
     function = _entry(session, module, entry)
-    _seed(seed)
+    seeded(seed)
     try:
         with _failures_of_threads() as failures:
             result = finish(function())
@@ -222,7 +222,8 @@ def definition(session: Session, function: Any) -> SourceLocation | None:
     return session.workspace.line(path or session.source, line, getattr(function, "__name__", ""))
 
 
-def _seed(seed: int) -> None:
+def seeded(seed: int) -> None:
+    """Seeds the random generators that user code may call: those of torch, numpy and Python."""
     # Sums, and so weights that the entry computes, depend on the number of threads.
     torch.set_num_threads(1)
     torch.manual_seed(seed)

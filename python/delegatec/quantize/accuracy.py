@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -40,7 +40,7 @@ def calls_of(
         source = "calibration" if given else "example"
         for inputs in given[:_MOST_CALLS] if given else [program.example_inputs]:
             leaves = pytree.tree_leaves(inputs)
-            result = _called(modules[method], leaves, program)
+            result = called(modules[method], leaves, program)
             paths = [(pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0]]
             calls.append(RecordedCall(method, source, tuple(leaves), tuple(paths)))
     return RecordedSamples(tuple(calls))
@@ -55,25 +55,44 @@ def accuracies(model: QuantizedModel, samples: RecordedSamples, source: str = ""
         source: their origin; by default each call's name says it.
     """
     state: dict[str, torch.Tensor] = {}
-    modules = {name: runnable(program, state) for name, program in model.methods.items()}
+    callers = {name: float_caller(model, name, state) for name in model.methods}
     sums: dict[tuple[str, str, str], ErrorSums] = {}
     for call in samples.calls:
-        program, quantizations = model.methods[call.method], model.inputs.get(call.method, {})
-        names = MethodInputs.of(program).values
-        leaves = [
-            quantize(leaf, quantizations[name]) if name in quantizations else leaf
-            for name, leaf in zip(names, call.inputs, strict=True)
-        ]
-        results = pytree.tree_leaves(_called(modules[call.method], leaves, program))
-        scales = model.outputs.get(call.method, {})
-        for position, (found, (path, expected)) in enumerate(zip(results, call.outputs, strict=True)):
+        results = callers[call.method](call.inputs)
+        for found, (path, expected) in zip(results, call.outputs, strict=True):
             if not (isinstance(expected, torch.Tensor) and expected.is_floating_point()):
                 continue
-            if position in scales:
-                found = scales[position].dequantize(found)
             key = (call.method, path, source or call.name)
             sums.setdefault(key, ErrorSums()).add(found, expected)
     return [each.accuracy(*key) for key, each in sums.items()]
+
+
+def float_caller(
+    model: QuantizedModel, method: str, state: dict[str, torch.Tensor]
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """Returns a function from the inputs of a method, in float, to its outputs, in float.
+
+    Args:
+        model: the quantized model.
+        method: the method.
+        state: as for `runnable`.
+    """
+    program, quantizations = model.methods[method], model.inputs.get(method, {})
+    module, names = runnable(program, state), [*MethodInputs.of(program).values]
+    scales = model.outputs.get(method, {})
+
+    def call(inputs: Sequence[Any]) -> list[Any]:
+        leaves = [
+            quantize(leaf, quantizations[name]) if name in quantizations else leaf
+            for name, leaf in zip(names, inputs, strict=True)
+        ]
+        results = pytree.tree_leaves(called(module, leaves, program))
+        return [
+            scales[position].dequantize(found) if position in scales else found
+            for position, found in enumerate(results)
+        ]
+
+    return call
 
 
 def recorded_problems(
@@ -124,7 +143,8 @@ _SOURCES: Final = {
 }
 
 
-def _called(module: torch.nn.Module, leaves: Sequence[Any], program: ExportedProgram) -> Any:
+def called(module: torch.nn.Module, leaves: Sequence[Any], program: ExportedProgram) -> Any:
+    """Calls a module that runs a program with the leaves of its inputs, which stay as they are."""
     copies = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     arguments, keywords = pytree.tree_unflatten(copies, program.call_spec.in_spec)
     with torch.no_grad():

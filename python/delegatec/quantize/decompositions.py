@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.export import ExportedProgram, default_decompositions
+from torch.fx import Node
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.quantize.operators import KINDS
 
-# Key of a node's "custom" metadata: the index of the composite that the node comes from.
-COMPOSITE: Final = "delegatec_composite"
+# Key of a node's "custom" metadata: index and name of the composite that the node comes from.
+_COMPOSITE: Final = "delegatec_composite"
 
 aten = torch.ops.aten
 
@@ -40,7 +41,7 @@ def decompose(program: ExportedProgram, kept: Container[str] = ()) -> ExportedPr
     ids = itertools.count()
     table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
     table |= _SIMPLER
-    table |= {operator: _marked(function, ids) for operator, function in _COMPOSITES.items()}
+    table |= {operator: _marked(function, ids, operator) for operator, function in _COMPOSITES.items()}
     for operator in [*table]:
         is_kept = operator in KEPT and operator not in _SIMPLER
         if is_kept or any(name in kept for name in names_of(operator)):
@@ -49,18 +50,25 @@ def decompose(program: ExportedProgram, kept: Container[str] = ()) -> ExportedPr
     return decomposed
 
 
+def composite_of(node: Node) -> str | None:
+    """Returns the index and the name of the composite that a node comes from, such as "3 aten.softmax"."""
+    found: str | None = (node.meta.get("custom") or {}).get(_COMPOSITE)
+    return found
+
+
 def names_of(operator: Any) -> set[str]:
     """Returns the names of an operator: with the overload, and without."""
     name = str(operator)
     return {name, name.rpartition(".")[0]}
 
 
-def _marked(function: Callable[..., Any], ids: Iterator[int]) -> Callable[..., Any]:
+def _marked(function: Callable[..., Any], ids: Iterator[int], operator: OpOverload) -> Callable[..., Any]:
     """Returns the function with its nodes marked as values inside one composite."""
+    name = str(operator).rpartition(".")[0]
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        with torch.fx.traceback.annotate({COMPOSITE: next(ids)}):
+        with torch.fx.traceback.annotate({_COMPOSITE: f"{next(ids)} {name}"}):
             return function(*arguments, **keywords)
 
     return call

@@ -21,6 +21,7 @@ from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
 from delegatec.quantize.boundary import quantize, quantize_boundary
+from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
 from delegatec.quantize.constants import fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
@@ -32,6 +33,9 @@ from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
 from delegatec.quantize.state import ObservedState, SharedTensors
+from delegatec.quantize.switched import Switched
+from delegatec.quantize.switched_graph import SwitchedGraph
+from delegatec.quantize.switched_layers import SwitchedLayers, copied
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def quantize_model(
     samples: Mapping[str, Sequence[Sample]],
     settings: Settings,
     announce: Callable[[str], None] = lambda stage: None,
+    keep: Callable[[Switched], None] | None = None,
 ) -> QuantizedModel:
     """Quantizes each method of a model by samples of its inputs.
 
@@ -62,6 +67,7 @@ def quantize_model(
         samples: method -> arguments that represent those of real use; unused unless `settings.is_static`.
         settings: how to quantize.
         announce: receives the stage that begins, such as "observing forward, sample 1 of 64".
+        keep: receives the switches of each method, for a search.
 
     Raises:
         DelegatecError: DC130, a module or operator of the settings that no method has; DC132, a sample that
@@ -71,9 +77,9 @@ def quantize_model(
     check_float(methods)
     state = written_state(methods.values())
     graphs = (
-        _observed(methods, samples, settings, state, announce)
+        _observed(methods, samples, settings, state, announce, keep)
         if settings.is_static
-        else _layered(methods, settings, state, announce)
+        else _layered(methods, settings, state, announce, keep)
     )
     tensors = SharedTensors(state)
     made: dict[str, ExportedProgram] = {}
@@ -98,6 +104,7 @@ def _layered(
     settings: Settings,
     state: Collection[str],
     announce: Callable[[str], None],
+    keep: Callable[[Switched], None] | None,
 ) -> Iterator[tuple[str, GraphModule]]:
     """Yields each method and a module for it, whose layers have quantized weights; it needs no samples."""
     announce("folding constants")
@@ -105,6 +112,8 @@ def _layered(
     check_model(methods, {}, settings, layer_problems(graphs, settings, state))
     for method, graph in graphs.items():
         announce(f"quantizing the weights of {method}")
+        if keep is not None:
+            keep(SwitchedLayers(copied(graph), settings))
         quantize_layers(graph, settings, state)
         yield method, graph
 
@@ -115,6 +124,7 @@ def _observed(
     settings: Settings,
     state: Collection[str],
     announce: Callable[[str], None],
+    keep: Callable[[Switched], None] | None,
 ) -> Iterator[tuple[str, GraphModule]]:
     """Yields each method and a module for it, whose activations have the ranges of samples."""
     decomposed = {}
@@ -128,7 +138,9 @@ def _observed(
     for method in _in_order_of_state(methods):
         program = decomposed.pop(method)
         restore = observed.restore if method in readers else None
-        graph = _quantize(program, samples[method], settings, state, observed, restore, method, announce)
+        graph = _quantize(
+            program, samples[method], settings, state, observed, restore, method, announce, keep
+        )
         yield method, graph
 
 
@@ -174,6 +186,7 @@ def _quantize(
     restore: Callable[[GraphModule, int], None] | None,
     method: str,
     announce: Callable[[str], None],
+    keep: Callable[[Switched], None] | None,
 ) -> GraphModule:
     """Returns a module of the same inputs and outputs that calls `quantized_decomposed` operators."""
     with torch.no_grad():
@@ -182,6 +195,7 @@ def _quantize(
         fold_constants(graph, state)
         fold_batch_norms(graph, state)
         replace_batch_norms(graph, state)
+        mark_calls(graph.graph)
         initial = observed.enter(graph)
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
@@ -203,6 +217,8 @@ def _quantize(
         announce(f"converting {method}")
         (observed.leave if restore is None else observed.finish)(prepared, initial)
         widen_weights(prepared)
+        if keep is not None:
+            keep(SwitchedGraph(prepared, settings))
         converted = _converted(prepared, method)
         store_quantized(converted, state)
         port_metadata(converted)

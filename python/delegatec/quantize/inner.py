@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Graph, Node
 
-from delegatec.quantize.decompositions import COMPOSITE
+from delegatec.quantize.decompositions import composite_of
 from delegatec.quantize.operators import KINDS, Kind
 
 aten = torch.ops.aten
@@ -29,11 +29,11 @@ def inner_values(graph: Graph) -> frozenset[Node]:
         moved = any(user in multiplied and _kind(user) is Kind.SHARED for user in node.users)
         if kinds & {Kind.PRODUCT, Kind.LAYER} or moved:
             multiplied.add(node)
-            if _composite(node) is not None:
+            if composite_of(node) is not None:
                 continue
-        composites = {_composite(user) for user in node.users}
-        if _composite(node) is not None:
-            if composites == {_composite(node)}:
+        composites = {composite_of(user) for user in node.users}
+        if composite_of(node) is not None:
+            if composites == {composite_of(node)}:
                 found.add(node)
         elif node.target in _SUMS and composites - {None}:
             found.add(node)
@@ -46,8 +46,3 @@ def inner_values(graph: Graph) -> frozenset[Node]:
 def _kind(node: Node) -> Kind | None:
     target: Any = node.target
     return KINDS.get(target) if node.op == "call_function" else None
-
-
-def _composite(node: Node) -> int | None:
-    composite: int | None = (node.meta.get("custom") or {}).get(COMPOSITE)
-    return composite

@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.quantization.operators import quantized
+from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.constants import (
     delete_unused_tensors,
     fold_constants,
@@ -53,6 +54,7 @@ def graphs_of(programs: Mapping[str, ExportedProgram], state: Collection[str]) -
         with torch.no_grad():
             fold_constants(graph, state)
             fold_batch_norms(graph, state)
+        mark_calls(graph.graph)
         graphs[method] = graph
     return graphs
 

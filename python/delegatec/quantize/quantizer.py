@@ -138,9 +138,14 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
         return user if fits and len(user.all_input_nodes) == 1 else None
 
 
+def annotation_of(node: Node) -> QuantizationAnnotation | None:
+    """Returns what a quantizer has written to a node; None for one that stays in float."""
+    return node.meta.get(_ANNOTATION)
+
+
 def is_quantized(node: Node) -> bool:
     """Whether a quantizer has annotated a call as one with quantized operands."""
-    annotation = node.meta.get(_ANNOTATION)
+    annotation = annotation_of(node)
     return annotation is not None and bool(annotation.input_qspec_map)
 
 

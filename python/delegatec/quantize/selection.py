@@ -10,6 +10,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.quantize.calls import call_of
 from delegatec.quantize.decompositions import names_of
 from delegatec.quantize.operators import KINDS, Kind
 from delegatec.quantize.settings import Settings
@@ -19,12 +20,13 @@ class Selection:
     """The calls that are quantized.
 
     Args:
-        settings: names the modules and operators that stay in float.
+        settings: names the modules, operators and calls that stay in float.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._modules = settings.float_modules
         self._operators = frozenset(settings.float_operators)
+        self._calls = settings.float_calls
 
     def kind(self, node: Node) -> Kind | None:
         """Returns the kind of a quantized call; None for other nodes."""
@@ -45,7 +47,7 @@ class Selection:
 
     def stays(self, node: Node) -> bool:
         """Whether the settings keep a call in float."""
-        if names_of(node.target) & self._operators:
+        if names_of(node.target) & self._operators or call_of(node) in self._calls:
             return True
         paths = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
         return any(

@@ -94,6 +94,7 @@ class Settings:
         quantize_io: whether float inputs and outputs of the program are quantized values, too.
         float_modules: names of modules that stay in float, with all modules inside them.
         float_operators: ATen operators that stay in float, such as "aten.softmax.int" or "aten.softmax".
+        float_calls: marks of calls that stay in float (`quantize.calls`), of the only method.
 
     Raises:
         DelegatecError: DC130, an unknown value; DC136, a value that another one excludes.
@@ -109,6 +110,7 @@ class Settings:
     quantize_io: bool = False
     float_modules: tuple[str, ...] = ()
     float_operators: tuple[str, ...] = ()
+    float_calls: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         problems = problems_of(vars(self))

@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind
 from delegatec.report.methods import OperatorCount
 from delegatec.report.sizes import human_bytes
 from delegatec.samples.accuracy import OutputAccuracy, accuracy_text
+from delegatec.samples.search import Search, search_text
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def format_model(
     methods: list[ExportedContents],
     constant_methods: Mapping[str, str],
     accuracy: Sequence[OutputAccuracy] = (),
+    search: Search | None = None,
 ) -> str:
     """Returns an exported model as text, with a final newline.
 
@@ -66,6 +68,7 @@ def format_model(
         methods: the methods that compute something.
         constant_methods: name -> value, as text.
         accuracy: the error of each output of a quantized model.
+        search: how its layers in float were chosen.
     """
     lines = [f"exported model of {len(methods)} method(s)"]
     for method in methods:
@@ -76,6 +79,8 @@ def format_model(
         lines += [f"  dynamic {name}: {bounds}" for name, bounds in method.symbols.items()]
         lines += [f"  error   {accuracy_text(each)}" for each in accuracy if each.method == method.name]
         lines += [f"  {operator.count:5}  {operator.name}" for operator in method.operators]
+    if search is not None:
+        lines += ["", *search_text(search)]
     if constant_methods:
         lines += ["", *(f"method {name}: returns {text}" for name, text in constant_methods.items())]
     return "\n".join(lines) + "\n"

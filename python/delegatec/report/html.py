@@ -17,6 +17,7 @@ from delegatec.report.memory_picture import draw_memory
 from delegatec.report.needs import links_text
 from delegatec.report.partition_picture import draw_partition
 from delegatec.report.reasons import reasons_of
+from delegatec.report.search_picture import draw_search
 
 # Number of rows to show of a method's debug map.
 LINES_SHOWN: Final = 1000
@@ -52,6 +53,7 @@ def render_html(
         lines_shown=LINES_SHOWN,
         blobs=_blobs(manifest, debug_map, graphs or {}),
         graphs={name: len(of_method) for name, of_method in (graphs or {}).items()},
+        search=draw_search(manifest.search) if manifest.search else None,
         memories={method.name: draw_memory(method) for method in manifest.methods},
         weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
         parts=_parts(manifest),

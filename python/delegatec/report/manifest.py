@@ -19,6 +19,7 @@ from delegatec.report.methods import ConstantMethod, MethodInfo, Weight
 from delegatec.report.needs import RuntimeNeeds
 from delegatec.report.provenance import InputFile, Wheel
 from delegatec.samples.accuracy import OutputAccuracy
+from delegatec.samples.search import Search
 
 # Incremented when a field changes its meaning or is removed, not when fields are added.
 SCHEMA_VERSION: Final = 2
@@ -62,6 +63,7 @@ class Manifest:
         wheels: the wheels that the compiler could import, by name.
         runtime: what an app links to run it.
         accuracy: the error of each output of a quantized model against the model in float.
+        search: how layers in float of a quantized model were chosen; None without a search.
     """
 
     schema_version: int
@@ -78,6 +80,7 @@ class Manifest:
     wheels: tuple[Wheel, ...] = ()
     runtime: RuntimeNeeds = field(default_factory=RuntimeNeeds)
     accuracy: tuple[OutputAccuracy, ...] = ()
+    search: Search | None = None
 
 
 def to_json(manifest: Manifest) -> str:

@@ -63,12 +63,18 @@ class ErrorSums:
             method, output, round(self._decibels(), 2), float(f"{self._largest:.4g}"), self._calls, samples
         )
 
-    def _decibels(self) -> float:
+    @property
+    def ratio(self) -> float:
+        """Power of the error over that of the output in float; infinite where `snr_db` is -`MOST_DB`."""
         if self._is_lost or (self._noise > 0 and not self._power > 0):
+            return math.inf
+        return self._noise / self._power if self._noise else 0.0
+
+    def _decibels(self) -> float:
+        ratio = self.ratio
+        if math.isinf(ratio):
             return -MOST_DB
-        if self._noise == 0:
-            return MOST_DB
-        return max(-MOST_DB, min(MOST_DB, 10 * math.log10(self._power / self._noise)))
+        return max(-MOST_DB, min(MOST_DB, -10 * math.log10(ratio))) if ratio else MOST_DB
 
 
 def accuracy_text(accuracy: OutputAccuracy) -> str:
