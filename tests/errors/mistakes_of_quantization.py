@@ -197,7 +197,7 @@ SEARCH: Final[tuple[Mistake, ...]] = (
     _search(
         "allows no loss at all",
         "DC139",
-        "maximum_loss is not met: with 0 of 1 layers in float",
+        "maximum_loss is not met: with 0 of 2 layers in float",
         "expected: at most 0 less",
         flags="--maximum-loss=0",
     ),
