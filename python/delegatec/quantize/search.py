@@ -215,7 +215,7 @@ class _Searcher:
                 len(each),
                 round((integers - sum(units[index].operations for index in each)) / total, 4),
                 weight_bytes(units, each),
-                float(f"{value:.6g}"),
+                float(f"{value:.9g}"),
                 each == in_float,
             )
             for each, value in self._values.items()
@@ -227,7 +227,7 @@ class _Searcher:
         found = Search(
             self._objective.name,
             len(self._objective.inputs),
-            float(f"{self._baseline:.6g}"),
+            float(f"{self._baseline:.9g}"),
             self._maximum,
             len(units) - len(self._switched.fixed),
             self._evaluations,

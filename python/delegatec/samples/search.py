@@ -45,7 +45,7 @@ class SearchPoint:
         float_layers: number of layers in float.
         integer_operations: operations in integers, as a share of all, in four digits.
         weight_bytes: size of the weights of layers and of their scales.
-        value: the metric, in six digits.
+        value: the metric, in nine digits.
         is_chosen: whether it is that of the result.
     """
 
@@ -63,7 +63,7 @@ class Search:
     Attributes:
         metric: selector of the metric; "" for 1 minus the ratio of the powers of error and outputs.
         samples: number of samples that it is measured with.
-        baseline: the metric of the model in float, in six digits.
+        baseline: the metric of the model in float, in nine digits.
         maximum_loss: by how much it may be lower.
         layers: number of layers that the search may keep in float.
         evaluations: runs of all samples.
