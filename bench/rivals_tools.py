@@ -201,7 +201,8 @@ def _litert_interpreter(path: Path) -> Call:
 
     def call(values: Inputs) -> Sequence[Tensor]:
         for each, value in zip(inputs, values, strict=True):
-            interpreter.set_tensor(each["index"], value.numpy())
+            # Its converter makes int32 of ids, which are int64 in torch.
+            interpreter.set_tensor(each["index"], value.numpy().astype(each["dtype"], copy=False))
         interpreter.invoke()
         return [torch.from_numpy(interpreter.get_tensor(index)) for index in outputs]
 
