@@ -49,7 +49,11 @@ def _methods(case: Case, form: str, folder: Path) -> dict[str, ExportedProgram]:
 
 def _outputs(case: Case, pte: Path, runtime: Any) -> list[list[Any]]:
     program = runtime.load(str(pte), None, False)
-    return [list(program.run("forward", [*case.examples(run).values()])) for run in range(case.runs)]
+    # The next run may write to the outputs.
+    return [
+        copy.deepcopy(list(program.run("forward", [*case.examples(run).values()])))
+        for run in range(case.runs)
+    ]
 
 
 def _expected(case: Case) -> list[list[Any]]:
