@@ -2,8 +2,12 @@
 // Measurement of arenas and of the heap.
 #include "runtime/measure.h"
 
+// Android's C library has neither macro, and does not parse the second one.
 #ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 33)
 #include <malloc.h>
+#define DELEGATEC_HAS_MALLINFO
+#endif
 #endif
 
 #include <stdexcept>
@@ -47,12 +51,18 @@ ArenaSizes measured(const std::string& pte, const std::string& ptd, const std::s
 
 // Returns the bytes of malloc that are in use. Arenas and files are mapped, and not among them.
 size_t heap_bytes() {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#ifdef DELEGATEC_HAS_MALLINFO
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
 #else
   throw std::runtime_error("--heap: the C library does not tell what malloc has in use");
 #endif
+}
+
+// Returns how many more bytes are in use than before. None if the libraries have released some meanwhile.
+size_t heap_bytes_since(size_t before) {
+  const size_t now = heap_bytes();
+  return now > before ? now - before : 0;
 }
 
 }  // namespace
@@ -66,9 +76,9 @@ std::map<std::string, HeapBytes> measured_heap(const std::string& pte, const std
     const size_t before = heap_bytes();
     Program program(pte, ptd, {method}, {}, nullptr);
     HeapBytes& bytes = result[method];
-    bytes.loaded = heap_bytes() - before;
+    bytes.loaded = heap_bytes_since(before);
     program.run(method, program.zeros(method));
-    bytes.run = heap_bytes() - before;
+    bytes.run = heap_bytes_since(before);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
@@ -70,6 +71,11 @@ struct Options {
   bool zeros = false, serve = false, backends = false, single_thread = false, poison = false;
 };
 
+const std::map<std::string, std::string Options::*> kFiles = {
+    {"--data", &Options::data},     {"--etdump", &Options::etdump},   {"--heap", &Options::heap},
+    {"--memory", &Options::memory}, {"--program", &Options::program}, {"--times", &Options::times},
+};
+
 uint32_t number_in(const std::string& text, const char* what) {
   size_t used = 0;
   uint64_t value = 0;
@@ -114,20 +120,13 @@ Options options_of(int count, char** arguments) {
     const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     if (word.rfind("--", 0) != 0) {
       words.push_back(word);
-    } else if (name == "--program") {
-      options.program = value;
-    } else if (name == "--data") {
-      options.data = value;
-    } else if (name == "--etdump") {
-      options.etdump = value;
-    } else if (name == "--heap") {
-      options.heap = value;
-    } else if (name == "--memory") {
-      options.memory = value;
+    } else if (const auto file = kFiles.find(name); file != kFiles.end()) {
+      if (value.empty()) {
+        throw UsageError(name + " has no value: expected " + name + "=FILE");
+      }
+      options.*file->second = value;
     } else if (name == "--method") {
       options.methods.push_back(value);
-    } else if (name == "--times") {
-      options.times = value;
     } else if (name == "--runs") {
       options.runs = number_in(value, "runs");
       if (options.runs == 0) {
@@ -153,8 +152,10 @@ Options options_of(int count, char** arguments) {
     throw UsageError("--program is missing");
   }
   const bool measures = !options.memory.empty() || !options.heap.empty();
-  if (measures && (!words.empty() || options.zeros || options.serve || !options.sizes.empty())) {
-    throw UsageError("--memory and --heap exclude calls, --zeros, --serve and --arena");
+  const bool runs = !words.empty() || options.zeros || options.serve || !options.sizes.empty() || options.runs > 1 ||
+                    options.single_thread || options.poison || !options.times.empty() || !options.etdump.empty();
+  if (measures && runs) {
+    throw UsageError("--memory and --heap exclude calls, and all options but --data and --method");
   }
   if (words.size() % 3 != 0) {
     throw UsageError("a call is METHOD INPUTS OUTPUTS");

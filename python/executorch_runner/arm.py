@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A `delegatec.verify.runtime.Runtime` for each Arm CPU that `//runtime/arm` emulates.
 
-The names, in capitals and with underscores, are those of `runtime/arm/cpus.bzl`.
+The names, in capitals and with underscores, are those of `rules/private/arm_cpus.bzl`.
 """
 
 from __future__ import annotations

@@ -189,10 +189,17 @@ def test_wrong_inputs(tmp_path: Path, inputs: dict[str, torch.Tensor], problem: 
         (["--program=p.pte", "forward", "x.safetensors", "y.safetensors"], "x.safetensors: cannot be opened"),
         (["--program=p.pte", "forward", "p.pte", "y.safetensors"], "p.pte: not a .safetensors file"),
         (["--program=p.pte", "--data=p.pte"], "p.pte: not a file of weights"),
-        (["--program=p.pte", "--memory=m.json", "--zeros"], "--memory and --heap exclude calls"),
-        (
-            ["--program=p.pte", "--memory=m.json", "--arena=take:method:1"],
-            "--memory and --heap exclude calls",
+        *(
+            (["--program=x.pte", f"--{option}=m.json", flag], "--memory and --heap exclude calls, and all")
+            for option in ("memory", "heap")
+            for flag in (
+                *("--zeros", "--serve", "--arena=take:method:1", "--runs=2", "--single-thread", "--poison"),
+                *("--times=t.json", "--etdump=d.etdump"),
+            )
+        ),
+        *(
+            (["--program=x.pte", flag], "has no value: expected --")
+            for flag in ("--heap", "--memory=", "--times", "--etdump=", "--data")
         ),
         (
             ["--program=p.pte", "forward", "surrogate.safetensors", "y.safetensors"],
