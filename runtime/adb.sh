@@ -5,8 +5,8 @@
 # Usage: adb.sh RUNNER ARGUMENT...
 #
 # RUNNER is a path. The arguments name files in the working directory, which is copied to a folder of the phone; files
-# that the phone has are not copied again. The command runs in that folder, and the folder outputs/, which it writes to,
-# is copied back.
+# that the phone has from the same directory are not copied again. The command runs in that folder, and the folder
+# outputs/, which it writes to, is copied back.
 #
 # Environment:
 #   ADB               the client (default: adb); ANDROID_SERIAL chooses one of several phones
@@ -32,8 +32,17 @@ words=
 for word; do
   words="$words $(quoted "$word")"
 done
+old=runner
+for file in *; do
+  if [ -f "$file" ]; then
+    old="$old $(quoted "$file")"
+  fi
+done
 there=$(quoted "$folder")
-quietly shell "mkdir -p $there && rm -rf $there/outputs && mkdir $there/outputs"
+here=$(quoted "$PWD")
+# `push --sync` compares times in seconds alone: two programs that were built in the same second look the same.
+quietly shell "mkdir -p $there && cd $there && rm -rf outputs && mkdir outputs &&
+  { [ \"\$(cat .directory 2>/dev/null)\" = $here ] || { rm -f .directory $old && printf %s $here >.directory; }; }"
 quietly push --sync "$runner" "$folder/runner"
 for file in *; do
   if [ -f "$file" ]; then

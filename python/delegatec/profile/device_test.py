@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_a_profile_of_a_phone(flags: list[str], tmp_path: Path, capfd: pytest.Ca
     assert Path("kept.etdump").read_bytes() == _ETDUMP.read_bytes()
     folder = tmp_path / "phone" / "data" / "local" / "tmp" / "delegatec"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"runner", "program.pte", "program.safetensors", "outputs"}
+    assert names == {".directory", "runner", "program.pte", "program.safetensors", "outputs"}
 
 
 def test_a_benchmark_of_a_phone_copies_once(
@@ -101,6 +102,25 @@ def test_a_benchmark_of_a_phone_copies_once(
         "program.pte",
         "program.safetensors",
     ]
+
+
+def test_another_program_of_the_same_time_is_copied(flags: list[str], tmp_path: Path) -> None:
+    """adb compares times alone, in seconds, and all programs have the same name on the phone."""
+    phone = tmp_path / "phone" / "data" / "local" / "tmp" / "delegatec"
+    for name in ("one", "another"):
+        session = tmp_path / name
+        (session / "outputs").mkdir(parents=True)
+        (session / "program.pte").write_text(name)
+        os.utime(session / "program.pte", (1_700_000_000, 1_700_000_000))
+        for _ in range(2):
+            command = [_ADB_SH, tmp_path / "android_runner", "--backends"]
+            assert subprocess.run(command, cwd=session, check=False).returncode == 0
+            assert (phone / "program.pte").read_text() == name
+    log = (tmp_path / "phone.log").read_text().splitlines()
+    assert [line for line in log if line.startswith("copied ")] == [
+        "copied android_runner",
+        "copied program.pte",
+    ] * 2
 
 
 def test_words_reach_the_phone_unchanged(
