@@ -6,6 +6,7 @@ from __future__ import annotations
 import configparser
 import email
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -166,3 +167,12 @@ def test_ranges(tmp_path: Path) -> None:
     (tmp_path / "compiler.in.txt").write_text("# Reason.\ntorch==2.13.0+cpu\nnumpy==2.4.6\n")
     (tmp_path / "models.in.txt").write_text("gguf==0.19.0  # without dependencies\n")
     assert requirements(tmp_path) == ["torch~=2.13.0", "numpy~=2.4", 'gguf~=0.19; extra == "language"']
+
+
+@pytest.mark.parametrize(
+    "line", ["numpy>=2.4", "numpy[fast]==2.4.6", "numpy==2.5.0rc1", "numpy==2", "-r a.txt"]
+)
+def test_a_requirement_is_not_left_out(tmp_path: Path, line: str) -> None:
+    (tmp_path / "compiler.in.txt").write_text(f"torch==2.13.0+cpu\n{line}\n")
+    with pytest.raises(SystemExit, match=re.escape(f"compiler.in.txt: {line!r}: expected NAME==VERSION")):
+        requirements(tmp_path)

@@ -35,7 +35,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 # What the bytes of programs depend on may change in its last part only, the others in all but the first.
 _FIXED: Final = frozenset({"ai-ml-sdk-model-converter", "ethos-u-vela", "torch", "torchao"})
 
-_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+)==([0-9.]+)")
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+)==([0-9]+(?:\.[0-9]+)+)(?:\+\w+)?(?:\s+#.*)?")
 
 _METADATA: Final = """\
 Metadata-Version: 2.4
@@ -69,17 +69,24 @@ def requirements(folder: Path) -> list[str]:
 
     Args:
         folder: the directory of the `.in.txt` files.
+
+    Raises:
+        SystemExit: a line is neither a comment nor one version of a distribution.
     """
     return [
-        _compatible(*match.groups()) + (f'; extra == "{extra}"' if extra else "")
+        _compatible(site, line) + (f'; extra == "{extra}"' if extra else "")
         for extra, sites in EXTRAS.items()
         for site in sites
         for line in (folder / f"{site}.in.txt").read_text(encoding="utf-8").splitlines()
-        if (match := _REQUIREMENT.match(line))
+        if line.partition("#")[0].strip()
     ]
 
 
-def _compatible(name: str, version: str) -> str:
+def _compatible(site: str, line: str) -> str:
+    match = _REQUIREMENT.fullmatch(line)
+    if match is None:
+        raise SystemExit(f"{site}.in.txt: {line!r}: expected NAME==VERSION, such as numpy==2.4.6")
+    name, version = match.groups()
     parts = version.split(".")
     return f"{name}~={'.'.join(parts if name in _FIXED else parts[:2])}"
 
