@@ -38,8 +38,11 @@ def _check_samples(ctx):
 
 def _search_problems(attributes):
     """Returns what is wrong with the attributes of the search for layers in float."""
+    problems = []
+    if attributes.metric_over != "sample" and not attributes.metric:
+        problems.append(problem("DC136", "metric_over has no effect without metric", expected = "both, or neither"))
     if not attributes.maximum_loss:
-        return [
+        return problems + [
             problem(
                 "DC136",
                 "%s has no effect without maximum_loss" % name,
@@ -49,7 +52,7 @@ def _search_problems(attributes):
             if getattr(attributes, name)
         ]
     needs_dataset = bool(attributes.metric) or attributes.activation not in QUANTIZATION_STATIC
-    return dataset_problems(attributes, is_required = needs_dataset) + loss_problems(attributes)
+    return problems + dataset_problems(attributes, is_required = needs_dataset) + loss_problems(attributes)
 
 def _quantized_program_impl(ctx):
     fail_with_all(ctx.label, setting_problems(ctx.attr) + _search_problems(ctx.attr))

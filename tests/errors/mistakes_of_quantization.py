@@ -246,6 +246,12 @@ SEARCH: Final[tuple[Mistake, ...]] = (
         "--metric has no effect without --maximum-loss",
         flags="--metric=net_metrics:mean",
     ),
+    _search(
+        "says what a metric is over, and no metric",
+        "DC001",
+        "--metric-over has no effect without --metric",
+        flags="--maximum-loss=0.01 --metric-over=dataset --dataset=net.safetensors",
+    ),
     run(
         "limits the loss of layers without samples",
         "DC001",

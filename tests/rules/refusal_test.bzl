@@ -106,6 +106,7 @@ def refusal_tests(name):
     quantized_program(name = "function_without_need", srcs = sources, activation = "float", calibration_entry = "mlp:build", program = program, tags = ["manual"])
     quantized_program(name = "metric_without_loss", calibration = sources, dataset_entry = "metrics:DATA", metric = "metrics:top1", program = program, tags = ["manual"])
     quantized_program(name = "loss_without_dataset", activation = "dynamic_int8", maximum_loss = "low", metric = "metrics", program = program, tags = ["manual"])
+    quantized_program(name = "lists_of_no_metric", calibration = sources, dataset_entry = "metrics:DATA", metric_over = "dataset", program = program, tags = ["manual"])
     program_index(name = "empty_index", programs = [program], tags = ["manual"])
     mps_test = "//tests/rules/models:mlp_mps"
     program_test(name = "atol_without_number", atol = "1e", program = mps_test, tags = ["manual"])
@@ -161,6 +162,7 @@ def refusal_tests(name):
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
+        "lists_of_no_metric": ["error DC136", "metric_over has no effect without metric", "dataset_entry has no effect without maximum_loss"],
         "loss_without_dataset": ["error DC521", "neither dataset nor dataset_entry is set", "metric \"metrics\" does not name an attribute of a module", "maximum_loss cannot be \"low\""],
         "metric_without_loss": ["error DC136", "dataset_entry has no effect without maximum_loss", "metric has no effect without maximum_loss"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],

@@ -44,6 +44,8 @@ def check_search(arguments: argparse.Namespace, is_static: bool) -> None:
         arguments: those of `quantize`.
         is_static: whether there are calibration samples.
     """
+    if arguments.metric_over != "sample" and not arguments.metric:
+        raise CommandLineError("--metric-over has no effect without --metric")
     has_dataset = bool(arguments.dataset or arguments.dataset_entry)
     if arguments.maximum_loss is None:
         for name in ("metric", "dataset", "dataset_entry"):
