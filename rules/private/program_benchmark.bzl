@@ -2,6 +2,7 @@
 """`program_benchmark`: `bazel run` measures how long a program takes, on this host or a device."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":labels.bzl", "label_text")
 load(":launcher.bzl", "quoted")
 load(":measuring.bzl", "MEASURED_ATTRS", "executables", "measuring_launcher")
 load(":options.bzl", "fail_with_all", "problem")
@@ -35,7 +36,16 @@ def _problems(attributes):
     return problems
 
 def _program_benchmark_impl(ctx):
-    fail_with_all(ctx.label, _problems(ctx.attr))
+    tools = executables({"run-under": ctx.attr.run_under, "runner": ctx.attr.runner})
+    problems = _problems(ctx.attr)
+    if ctx.attr.run_under and "run-under" not in tools:
+        # Without it, the times of this host would look like those of a device.
+        problems.append(problem(
+            "DC514",
+            "run_under %s has no executable" % label_text(ctx.attr.run_under.label),
+            expected = "a file, or a target that `bazel run` takes",
+        ))
+    fail_with_all(ctx.label, problems)
     values = {
         "clock": ctx.attr.clock,
         "item": ctx.attr.item,
@@ -50,7 +60,7 @@ def _program_benchmark_impl(ctx):
     return measuring_launcher(
         ctx,
         baseline = ctx.attr.baseline,
-        tools = executables({"run-under": ctx.attr.run_under, "runner": ctx.attr.runner}),
+        tools = tools,
         words = words + (["--all-threads"] if ctx.attr.all_threads else []),
     )
 
@@ -99,7 +109,7 @@ example inputs.
             allow_files = True,
             cfg = "exec",
             doc = "A program that runs the runner elsewhere, such as `@rules_delegate//runtime:adb.sh` or qemu. Its arguments are " +
-                  "the path of the runner, and the runner's arguments: docs/outputs.md.",
+                  "the path of the runner, and the runner's arguments: docs/profiles.md.",
         ),
         run_under_arguments = attr.string_list(
             doc = "Arguments of `run_under`, before the runner.",

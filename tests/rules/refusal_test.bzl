@@ -81,6 +81,7 @@ def refusal_tests(name):
     program_accuracy_test(name = "accuracy_of_two_datasets", dataset = "//examples/digits:evaluation.safetensors", dataset_entry = "data:", floor = "high", maximum_loss = "-1", metric = "metrics:top1", program = "//tests/rules/models:mlp_mps", tags = ["manual"], deps = metrics)
     program_budget_test(name = "negative_budget", max_delegates = 2, max_file_kib = -7, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     program_benchmark(name = "benchmark_without_baseline", items_per_call = 0, maximum_ratio = "slow", program = "//tests/rules/models:mlp_mps", run_under_arguments = ["-cpu"], runner = "//runtime:no_runner", runs = -1)
+    program_benchmark(name = "benchmark_under_nothing", program = "//tests/rules/models:mlp_mps", run_under = "//runtime:no_runner", runner = "//runtime:no_runner")
     app_budget_test(name = "no_bytes", app = "//tests/rules/models:mlp_mps.inspect", max_kib = 0, tags = ["manual"])
     program_cc_library(name = "cc_of_mps", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     delegate_program(name = "of_a_plugin", backend = "a:B", program = program, tags = ["manual"], deps = ["//tests/rules/models:activation"])
@@ -143,6 +144,7 @@ def refusal_tests(name):
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two", "constant_alignment cannot be 8"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],
+        "benchmark_under_nothing": ["error DC514", "run_under //runtime:no_runner has no executable"],
         "benchmark_without_baseline": ["error DC514", "items_per_call cannot be 0", "runs cannot be -1", "maximum_ratio cannot be \"slow\"", "maximum_ratio has no baseline", "run_under_arguments has no run_under"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
