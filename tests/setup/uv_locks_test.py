@@ -168,6 +168,17 @@ def test_hashes_of_wheels_and_the_location_of_the_package(tmp_path: Path) -> Non
             {},
             "the marker sys_platform is win32",
         ),
+        (
+            LOCK.replace("sys_platform == 'win32'", "platform_release ~= 'a'"),
+            {},
+            "the marker platform_release ~= 'a'",
+        ),
+        (
+            LOCK.replace('">=3.11"', '">=3.12"'),
+            {},
+            "uv.lock: it is for Python >=3.12, and the build has 3.11.",
+        ),
+        (LOCK.replace('">=3.11"', '"new"'), {}, "uv.lock: not a lock as uv writes it"),
         ("version = 1\n", {}, "uv.lock: `project` does not name one of its projects; its projects: none"),
         ("version = ", {}, "uv.lock: not TOML: "),
         (LOCK.replace('name = "team"', "names = 1"), {}, "uv.lock: not a lock as uv writes it"),

@@ -6,13 +6,15 @@ The host's Python runs it: it has `tomllib`, and its pip contains `packaging`.
 
 from __future__ import annotations
 
+import platform
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pip._vendor.packaging.markers import InvalidMarker, Marker
+from pip._vendor.packaging.markers import Marker
+from pip._vendor.packaging.specifiers import SpecifierSet
 from pip._vendor.packaging.utils import canonicalize_name
 
 from locked_wheels import HASH, MARKER_ENVIRONMENT, Lock, Pin
@@ -59,7 +61,7 @@ def read_uv_lock(path: Path, shown: str, choice: Choice) -> Lock:
         return Lock({}, [], [f"{shown}: not TOML: {error}"])
     except _UnusableError as error:
         return Lock({}, [], [f"{shown}: {error}"])
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return Lock({}, [], [f"{shown}: not a lock as uv writes it"])
     if not pins and not reader.problems:
         reader.problems.append(f"{shown}: the project needs no wheels on this platform")
@@ -82,6 +84,10 @@ class _Reader:
     def __init__(self, document: dict[str, Any], lines: list[int], shown: str) -> None:
         if document.get("version") != _VERSION:
             raise _UnusableError(f"of version {document.get('version')}; version {_VERSION} can be read")
+        # uv leaves out what it implies from the markers.
+        python, known = document.get("requires-python", ""), platform.python_version()
+        if known not in SpecifierSet(python):
+            raise _UnusableError(f"it is for Python {python}, and the build has {known}")
         if document.get("conflicts"):
             raise _UnusableError("it has conflicting extras; export one choice of them with `uv export`")
         self._packages: list[dict[str, Any]] = document.get("package", [])
@@ -109,11 +115,8 @@ class _Reader:
             for extra in ("", *dependency.get("extra", [])):
                 if (id(package), extra) not in seen:
                     seen.add((id(package), extra))
-                    pending += (
-                        package.get("optional-dependencies", {}).get(extra, [])
-                        if extra
-                        else (package.get("dependencies", []))
-                    )
+                    optional = package.get("optional-dependencies", {})
+                    pending += optional.get(extra, []) if extra else package.get("dependencies", [])
             if not _is_project(package) and package["name"] not in found:
                 self._add(package, found)
         return found
@@ -179,5 +182,5 @@ def _applies(marker: str) -> bool:
         return True
     try:
         return Marker(marker).evaluate(MARKER_ENVIRONMENT)
-    except InvalidMarker:
+    except ValueError:  # such as InvalidMarker and UndefinedComparison
         raise _UnusableError(f"the marker {marker} cannot be read") from None
