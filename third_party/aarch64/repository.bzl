@@ -7,6 +7,11 @@ load(":packages.bzl", "PACKAGES", "SNAPSHOT")
 
 _HOST = "Linux x86_64"
 
+def _again(name):
+    """Returns the command that fetches a repository again: Bazel keeps one without packages."""
+    of_a_module = "~" in name or "+" in name
+    return ("bazel fetch --force --repo=@@" if of_a_module else "bazel sync --only=") + name
+
 def _aarch64_impl(rctx):
     rctx.symlink(rctx.attr._build_file, "BUILD.bazel")
     host = rctx.execute(["uname", "-s", "-m"]).stdout.strip()
@@ -15,7 +20,7 @@ def _aarch64_impl(rctx):
         return
     downloaded = download_debian_packages(rctx, PACKAGES, SNAPSHOT, "packages")
     if downloaded.missing:
-        rctx.file("missing.txt", downloaded.missing + "\n")
+        rctx.file("missing.txt", "%s; to try again: %s\n" % (downloaded.missing, _again(rctx.name)))
         return
     extracted = rctx.execute(
         [host_python(rctx), "-B", rctx.path(rctx.attr._extract), "."] + downloaded.files,
