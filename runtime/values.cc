@@ -159,7 +159,7 @@ EValue number_of(const StoredTensor& stored, Tag tag) {
   switch (tag) {
     case Tag::Int: return EValue(get("I64", int64_t{}));
     case Tag::Double: return EValue(get("F64", double{}));
-    // other bytes than 0 and 1 are no bool
+    // bytes other than 0 and 1 are not valid bools
     case Tag::Bool: return EValue(get("BOOL", uint8_t{}) != 0);
     default: throw std::runtime_error("has tag " + std::to_string(static_cast<int>(tag)) + ", which files cannot have");
   }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever part of a plug-in raises, or returns a wrong result, is named by the diagnostic, with its line."""
+"""The diagnostic names the part of a plug-in that raises or returns a wrong result, with its line."""
 
 from __future__ import annotations
 

@@ -14,8 +14,11 @@ assert RUNFILES is not None
 WORKSPACE = RUNFILES.Rlocation("rules_delegate/WORKSPACE")
 assert WORKSPACE is not None
 ROOT = Path(WORKSPACE).resolve().parent
-FOLDERS = ("bench", "docs", "examples", "python", "rules", "schemas", "tests", "third_party", ".ci")
-SUFFIXES = (".bazel", ".bzl", ".fbs", ".md", ".py")
+FOLDERS = (
+    *(".bcr", ".ci", "bench", "config", "docs", "e2e", "examples", "python", "rules", "runtime", "schemas"),
+    *("tests", "third_party", "tools", "wheels"),
+)
+SUFFIXES = (".bazel", ".bzl", ".cc", ".fbs", ".h", ".md", ".py", ".sh", ".yml")
 
 # Phrase -> the plain form.
 PHRASES = {
@@ -61,18 +64,18 @@ def _files() -> list[Path]:
     return sorted(path for path in files if path.name != Path(__file__).name)
 
 
-def _found(files: list[Path], phrases: dict[str, str]) -> str:
+def _found(files: list[Path], phrases: dict[str, str], flags: re.RegexFlag = re.NOFLAG) -> str:
     return "\n".join(
         f"{path.relative_to(ROOT)}:{line}: {match[0]!r}, better: {better}"
         for path in files
         for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         for phrase, better in phrases.items()
-        if (match := re.search(phrase, text))
+        if (match := re.search(phrase, text, flags))
     )
 
 
 def test_phrases() -> None:
-    found = _found(_files(), PHRASES)
+    found = _found(_files(), PHRASES, re.IGNORECASE)
     assert not found, found
 
 

@@ -66,7 +66,7 @@ def test_names_have_no_time_and_no_owner(archive: bytes) -> None:
     assert members["rules_delegate-1.2.3/MODULE.bazel"].mode == 0o644
 
 
-def test_the_version_is_in_one_place(archive: bytes) -> None:
+def test_the_archive_has_the_version(archive: bytes) -> None:
     for name in ("MODULE.bazel", "e2e/minimal/MODULE.bazel"):
         assert 'version = "1.2.3"' in _text(archive, name)
         assert 'version = "0.0.0"' in (ROOT / name).read_text(encoding="utf-8")

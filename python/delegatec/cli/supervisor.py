@@ -93,7 +93,7 @@ def _run_child(run: Callable[[], int], prepare: Callable[[], None], writer: int,
             if os.getpid() == own:  # not a copy of the process, forked by user code
                 with suppress(OSError):  # user code closed all files
                     os.write(writer, bytes([code & 0xFF]))
-        finally:  # Whatever user code did, this copy of the parent ends here.
+        finally:  # This copy of the parent ends here, also after an exception.
             # Regular shutdown of torch takes up to a second.
             os._exit(code)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever export writes, our reader and torch's read, with equal results; export refuses the rest."""
+"""Our reader and torch's read all that export writes, with equal results; export refuses the rest."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_other_files(content: bytes, message: str, tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """Whatever a byte says, there is a result or a diagnostic."""
+    """Any value of a byte leads to a result or a diagnostic."""
     draw, good = random.Random(3), _ETDUMP.read_bytes()
     path = tmp_path / "damaged.etdump"
     for _ in range(300):
