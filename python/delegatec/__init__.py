@@ -86,24 +86,43 @@ _MODULES = {
 }
 
 
+# Functions with the names of packages: `delegatec.verify` is both, a package that can be called.
+_PACKAGES = ("quantize", "verify")
+
+
 def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(module), name)
+    return _function(name)
+
+
+def _function(name: str) -> Any:
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES])
 
 
-class _Package(ModuleType):
-    """The package, whose functions `quantize` and `verify` have the names of packages inside it."""
+class _Callable(ModuleType):
+    """A package with the name of a function."""
 
+    @property
+    def __wrapped__(self) -> Any:
+        """The function, for `inspect.signature`."""
+        return _function(self.__name__.rpartition(".")[2])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+
+class _Package(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
-        # An import of the inner package would hide the function.
-        if not (isinstance(value, ModuleType) and name in _MODULES):
-            super().__setattr__(name, value)
+        if isinstance(value, ModuleType) and name in _PACKAGES:
+            value.__class__ = _Callable
+        super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Package
