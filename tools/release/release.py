@@ -100,10 +100,18 @@ def _sums(folder: Path) -> str:
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
 
+def _repository(text: str) -> str:
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not OWNER/NAME")
+    return text
+
+
 def main(arguments: Sequence[str]) -> None:
     """Writes the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--repository", required=True, metavar="OWNER/NAME", help="on GitHub")
+    parser.add_argument(
+        "--repository", required=True, type=_repository, metavar="OWNER/NAME", help="on GitHub"
+    )
     parser.add_argument("--maintainer", action="append", default=[], metavar="ACCOUNT", help="on GitHub")
     parser.add_argument("--download", default="", metavar="URL", help="where the archives are")
     parser.add_argument("--output", type=Path, default=Path("dist"), metavar="DIRECTORY")

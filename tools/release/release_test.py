@@ -17,7 +17,7 @@ import pytest
 from archives import EXCLUDED, packed, source_files
 from nested_bazel import source_root
 from registry import Origin, entry
-from release import bill_of_materials, notes_of
+from release import bill_of_materials, main, notes_of
 from write_wheel import version_of
 
 ROOT = source_root()
@@ -115,6 +115,13 @@ def test_mistakes_of_a_release(tmp_path: Path) -> None:
         source_files(_checkout(linked, dict(_MODULES), 1), "1.0")
     with pytest.raises(SystemExit, match=r"no section of 9\.9"):
         notes_of("# Changelog\n\n## 9.9\n\n## 9.8\n\n- something\n", "9.9")
+
+
+@pytest.mark.parametrize("repository", ["rules", "/rules", "owner/", "https://host.example/owner/rules"])
+def test_the_repository_has_an_owner(repository: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([f"--repository={repository}"])
+    assert f"{repository!r} is not OWNER/NAME" in capsys.readouterr().err
 
 
 def test_notes() -> None:
