@@ -67,7 +67,7 @@ def _program_benchmark_impl(ctx):
 program_benchmark = rule(
     implementation = _program_benchmark_impl,
     doc = """\
-Measures a program: `bazel run` prints the 50th, 90th and 99th percentile of its latency, what it computes a second, the time
+Measures a program: `bazel run` prints the 50th, 90th and 99th percentile of its latency, what it computes per second, the time
 to load and the peak of memory; `-- --format=json` prints these and the time of each run. A baseline runs in turns with it.
 
 The runner is a process without a compiler. It calls the method with the inputs of the model's first golden sample, or its

@@ -6,7 +6,7 @@ _MIRRORS = [
     "http://snapshot.debian.org/archive/debian/%s/pool/main/",
 ]
 
-def debian_mirrors(snapshot):
+def _mirrors(snapshot):
     """Returns the addresses below which packages are.
 
     Args:
@@ -30,7 +30,7 @@ def download_debian_packages(rctx, packages, snapshot, folder):
     for path, sha256 in packages.items():
         file = folder + "/" + path.split("/")[-1].replace("+", "-").replace("~", "-")
         rctx.report_progress("Downloading " + path)
-        mirrors = debian_mirrors(snapshot)
+        mirrors = _mirrors(snapshot)
         done = rctx.download(
             allow_fail = True,
             output = file,
