@@ -140,6 +140,15 @@ def test_declarations_are_those_of_the_tested_workspace(file: str) -> None:
     assert code in (ROOT / "tests/consumer/workspace" / file).read_text(encoding="utf-8")
 
 
+def test_constraints_are_the_versions_of_the_lock() -> None:
+    page = (ROOT / "docs/wheels.md").read_text(encoding="utf-8")
+    lock = (ROOT / "third_party/python/compiler.lock.txt").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^constraint-dependencies = \[(.*)\]", page, re.MULTILINE)
+    pins = re.findall(r'"([\w-]+==[\d.]+)"', shown)
+    assert len(pins) >= 2
+    assert [pin for pin in pins if not re.search(rf"^{re.escape(pin)}[+ ]", lock, re.MULTILINE)] == []
+
+
 def test_several_sizes_are_methods() -> None:
     page = (ROOT / "docs" / "mps.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(def build.*?)```", page, re.DOTALL)
