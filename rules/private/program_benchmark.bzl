@@ -118,8 +118,8 @@ example inputs.
             allow_files = True,
             cfg = "exec",
             default = "//config:profile_runner",
-            doc = "What runs the program. With `run_under`, `@rules_delegate//runtime:runner` or a similar program built for the " +
-                  "device.",
+            doc = "What runs the program; Bazel builds it for this host. With `run_under`, a file, or a target that builds " +
+                  "`@rules_delegate//runtime:runner` or a similar program for the device, by a transition.",
         ),
         runs = attr.int(
             doc = "Number of runs, besides the first of each process. By default 100.",
