@@ -151,6 +151,21 @@ PROFILES: Final = (
         command=f"{_RUN} --benchmark --maximum-ratio=1.1",
     ),
     usage(
+        "sets the number of runs that have been recorded",
+        "--runs needs runs, without IN.etdump",
+        command=f"{_COMMAND} --runs=5 good.pte",
+    ),
+    usage(
+        "chooses rows of the JSON, which has all figures",
+        "--by needs --format=text",
+        command=f"{_RUN} --format=json --by=module",
+    ),
+    usage(
+        "writes the number of runs as a word",
+        "argument --runs: many: expected an integer from 1 to 999999",
+        command=f"{_RUN} --runs=many",
+    ),
+    usage(
         "asks for the page of a benchmark",
         "--html needs a profile, without --benchmark",
         command=f"{_RUN} --benchmark --html=net.html",

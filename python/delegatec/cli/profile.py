@@ -91,7 +91,11 @@ def _check(arguments: argparse.Namespace) -> None:
             {"baseline_debug": "", "baseline_ptd": "", "maximum_ratio": None},
         ),
         "--run-under": (arguments.run_under, {"run_under_argument": []}),
-        "runs, without IN.etdump": (not arguments.etdump, {"rounds": None, "run_under": ""}),
+        "runs, without IN.etdump": (
+            not arguments.etdump,
+            {"runs": None, "rounds": None, "run_under": "", "all_threads": False},
+        ),
+        "--format=text": (arguments.format == "text", {"by": ""}),
     }
     for what, (is_there, flags) in needs.items():
         for name, default in flags.items():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from contextlib import suppress
 from typing import Final
 
 from delegatec.cli.documents import from_where_the_user_is
@@ -19,6 +20,8 @@ BENCHMARK_RUNS: Final = 100
 """Runs of a benchmark."""
 ROUNDS: Final = 9
 """Processes that share them, if a baseline runs, too."""
+# Most digits of a number of runs.
+_DIGITS: Final = 6
 _VIEWS: Final = ("line", "library", "module", "operator", "kernel", "step")
 
 
@@ -156,14 +159,13 @@ def _command(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected at least 1")
-    return value
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not int(text):
+        raise argparse.ArgumentTypeError(f"{text}: expected an integer from 1 to {'9' * _DIGITS}")
+    return int(text)
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
-    return value
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")

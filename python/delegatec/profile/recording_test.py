@@ -156,7 +156,7 @@ def test_a_benchmark(profile: Profiler, tmp_path: Path, capfd: pytest.CaptureFix
     ("flags", "message"),
     [
         ([], "no call of method 'forward'"),
-        (["--runs=0"], "expected at least 1"),
+        (["--runs=0"], "expected an integer from 1"),
         (["a.etdump", "--etdump-output=b.etdump"], "expected no IN.etdump"),
         (["--benchmark", "a.etdump"], "expected no ETDump"),
         (["--benchmark", "--etdump-output=b.etdump"], "expected no ETDump"),

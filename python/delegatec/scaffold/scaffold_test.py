@@ -117,6 +117,11 @@ def test_existing_files_stay(
     assert {path.read_text() for path in package.iterdir()} == {"mine"}
 
 
+def test_a_library_that_a_model_needs() -> None:
+    with pytest.raises(DelegatecError, match=r"DC006: DinatModel needs a library: .*natten"):
+        source_of("transformers:dinat", [])
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "problem"),
     [
@@ -131,6 +136,12 @@ def test_existing_files_stay(
         ("transformers:mobilbert", [], "transformers has no model mobilbert; near it: mobilebert"),
         ("transformers:T5Model", [], "T5Model has an encoder and a decoder"),
         ("transformers:openai/clip-vit-base-patch32", [], "CLIPModel has several inputs: image, text"),
+        ("transformers:canine", [], "the input input_ids of CanineModel is unknown"),
+        ("transformers:bros", [], "BrosModel cannot be called with an example of its input_ids alone: "),
+        ("transformers:encodec", [], "cannot be called with an example of its input_values alone: "),
+        ("transformers:pp_ocrv6_medium_det", [], "cannot be built with the default PPOCRV6MediumDetConfig"),
+        ('timm:resnet18"', [], "'resnet18\"' is not a model of timm"),
+        ('pt2:a"b.pt2', [], "'a\"b.pt2' is not a .pt2 in the new package"),
     ],
 )
 def test_refusals(model: str, inputs: list[str], problem: str) -> None:
@@ -143,6 +154,7 @@ def test_refusals(model: str, inputs: list[str], problem: str) -> None:
     ("model", "expected"),
     [
         ("MobileBertModel", "torch.randint(config.vocab_size, (1, 128))"),
+        ("xlnet", "torch.randint(config.vocab_size, (1, 128))"),
         ("CLIPVisionModel", "torch.rand(1, 3, 224, 224)"),
         ("yolos", "torch.rand(1, 3, 512, 864)"),
         ("facebook/wav2vec2-base", "torch.rand(1, 16000)"),

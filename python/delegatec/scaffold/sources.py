@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -15,6 +14,8 @@ from delegatec.scaffold import transformers_models
 _KINDS: Final = ("module", "pt2", "timm", "transformers")
 _DTYPES: Final = ("bool", "float16", "float32", "float64", "int32", "int64", "uint8")
 _INPUT: Final = re.compile(rf"({'|'.join(_DTYPES)})\[((?:\d+(?:,\d+)*)?)\]")
+# Names that stay as they are in a string of Python or Starlark.
+_PLAIN: Final = re.compile(r"\w[\w.\-]*")
 _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -96,6 +97,8 @@ def _of_transformers(name: str) -> ModelSource:
 
 
 def _of_timm(name: str) -> ModelSource:
+    if not _PLAIN.fullmatch(name):
+        raise _wrong(f"{name!r} is not a model of timm", "a name of timm.list_models(), such as resnet18")
     return ModelSource(
         title=f"timm's {name} with random weights",
         name=_identifier(name),
@@ -137,7 +140,7 @@ def _of_module(name: str, inputs: Sequence[str]) -> ModelSource:
 
 
 def _of_pt2(name: str) -> ModelSource:
-    if PurePosixPath(name).name != name or not name.endswith(".pt2"):
+    if not _PLAIN.fullmatch(name) or not name.endswith(".pt2"):
         raise _wrong(f"{name!r} is not a .pt2 in the new package", "pt2:FILE.pt2, in --directory")
     return ModelSource(
         title=f"The program in {name}, of torch.export.save",

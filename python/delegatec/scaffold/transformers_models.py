@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,7 +54,7 @@ def find(name: str) -> Found | Refusal:
         name: such as "MobileBertModel", "mobilebert", "google/mobilebert-uncased".
 
     Raises:
-        DelegatecError: DC006, transformers is not installed.
+        DelegatecError: DC006, transformers, or a library that the model needs, is not installed.
     """
     try:
         import transformers
@@ -91,7 +90,19 @@ def _type_of(name: str, types: Any) -> str | None:
 
 def _found(cls: Any) -> Found | Refusal:
     config_class = cls.config_class
-    config = config_class()
+    try:
+        config = config_class()
+        with torch.device("meta"), torch.no_grad():
+            model = cls(config).eval()
+    except ImportError as error:
+        problem = f"{cls.__name__} needs a library: {_line(error)}"
+        raise DelegatecError([Diagnostic("DC006", problem, help="install it")]) from error
+    except Exception as error:  # noqa: BLE001 - of any model of transformers
+        return Refusal(
+            f"{cls.__name__} cannot be built with the default {config_class.__name__}: {_line(error)}",
+            "a model with a configuration by default",
+            f"write a model (docs/models.md) with your {config_class.__name__}",
+        )
     if config.is_encoder_decoder:
         return Refusal(
             f"{cls.__name__} has an encoder and a decoder",
@@ -110,34 +121,67 @@ def _found(cls: Any) -> Found | Refusal:
             f"the input {cls.main_input_name} of {cls.__name__} is unknown",
             "a model of text, images or sound",
         )
-    with torch.device("meta"):
-        weights = cls(config)
-    unique = {id(each): each.numel() for each in weights.parameters()}
+    expression, value = example
+    if problem := _call_problem(model, cls.main_input_name, value):
+        return Refusal(
+            f"{cls.__name__} cannot be called with an example of its {cls.main_input_name} alone: {problem}",
+            "a model with one input of text, images or sound",
+            "write a model (docs/models.md) with all its inputs",
+        )
+    unique = {id(each): each.numel() for each in model.parameters()}
     return Found(
         cls.__name__,
         config_class.__name__,
         config_class.model_type,
         cls.main_input_name,
-        example,
+        expression,
         4 * sum(unique.values()),
     )
 
 
-def _example(argument: str, config: Any) -> str | None:
-    if argument == "input_ids":
-        return f"torch.randint(config.vocab_size, (1, {_tokens(config)}))"
+def _call_problem(model: Any, argument: str, value: torch.Tensor) -> str:
+    """Returns why a model on the meta device does not accept an input; "" if it does.
+
+    Other errors may be of this device, which has no values.
+    """
+    try:
+        with torch.device("meta"), torch.no_grad():
+            model(**{argument: value}, return_dict=False)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        return _line(error)
+    except Exception:  # noqa: BLE001 - of any model of transformers
+        return ""
+    return ""
+
+
+def _line(error: Exception) -> str:
+    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+
+
+def _example(argument: str, config: Any) -> tuple[str, torch.Tensor] | None:
+    """Returns a Python expression of an example, and a tensor like it on the meta device."""
+    if argument == "input_ids" and hasattr(config, "vocab_size"):
+        sizes = (1, _tokens(config))
+        tokens = torch.empty(sizes, dtype=torch.int64, device="meta")
+        return f"torch.randint(config.vocab_size, {sizes})", tokens
     if argument == "pixel_values":
         channels = getattr(config, "num_channels", 3)
         size = getattr(config, "image_size", None) or _PIXELS
         height, width = size if isinstance(size, (list, tuple)) else (size, size)
-        return f"torch.rand(1, {channels}, {height}, {width})"
+        return f"torch.rand(1, {channels}, {height}, {width})", _floats(1, channels, height, width)
     if argument == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
-        return "torch.rand(1, config.max_length, config.num_mel_bins)"
+        sizes = (config.max_length, config.num_mel_bins)
+        return "torch.rand(1, config.max_length, config.num_mel_bins)", _floats(1, *sizes)
     if argument == "input_values":
-        return f"torch.rand(1, {_SOUND})"
+        return f"torch.rand(1, {_SOUND})", _floats(1, _SOUND)
     return None
 
 
+def _floats(*sizes: int) -> torch.Tensor:
+    return torch.empty(sizes, device="meta")
+
+
 def _tokens(config: Any) -> int:
-    longest = getattr(config, "max_position_embeddings", None) or math.inf
-    return int(min(_TOKENS, longest))
+    longest = getattr(config, "max_position_embeddings", None)
+    # -1 for no limit
+    return min(_TOKENS, longest) if isinstance(longest, int) and longest > 0 else _TOKENS
