@@ -161,8 +161,18 @@ CASES: Final[dict[str, tuple[Any, tuple[Tensor, ...]]]] = {
     "mm": (lambda a, b: a @ b, (floats(1100, 8), floats(8, 12))),
     "bmm": (lambda a, b: a @ b, (floats(3, 1024, 8), floats(3, 8, 12))),
     "addmm": (lambda a, b, c: torch.addmm(c, a, b, alpha=0.5), (floats(2050, 8), floats(8, 12), floats(12))),
+    "addmm with a row for each": (torch.addmm, (floats(1100, 12), floats(1100, 8), floats(8, 12))),
+    "addmm with a column": (torch.addmm, (floats(1100, 1), floats(1100, 8), floats(8, 12))),
     "attention": (attention, (floats(1, 2, 1028, 8), floats(1, 1, 1028, 1028))),
     "attention with one mask": (attention, (floats(1, 2, 1028, 8), floats(1, 1028))),
+    "causal attention": (
+        lambda q, k: functional.scaled_dot_product_attention(q, k, k + 1, is_causal=True),
+        (floats(1, 2, 1028, 8), floats(1, 2, 1028, 8)),
+    ),
+    "causal attention with few keys": (
+        lambda q, k: functional.scaled_dot_product_attention(q, k, k + 1, is_causal=True),
+        (floats(1, 2, 1028, 8), floats(1, 2, 16, 8)),
+    ),
     "int8 convolution": (_int8_layer(functional.conv2d, 168, 8, 3, 3), (floats(1, 8, 9, 10),)),
     "int8 pointwise": (_int8_layer(functional.conv2d, 172, 8, 1, 1), (floats(1, 8, 9, 10),)),
     "int8 linear": (_int8_layer(functional.linear, 12, 16), (floats(1030, 16),)),

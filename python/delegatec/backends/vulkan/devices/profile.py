@@ -166,7 +166,7 @@ class _Reading:
 def _parsed(file: str, text: str) -> Device:
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{file} is {type(values).__name__} in JSON; expected an object with a field name")
@@ -198,9 +198,10 @@ def _parsed(file: str, text: str) -> Device:
 
 def _faults(reading: _Reading) -> Iterator[Fault]:
     listed = reading.take("faults", "a list of objects", _are_objects, [])
+    names = list(SIZES)  # a value may be a list, which no dict has as a key
     for index, values in enumerate(listed):
         each = _Reading(reading.file, dict(values), f"faults[{index}].", reading.problems)
-        size = each.required("size", " or ".join(SIZES), lambda value: value in SIZES, "")
+        size = each.required("size", " or ".join(SIZES), lambda value: value in names, "")
         first = each.required("from", "a size, 1 or more", _is_count, 1)
         last = each.take("to", f"a size, {first} or more", partial(_is_count, least=first))
         effect = each.required("effect", "a text", _is_text, "?")

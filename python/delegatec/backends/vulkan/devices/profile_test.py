@@ -83,6 +83,10 @@ def test_bytes_depend_on_the_contents_of_the_file_only(tmp_path: Path) -> None:
             {"name": "a", "faults": [FAULT, FAULT | {"size": "rows"}]},
             'faults[1].size is "rows"; expected convolution.',
         ),
+        (
+            {"name": "a", "faults": [FAULT | {"size": ["product.rows"]}]},
+            'faults[0].size is ["product.rows"]; expected convolution.',
+        ),
         ({"name": "a", "faults": [FAULT | {"from": 0}]}, "faults[0].from is 0; expected a size, 1 or more"),
         ({"name": "a", "faults": [FAULT | {"to": 7}]}, "faults[0].to is 7; expected a size, 8 or more"),
         ({"name": "a", "faults": [{"size": "product.rows", "from": 8}]}, "faults[0].effect is missing"),
@@ -131,6 +135,7 @@ def test_other_contents(tmp_path: Path) -> None:
         (b"[]", "is list in JSON"),
         (b"\xff", "it is not UTF-8"),
         (b"{,}", "is not JSON"),
+        (b"[" * 10_000, "is not JSON"),
     ):
         path.write_bytes(contents)
         with pytest.raises(ValueError, match=problem):

@@ -95,10 +95,10 @@ def _in_parts(device: Device, builder: Builder, node: Node) -> Node | None:
     if fault is None or parts is None:
         return None
     bound = bind(node)
-    source = next(
-        name for name in ("query", "x", "input", "mat1", "self") if isinstance(bound.get(name), Node)
-    )
-    source = "mat1" if "mat1" in bound else source
+    if bound.get("is_causal"):
+        return None  # a part would begin with the first key; other rules make a mask of it, which has parts
+    source = next(name for name in ("query", "x", "input", "mat1", "self") if name in bound)
+    others = [name for name in ("attn_mask", "self") if name != source and bound.get(name) is not None]
     shape = node.meta["val"].shape
     rows = value_of(builder, bound[source])
     joined = list(shape)
@@ -110,14 +110,19 @@ def _in_parts(device: Device, builder: Builder, node: Node) -> Node | None:
     made = []
     for begin, end in parts:
         taken = {**bound, source: rows.slice(dim, begin, end).node}
-        mask = bound.get("attn_mask")
-        if mask is not None and mask.meta["val"].shape[-2] != 1:
-            masked = value_of(builder, mask)
-            taken["attn_mask"] = masked.slice(masked.rank - 2, begin, end).node
+        for name in filter(lambda each: _has_rows(bound[each]), others):
+            value = value_of(builder, bound[name])
+            taken[name] = value.slice(value.rank - 2, begin, end).node
         sizes = [*joined[:dim], end - begin, joined[-1]]
         made.append(_marked(_called(builder, node, taken, sizes), device, note))
     result = builder.call(aten.cat.default, made, dim, val=builder.empty(joined, dtype_of(node)))
     return result if len(joined) == len(shape) else Value(builder, result).view(*shape).node
+
+
+def _has_rows(node: Node) -> bool:
+    """Whether an operand has a row for each row of the result, and not the same for all."""
+    rows = node.meta["val"].shape[-2:-1]
+    return bool(rows) and not (isinstance(rows[0], int) and rows[0] == 1)
 
 
 def _with_more_channels(device: Device, builder: Builder, node: Node) -> Node | None:
