@@ -50,15 +50,13 @@ def _kernel(node: Node) -> list[int]:
     A network that pools all that is left may ask for far more, such as 1,280 of 7 with `ceil_mode`; kernels
     of the runtime and of delegates visit each of them, or refuse them.
     """
-    return [
-        min(axis.kernel, axis.size) if _is_single(axis) and axis.padding == 0 else axis.kernel
-        for axis in windows_of(node, 2)
-    ]
+    return [min(axis.kernel, axis.size) if _is_single(axis) else axis.kernel for axis in windows_of(node, 2)]
 
 
 def _is_single(axis: Windows) -> bool:
+    """Whether an axis of a static size has a single window, which begins with the image."""
     is_static = isinstance(axis.size, int) and isinstance(axis.outputs, int)
-    return is_static and axis.outputs == 1 and axis.dilation == 1
+    return is_static and axis.outputs == 1 and axis.dilation == 1 and axis.padding == 0
 
 
 def _large_average(b: Builder, node: Node) -> Node | None:
@@ -67,7 +65,8 @@ def _large_average(b: Builder, node: Node) -> Node | None:
     x = a["self"]
     if kernel == [axis.kernel for axis in axes] or not dtype_of(x).is_floating_point:
         return None
-    if kernel == [axis.size for axis in axes] and not a["divisor_override"]:
+    is_whole = all(_is_single(axis) and axis.kernel >= axis.size for axis in axes)
+    if is_whole and not a["divisor_override"]:
         return b.call(aten.mean.dim, x, [-2, -1], True)
     stride = [axis.stride for axis in axes]
     rest = (a["padding"], a["ceil_mode"], a["count_include_pad"], a["divisor_override"])

@@ -357,6 +357,8 @@ def test_sizes_are_written_out(operator: OpOverload, call: tuple[Any, ...]) -> N
         (aten.avg_pool2d.default, (IMAGE, [2, 30], [1, 30], [0, 0], True, False), [2, 8]),
         (aten.avg_pool2d.default, (IMAGE, [9, 30], [], [0, 0], True, True, 5), [6, 8]),
         (aten.avg_pool2d.default, (IMAGE, [9, 3], [2, 3], [4, 0], True), [9, 3]),
+        # a window of the image's size is one of several
+        (aten.avg_pool2d.default, (IMAGE, [9, 8], [9, 1], [0, 4], True), [6, 8]),
         (aten.max_pool2d.default, (IMAGE, [9, 3], [], [0, 0], [1, 1], True), [6, 3]),
         (aten.max_pool2d.default, (IMAGE, [9, 3], [9, 3], [4, 0], [1, 1], True), [9, 3]),
         (aten.max_pool2d.default, (IMAGE, [4, 3], [9, 3], [0, 0], [2, 1], True), [4, 3]),
