@@ -76,14 +76,20 @@ class _NormalForm:
         target = node.target
         if not isinstance(target, OpOverload) or node in self._kept:
             return None
-        if target in self._preserve and not _is_linear_of_vector(node) and not self._is_half(node, facts):
+        if (
+            target in self._preserve
+            and not _is_linear_of_vector(node)
+            and not self._is_arithmetic(node, facts)
+        ):
             return None
         return _NOT_NORMAL if target in RULES or is_traced(target) or _is_empty(node) else None
 
-    def _is_half(self, node: Node, facts: Facts) -> bool:
-        """Whether a call dequantizes an activation whose quantization has become arithmetic."""
+    def _is_arithmetic(self, node: Node, facts: Facts) -> bool:
+        """Whether a call dequantizes blocks of dynamic sizes, or an activation that arithmetic quantized."""
         if node.target is not DEQUANTIZE_BLOCKS:
             return False
+        if any(isinstance(size, Node) for size in bind(node)["block_size"]):
+            return True
         x = node.all_input_nodes[0]
         is_quantized = x.op == "placeholder" or x.target in self._preserve
         return not is_quantized and not _follows_from_constants(x, facts)

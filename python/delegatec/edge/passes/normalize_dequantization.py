@@ -48,6 +48,7 @@ def normalize_dequantization(program: EdgeProgram) -> bool:
         if isinstance(zeros, Node) and zeros.name in constants and not bool(constants[zeros.name].any()):
             zeros = None
         is_narrow = dtype is torch.float32 and dtype_of(scale) is not dtype
+        block = [builder.at(node).scalar(each) if isinstance(each, torch.SymInt) else each for each in block]
         if scale.op == "placeholder" and (is_narrow or dtype_of(scale) is torch.float64):
             scale = builder.at(node).call(torch.ops.aten._to_copy.default, scale, dtype=torch.float32)
         node.target = DEQUANTIZE_BLOCKS

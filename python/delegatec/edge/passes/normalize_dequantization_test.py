@@ -57,3 +57,26 @@ def test_weights(dequantize: Callable[[], Tensor], block: list[int], has_zero_po
     bound = bind(node)
     assert bound["block_size"] == block and (bound["zero_point"] is not None) == has_zero_points
     assert_computes(program, model(X), X, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("is_input", [False, True], ids=["computed", "input"])
+def test_channels_of_dynamic_sizes(axis: int, is_input: bool) -> None:
+    scales, zeros = SCALES.flatten()[:4].contiguous(), ZEROS
+
+    def model(x: Tensor) -> Tensor:
+        values = x if is_input else quantized.quantize_per_channel(x, scales, zeros, axis, *INT8)
+        return quantized.dequantize_per_channel(values, scales, zeros, axis, *INT8) * 2
+
+    examples = [
+        (torch.arange(-2 * size, 2 * size).view(4, size) / (1 if is_input else 4)).to(
+            torch.int8 if is_input else torch.float32
+        )
+        for size in (3, 5)
+    ]
+    examples = [each if axis == 0 else each.t().contiguous() for each in examples]
+    dynamic_shapes = ({1 - axis: torch.export.Dim.DYNAMIC},)
+    program = edge(model, examples[0], dynamic_shapes=dynamic_shapes, preserve=[DEQUANTIZE_BLOCKS])
+    assert DEQUANTIZE_BLOCKS not in called(program)
+    for example in examples:
+        assert_computes(program, model(example), example, atol=0, rtol=0)
