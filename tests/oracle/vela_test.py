@@ -92,6 +92,17 @@ def test_no_note_on_a_value_that_the_program_computes() -> None:
     assert lower(methods, "ethos_u").notes == {}
 
 
+@pytest.mark.parametrize("shape", [(48, 64), (1, 48, 64), (1, 32, 32, 32)], ids=str)
+def test_no_note_on_another_transposition(shape: tuple[int, ...]) -> None:
+    class Transposed(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x.transpose(-1, -2) * 1.5)
+
+    lowered = lower(quantized(Transposed(), (torch.randn(shape),), Settings()).methods, "ethos_u")
+    assert lowered.notes == {}
+    assert lowered.reports["forward"].delegates
+
+
 def test_names_are_those_of_the_configuration_file() -> None:
     text = (VELA.directory() / _DEFAULT_INI).read_text()
     sections = [line[1:-1] for line in text.splitlines() if line.startswith("[")]

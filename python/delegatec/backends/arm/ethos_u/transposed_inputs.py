@@ -10,7 +10,7 @@ from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.delegation import Estimates
 from delegatec.diagnostics.notes import Note
 
-_CHANNELS_LAST: Final = (0, 2, 3, 1)
+_CHANNELS_LAST: Final = [0, 2, 3, 1]
 _LEAST_PERCENT: Final = 1.0
 _HELP: Final = (
     "set channels_last_inputs = True, or export the model with channels-last examples, and pass such tensors "
@@ -29,14 +29,12 @@ def transposed_inputs(builder: GraphBuilder, estimates: Estimates) -> Iterator[N
     total = estimates.totals["cycles"]
     inputs = {value.name: position for position, value in enumerate(builder.inputs)}
     for operation in builder.operations:
-        source = operation.inputs[0] if operation.inputs else None
-        if operation.name != "TRANSPOSE" or source is None or source.name not in inputs:
+        if operation.name != "TRANSPOSE" or list(operation.attributes["perms"]) != _CHANNELS_LAST:
             continue
-        if tuple(operation.outputs[0].shape) != tuple(source.shape[each] for each in _CHANNELS_LAST):
-            continue
+        position = inputs.get(operation.inputs[0].name)
         taken = cycles.get(operation.outputs[0].name, 0)
         percent = 100 * taken / total if total else 0.0
-        if len(source.shape) == len(_CHANNELS_LAST) and percent >= _LEAST_PERCENT:
+        if position is not None and percent >= _LEAST_PERCENT:
             figures = f"{percent:.1f} % of {total} cycles, by Vela's estimate"
             message = f"the NPU transposes the input {{operand}}: {figures}"
-            yield Note("transposed-input", message, _HELP, operand=inputs[source.name])
+            yield Note("transposed-input", message, _HELP, operand=position)
