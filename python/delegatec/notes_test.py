@@ -124,6 +124,21 @@ def test_a_region_has_an_int8_value_at_each_end() -> None:
     assert float_regions(list(graph.nodes), lambda node: node is second, lambda node: node is sink) == []
 
 
+def test_a_call_joins_regions_once() -> None:
+    """Two of its operands are of one other region."""
+    graph = torch.fx.Graph()
+    start = graph.placeholder("start")
+    first, second = (graph.call_function(torch.ops.aten.tanh.default, (start,)) for _ in range(2))
+    third = graph.call_function(torch.ops.aten.sin.default, (second,))
+    joined = graph.call_function(torch.ops.aten.cat.default, ([first, second, third],))
+    sink = graph.call_function(torch.ops.aten.relu.default, (joined,))
+    for node in (start, first, second, third, joined):
+        node.meta["val"] = torch.empty(2)
+    sink.meta["val"] = torch.empty(2, dtype=torch.int8)
+    found = float_regions(list(graph.nodes), lambda node: node is start, lambda node: node is sink)
+    assert found == [[first, second, third, joined]]
+
+
 def test_operators_on_the_cpu_between_int8_delegates() -> None:
     rules = PartitionRules(block_operators=("aten.tanh",))
     options = {"stage": "tosa"}

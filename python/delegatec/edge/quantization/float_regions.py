@@ -39,9 +39,10 @@ def float_regions(
     for node in nodes:
         if node not in before:
             continue
-        joined = [region_of[each] for each in node.all_input_nodes if each in region_of]
-        region = joined[0] if joined else []
-        for other in joined[1:]:
+        operands = [each for each in node.all_input_nodes if each in region_of]
+        region = region_of[operands[0]] if operands else []
+        for each in operands:
+            other = region_of[each]
             if other is not region:
                 region += other
                 region_of.update(dict.fromkeys(other, region))
