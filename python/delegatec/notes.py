@@ -18,6 +18,7 @@ from delegatec.diagnostics.notes import NOTES, Note
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.float_regions import float_regions, note_on_region
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -82,10 +83,11 @@ def _row_major_input(program: EdgeProgram, delegate: DelegateSummary, position: 
     (call,) = (node for node in calls if node.args[0].target == delegate.module.name)
     source: Any = call.args[1 + position]
     while source.op != "placeholder":
-        tensors = source.all_input_nodes
-        if len(tensors) != 1 or tensors[0].meta["val"].shape != source.meta["val"].shape:
+        values = [each.meta["val"] for each in source.all_input_nodes]
+        is_converted = len(values) == 1 and isinstance(values[0], torch.Tensor)
+        if not is_converted or sizes_key(values[0]) != sizes_key(source.meta["val"]):
             return None
-        (source,) = tensors
+        (source,) = source.all_input_nodes
     is_input = source in program.user_inputs() and source.name not in program.dim_orders
     return source if is_input else None
 

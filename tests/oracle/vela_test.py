@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -79,14 +80,25 @@ def test_a_note_on_an_image_that_the_npu_transposes(is_channels_last: bool) -> N
         assert "channels_last_inputs = True" in note.help
 
 
-def test_no_note_on_a_value_that_the_program_computes() -> None:
+def _sorted(x: torch.Tensor) -> torch.Tensor:
+    return x.sort().values
+
+
+def _sorted_between_delegates(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x * 2).topk(64, largest=False).values
+
+
+@pytest.mark.parametrize("function", [_sorted, _sorted_between_delegates])
+def test_no_note_on_a_value_that_the_program_computes(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     class Sorted(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Conv2d(3, 16, 3)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.layer(x.sort().values)
+            return self.layer(function(x))
 
     methods = quantized(Sorted(), (torch.rand(1, 3, 64, 64),), Settings()).methods
     assert lower(methods, "ethos_u").notes == {}

@@ -25,7 +25,7 @@ def search_json(search: Search) -> bytes:
 def read_search(content: memoryview, what: str) -> Search:
     """Reads the result of `search_json`; raises MalformedError for another content."""
     found: Search = _read(Search, _SEARCH, parsed(content, what), what)
-    if sum(point.is_chosen for point in found.points) != 1:
+    if not found.has_one_choice:
         fail(f"{what} does not have one chosen point")
     return found
 

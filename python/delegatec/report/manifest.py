@@ -94,4 +94,6 @@ def from_json(text: str) -> Manifest:
     assert isinstance(manifest, Manifest)
     for problem in problems_of(manifest.methods):
         raise ValueError(problem)
+    if manifest.search is not None and not manifest.search.has_one_choice:
+        raise ValueError("search does not have one chosen point")
     return manifest

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from delegatec.report.methods import (
     PlannedStorage,
     QuantizedValue,
 )
+from delegatec.samples.search import Search, SearchPoint
 
 Method = dict[str, Any]
 DELEGATE = DelegateInfo("lowered_0", "A", 8, "0" * 8, 1, (OperatorCount("add", 1),), {}, (), (), ())
@@ -107,6 +109,18 @@ def test_names_of_methods_are_unique() -> None:
     document = json.loads(TEXT)
     document["methods"] *= 2
     with pytest.raises(ValueError, match="2 methods are named 'forward'"):
+        from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("chosen", [0, 2])
+def test_a_search_has_one_choice(chosen: int) -> None:
+    point = SearchPoint(0, 1.0, 64, 0.5, True)
+    points = [asdict(point) | {"is_chosen": index < chosen} for index in range(3)]
+    search = asdict(Search("", 2, 1.0, 0.5, 1, 2, (point,), ()))
+    document = json.loads(TEXT) | {"search": search}
+    assert "Layers in float" in render_html(from_json(json.dumps(document)))
+    search["points"] = points if chosen else []
+    with pytest.raises(ValueError, match="search does not have one chosen point"):
         from_json(json.dumps(document))
 
 

@@ -86,6 +86,11 @@ class Search:
         return next(point for point in self.points if point.is_chosen)
 
     @property
+    def has_one_choice(self) -> bool:
+        """Whether one point is that of the result; files may have others."""
+        return sum(point.is_chosen for point in self.points) == 1
+
+    @property
     def metric_name(self) -> str:
         """The metric in words."""
         return self.metric or "1 - error/signal"
