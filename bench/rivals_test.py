@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,6 +95,8 @@ def test_a_wrong_result_of_any_input_is_an_error() -> None:
     inputs = [(torch.tensor([float(number), 1.0]),) for number in range(5)]
     runs = measure({EAGER: eager, "other": wrong}, inputs, 0)
     assert runs[EAGER].error == 0 and runs["other"].error == pytest.approx(1 / 8)
+    lost = measure({EAGER: eager, "other": lambda values: [values[0] * torch.nan]}, inputs, 0)
+    assert lost["other"].error == math.inf
 
 
 def test_the_tables_have_means_and_failures() -> None:

@@ -10,6 +10,7 @@ The last line on stdout is the result as JSON.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
@@ -126,7 +127,9 @@ def measure(
 
 def _difference(outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     pairs = zip(outputs, expected, strict=True)
-    return max(float((one.float() - other).abs().max() / other.abs().max()) for one, other in pairs)
+    found = [float((one.float() - other).abs().max() / other.abs().max()) for one, other in pairs]
+    # NaN is not more than any number
+    return math.inf if any(map(math.isnan, found)) else max(found)
 
 
 COMMANDS: Final[dict[str, Callable[..., Any]]] = {"convert": convert, "run": run}
