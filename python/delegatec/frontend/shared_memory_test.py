@@ -74,3 +74,25 @@ def test_one_tensor_with_two_names_is_supported() -> None:
     for _ in range(2):
         for actual, expected in zip(module(X), eager(X), strict=True):
             torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("names", [("count", "expanded"), ("expanded", "count")])
+def test_an_expanded_view_of_what_is_written(names: tuple[str, str]) -> None:
+    """Whichever comes first, the original value is restored, and the reason is the view."""
+
+    class Expanded(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            count = torch.zeros(1)
+            tensors = {"count": count, "expanded": count.expand(2)}
+            for name in names:
+                setattr(self, name, tensors[name])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(1)
+            return x + self.expanded
+
+    module = Expanded()
+    with pytest.raises(DelegatecError, match="DC123"):
+        export(Model(module, (torch.ones(2),)))
+    assert torch.equal(module.count, torch.zeros(1))

@@ -130,7 +130,11 @@ def _without_writes(module: torch.nn.Module) -> Iterator[None]:
     torch.export replaces parameters and buffers by fake tensors, but not these: a write of constants, such as
     `add_(1)`, changes them, and so the initial state.
     """
-    tensors = [each for each in tensors_of(module).values() if type(each) is torch.Tensor and is_plain(each)]
+    tensors = [
+        each
+        for each in tensors_of(module).values()
+        if type(each) is torch.Tensor and is_plain(each) and not _repeats(each)
+    ]
     before = [each.detach().clone() for each in tensors]
     try:
         yield
@@ -138,6 +142,11 @@ def _without_writes(module: torch.nn.Module) -> Iterator[None]:
         for tensor, value in zip(tensors, before, strict=True):
             if not same_bits(tensor, value):
                 tensor.detach().copy_(value)
+
+
+def _repeats(tensor: torch.Tensor) -> bool:
+    """Whether an expanded tensor has elements several times: it only another name of it is written to."""
+    return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 @contextlib.contextmanager
