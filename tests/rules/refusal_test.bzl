@@ -204,7 +204,7 @@ def refusal_tests(name):
         "no_variants": ["error DC418", "variants is empty", "expected: a dict of a variant's name"],
         "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],
         "one_of_several_programs": ["error DC418", "variant \"half\" has 2 programs", "program_name = \"mlp_portable\" or \"mlp_mps\""],
-        "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
+        "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: device, fp16_overflow, precision, storage, textures"],
         "overflow_of_one_of_two": ["error DC423", "option \"fp16_overflow\" of backend \"xnnpack\" has no effect with precision = \"fp32\""],
         "overflow_without_fp16": ["error DC423", "option \"fp16_overflow\" of backend \"mps\" has no effect with precision = \"fp32\"", "expected: precision = \"fp16\", or fp16_overflow = \"error\"", "by a select on the flag"],
         "program_of_no_variant": ["error DC418", "variant \"half\" has no program \"mlp_mpz\"", "did you mean \"mlp_mps\"?"],
