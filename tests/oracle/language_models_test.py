@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import torch
@@ -22,41 +22,15 @@ from delegatec.language.running import RunningModel
 from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
 from delegatec.program import weights_of, write_flat_tensors, write_program
+from tests.oracle.language_families import TOKENS, Executor, check_greedy_tokens, sampled
 from tests.oracle.oracle import OracleProgram, mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
-_TOKENS: Final = 8
 
-
-class _Executor:
-    """A program in the stock runtime, with the order of arguments of executors."""
-
-    name = "executorch"
-
-    def __init__(self, pte: bytes, load: Callable[[bytes], OracleProgram] = mapped) -> None:
-        self._program = load(pte)
-
-    def run(self, method: str, inputs: Sequence[Any], /) -> Sequence[Any]:
-        return self._program.run(inputs, method)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", sampled(FAMILIES))
 def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
-    """A prompt in two chunks, then steps beyond windows of attention; a second prompt after it."""
-    network = write_family(name, tmp_path)
-    model = language_model(str(tmp_path), context=24, prefill=8)
-    file = io.BytesIO()
-    write_program(lower(export(model), "xnnpack", constant_methods=model.constant_methods).emitted, file)
-    program = RunningModel(_Executor(file.getvalue()))
-    for count in (11, 3):
-        prompt = torch.randint(0, network.config.vocab_size, (1, count))
-        wanted = network.generate(prompt, max_new_tokens=_TOKENS, do_sample=False)[0, count:].tolist()
-        assert program.continuation(prompt[0].tolist(), _TOKENS, ()) == wanted
-        with torch.no_grad():
-            logits = network(torch.tensor([[*prompt[0].tolist(), *wanted]])).logits[0, -1]
-        found = program.after(wanted[-1:], count + _TOKENS - 1)
-        torch.testing.assert_close(found, logits, rtol=0, atol=1e-5 * float(logits.abs().max()))
+    check_greedy_tokens(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["Qwen3-MoE", "Mixtral", "gpt-oss", "GPT-2"])
@@ -69,7 +43,7 @@ def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) 
     assert not any(each.operator == "aten.linear.default" for each in lowered.reports["forward"].rejections)
     file = io.BytesIO()
     write_program(lowered.emitted, file)
-    program, start = RunningModel(_Executor(file.getvalue())), 0
+    program, start = RunningModel(Executor(file.getvalue())), 0
     for count in (5, 8, 1, 1):
         tokens = torch.randint(0, 99, (1, count))
         with torch.no_grad():
@@ -100,7 +74,7 @@ def test_tied_weights_are_in_the_file_once(
     write_program(lower(export(model), "xnnpack", constant_methods=model.constant_methods).emitted, file)
     pte = file.getvalue()
     assert len(pte) < 1.5 * rows * columns * bits // 8
-    for executor in (_Executor(pte), _Executor(pte, load=OracleProgram)):
+    for executor in (Executor(pte), Executor(pte, load=OracleProgram)):
         program, start = RunningModel(executor), 0
         for count in (5, 1):
             tokens = torch.randint(0, rows, (1, count))
@@ -123,7 +97,7 @@ def test_caches(name: str, precision: str, least: float, cache: str, context: in
     options = {"precision": precision}
     lowered = lower(export(model), "xnnpack", options, constant_methods=model.constant_methods)
     write_program(lowered.emitted, file)
-    program, start = RunningModel(_Executor(file.getvalue())), 0
+    program, start = RunningModel(Executor(file.getvalue())), 0
     for count in (5, 8, 1, 1, 4):
         tokens = torch.randint(0, 99, (1, count))
         with torch.no_grad():
@@ -163,9 +137,9 @@ def test_adapters_of_one_program(name: str, tmp_path: Path) -> None:
     write_program(lowered.emitted, file)
     prompt, answers = torch.randint(0, 99, (1, 11)), []
     for data, adapted in changed.items():
-        program = RunningModel(_Executor(file.getvalue(), partial(mapped, ptd=data)))
-        wanted = adapted.generate(prompt, max_new_tokens=_TOKENS, do_sample=False)[0, 11:].tolist()
-        assert program.continuation(prompt[0].tolist(), _TOKENS, ()) == wanted
+        program = RunningModel(Executor(file.getvalue(), partial(mapped, ptd=data)))
+        wanted = adapted.generate(prompt, max_new_tokens=TOKENS, do_sample=False)[0, 11:].tolist()
+        assert program.continuation(prompt[0].tolist(), TOKENS, ()) == wanted
         with torch.no_grad():
             logits = adapted(prompt).logits[0, -1]
         answers.append(program.after(prompt[0].tolist(), 0))
@@ -203,7 +177,7 @@ def test_adapters_of_quantized_weights(settings: dict[str, Any], precision: str,
     weights = fitted(read_adapter(str(tmp_path / "adapter")), shapes)
     file = io.BytesIO()
     write_program(lowered.emitted, file)
-    program = RunningModel(_Executor(file.getvalue(), partial(mapped, ptd=_data(weights))))
+    program = RunningModel(Executor(file.getvalue(), partial(mapped, ptd=_data(weights))))
     for key, value in weights.items():
         tensors[key].copy_(value)
     tokens = torch.randint(0, 99, (1, 8))
