@@ -13,7 +13,8 @@ from delegatec.app.identifiers import identifiers
 from delegatec.app.shapes import Dimension
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import Dynamism, Method, Tensor, Value
-from delegatec.report.methods import ArenaInfo, Argument, MethodInfo
+from delegatec.report.memory_info import ArenaInfo
+from delegatec.report.methods import Argument, MethodInfo
 
 # dtype -> name of executorch::aten::ScalarType; without those that no kernel has.
 _SCALAR_TYPES: Final = {

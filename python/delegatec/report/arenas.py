@@ -11,7 +11,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.edge.kernels import KERNELS, PRIMITIVES
 from delegatec.program.reader.model import Delegate, Method, Program
 from delegatec.program.structures import SIZES_32, SIZES_64, method_bytes, temporary_bytes
-from delegatec.report.methods import AllocatorInfo, ArenaInfo
+from delegatec.report.memory_info import AllocatorInfo, ArenaInfo
 
 # Namespaces of the runtime's kernels, none of which takes temporary memory; custom kernels may.
 _OF_RUNTIME: Final = {name.partition("::")[0] for name in KERNELS | PRIMITIVES} | {"quantized_decomposed"}

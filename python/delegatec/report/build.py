@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import operator
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from torch.utils._pytree import treespec_loads
 
 from delegatec.delegation import (
     Backend,
-    DelegateSummary,
     DelegationReport,
     RejectionSummary,
     call_delegate,
@@ -26,28 +24,23 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.options import Memory
 from delegatec.program.reader import read_program
-from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
+from delegatec.program.reader.model import Dynamism, Method, Program, Tensor
 from delegatec.program.reader.state import state_of
 from delegatec.report.arenas import arenas_of
-from delegatec.report.estimates import estimate_info
-from delegatec.report.file_parts import crc32_text, file_info
+from delegatec.report.delegates import delegates_of
+from delegatec.report.file_parts import file_info
 from delegatec.report.graph import operator_graph
-from delegatec.report.inspection import kernel_counts, layout_name, spec_text
+from delegatec.report.inspection import kernel_counts, layout_name
 from delegatec.report.lowered_model import LoweredModel
 from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest
+from delegatec.report.memory_info import ArenaInfo, DeclaredMemory, MemoryInfo, PlannedStorage
 from delegatec.report.methods import (
-    ArenaInfo,
     Argument,
     ConstantMethod,
-    DeclaredMemory,
-    DelegateInfo,
     Location,
-    MemoryInfo,
     MethodInfo,
     NotDelegated,
     NoteInfo,
-    OperatorCount,
-    PlannedStorage,
     QuantizedValue,
     Weight,
 )
@@ -139,7 +132,7 @@ def _method(
 ) -> MethodInfo:
     instructions = method.chains[0].instructions
     inputs, outputs = [node.name for node in edge.user_inputs()], _output_names(edge, report)
-    delegates = tuple(_delegates(file, method, emitted, report))
+    delegates = tuple(delegates_of(file, method, emitted, report))
     graph = operator_graph(edge, {delegate.name: i for i, delegate in enumerate(delegates)})
     left = sum(node.delegate is None for node in graph)
     return MethodInfo(
@@ -196,69 +189,6 @@ def _output_name(node: Node, before: Mapping[str, tuple[str, ...]]) -> str:
             assert isinstance(index, int)
             return names[index] if names is not None else node.name
     return node.name
-
-
-def _counts(calls: Mapping[str, int]) -> tuple[OperatorCount, ...]:
-    by_count = sorted(calls.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(OperatorCount(name, count) for name, count in by_count)
-
-
-def _delegates(
-    file: FileInfo, method: Method, emitted: EmittedMethod, report: DelegationReport
-) -> Iterable[DelegateInfo]:
-    in_file = {made.name: read for made, read in zip(emitted.delegates, method.delegates, strict=True)}
-    for summary in report.delegates:
-        module = summary.module
-        read = in_file.pop(module.name)
-        yield DelegateInfo(
-            name=module.name,
-            backend=read.id,
-            bytes=len(read.blob),
-            crc32=_checksum(read, file),
-            nodes=sum(summary.operators.values()),
-            operators=_counts(summary.operators),
-            compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
-            inputs=summary.input_names,
-            outputs=summary.output_names,
-            weights=_delegated_weights(summary),
-            estimates=estimate_info(module),
-        )
-    for name, read in in_file.items():  # Delegates of the exported program.
-        yield DelegateInfo(
-            name=name,
-            backend=read.id,
-            bytes=len(read.blob),
-            crc32=_checksum(read, file),
-            nodes=0,
-            operators=(),
-            compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
-            inputs=(),
-            outputs=(),
-            weights=(),
-        )
-
-
-def _checksum(delegate: Delegate, file: FileInfo) -> str:
-    """Returns the checksum of a blob: that of its part of the file if it fills one."""
-    if delegate.segment is not None:
-        part = file.parts[delegate.segment + 1]  # after the program itself
-        if part.bytes == len(delegate.blob):
-            return part.crc32
-    return crc32_text(zlib.crc32(delegate.blob))
-
-
-def _delegated_weights(summary: DelegateSummary) -> tuple[Weight, ...]:
-    weights = [
-        Weight(
-            (name,),
-            str(tensor.dtype).removeprefix("torch."),
-            tuple(tensor.shape),
-            tensor.nbytes,
-            mutable=False,
-        )
-        for name, tensor in summary.constants.items()
-    ]
-    return tuple(sorted(weights, key=lambda weight: (-weight.bytes, weight.names)))
 
 
 def _not_delegated(rejection: RejectionSummary) -> NotDelegated:

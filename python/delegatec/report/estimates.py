@@ -10,7 +10,8 @@ from delegatec.delegation import LoweredModule
 from delegatec.diagnostics import Diagnostic
 from delegatec.report.graph import location_of
 from delegatec.report.manifest import Manifest
-from delegatec.report.methods import AllocatorInfo, EstimateInfo, LayerInfo
+from delegatec.report.memory_info import AllocatorInfo
+from delegatec.report.methods import EstimateInfo, LayerInfo
 
 _SHARED: Final = ("sram_bytes", "dram_bytes")
 """Memory that delegates use one after another."""

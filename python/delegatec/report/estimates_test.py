@@ -10,17 +10,8 @@ import pytest
 from delegatec.report.estimates import budget_problems, figures_of
 from delegatec.report.html import render_html
 from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest, from_json, to_json
-from delegatec.report.methods import (
-    AllocatorInfo,
-    ArenaInfo,
-    DelegateInfo,
-    EstimateInfo,
-    LayerInfo,
-    Location,
-    MemoryInfo,
-    MethodInfo,
-    Weight,
-)
+from delegatec.report.memory_info import AllocatorInfo, ArenaInfo, MemoryInfo
+from delegatec.report.methods import DelegateInfo, EstimateInfo, LayerInfo, Location, MethodInfo, Weight
 
 
 def _delegate(name: str, cycles: int, sram: int) -> DelegateInfo:

@@ -10,7 +10,8 @@ import pytest
 
 from delegatec.report.index import entry_of, index_html, index_json
 from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest
-from delegatec.report.methods import DelegateInfo, EstimateInfo, MemoryInfo, MethodInfo
+from delegatec.report.memory_info import MemoryInfo
+from delegatec.report.methods import DelegateInfo, EstimateInfo, MethodInfo
 
 
 def _manifest(label: str, backend: str, nodes: int, delegated: int, size: int, **totals: int) -> Manifest:

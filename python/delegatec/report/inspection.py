@@ -16,7 +16,8 @@ from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Me
 from delegatec.program.reader.state import parts_of_state, state_of
 from delegatec.report.arenas import arenas_of
 from delegatec.report.file_parts import file_ranges
-from delegatec.report.methods import ArenaInfo, OperatorCount
+from delegatec.report.memory_info import ArenaInfo
+from delegatec.report.methods import OperatorCount
 from delegatec.report.needs import RuntimeNeeds, needs_of
 
 _CHUNK: Final = 1 << 20

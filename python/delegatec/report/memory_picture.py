@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from delegatec.report.methods import MethodInfo, PlannedStorage
+from delegatec.report.memory_info import PlannedStorage
+from delegatec.report.methods import MethodInfo
 
 _WIDTH: Final = 960.0
 _HEIGHT: Final = 320.0

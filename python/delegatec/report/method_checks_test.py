@@ -12,15 +12,8 @@ import pytest
 
 from delegatec.report.html import render_html
 from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest, from_json, to_json
-from delegatec.report.methods import (
-    DelegateInfo,
-    GraphNode,
-    MemoryInfo,
-    MethodInfo,
-    OperatorCount,
-    PlannedStorage,
-    QuantizedValue,
-)
+from delegatec.report.memory_info import MemoryInfo, PlannedStorage
+from delegatec.report.methods import DelegateInfo, GraphNode, MethodInfo, OperatorCount, QuantizedValue
 from delegatec.samples.search import Search, SearchPoint
 
 Method = dict[str, Any]

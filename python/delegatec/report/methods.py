@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The methods of a program in its manifest: arguments, weights, delegates, memory.
+"""The methods of a program in its manifest: arguments, weights, delegates, notes.
 
 All sizes are in bytes. Checksums are CRC-32, in 8 hexadecimal digits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from delegatec.report.decoding import Count, Size
+from delegatec.report.memory_info import ArenaInfo, MemoryInfo
 
 
 @dataclass(frozen=True)
@@ -183,101 +184,6 @@ class GraphNode:
     reads_input: bool
     is_output: bool
     location: Location | None
-
-
-@dataclass(frozen=True)
-class PlannedStorage:
-    """A storage in planned memory.
-
-    Attributes:
-        name: the value that it was created for.
-        bytes: size in bytes.
-        offset: offset in its memory.
-        first: index of the instruction that writes it; -1 for an input.
-        last: index of the last instruction that reads it.
-        memory: its memory id.
-        uses: number of reads and writes by instructions.
-    """
-
-    name: str
-    bytes: Size
-    offset: Size
-    first: int
-    last: int
-    memory: Size = 1
-    uses: Size = 0
-
-
-@dataclass(frozen=True)
-class DeclaredMemory:
-    """A memory that the user has declared.
-
-    Attributes:
-        name: its name, such as "sram".
-        capacity: its bytes.
-        bytes: planned bytes of the method in it, under the memory id of its position, from 1.
-        state: bytes of the state that methods share in it, under the memory id after the last one.
-    """
-
-    name: str
-    capacity: Size
-    bytes: Size
-    state: Size = 0
-
-
-@dataclass(frozen=True)
-class MemoryInfo:
-    """The memory plan of a method.
-
-    Attributes:
-        arena_bytes: size of the arena, or of all memories.
-        lower_bound_bytes: the most bytes alive at one time; no plan is smaller.
-        order: name of the winning order of placement.
-        storages: the storages.
-        memories: the declared memories, the fastest first; none by default.
-    """
-
-    arena_bytes: Size
-    lower_bound_bytes: Size
-    order: str
-    storages: tuple[PlannedStorage, ...]
-    memories: tuple[DeclaredMemory, ...] = ()
-
-
-@dataclass(frozen=True)
-class AllocatorInfo:
-    """An allocator that an app gives the runtime for a method.
-
-    Attributes:
-        bytes: what the runtime of 1.5.1 takes of it, exactly, if it starts at a multiple of 16.
-        besides: ids of the backends, and names of the custom kernels, that may take more of it.
-    """
-
-    bytes: Size = 0
-    besides: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ArenaInfo:
-    """The memory that an app gives the runtime for a method.
-
-    Backends also allocate with `malloc`, such as packed weights and XNNPACK's workspace, or on their device.
-
-    Attributes:
-        planned: bytes of each planned memory, from memory id 1.
-        method: the method allocator, on a 64-bit platform.
-        temporary: the temporary allocator, on a 64-bit platform.
-        method_32: the method allocator on a 32-bit Arm platform.
-        temporary_32: the temporary allocator on a 32-bit Arm platform.
-        scratch: id of a backend -> the most bytes of the temporary allocator that a delegate of it takes.
-    """
-
-    planned: tuple[Size, ...] = ()
-    method: AllocatorInfo = AllocatorInfo()
-    temporary: AllocatorInfo = AllocatorInfo()
-    method_32: AllocatorInfo = AllocatorInfo()
-    temporary_32: AllocatorInfo = AllocatorInfo()
-    scratch: dict[str, Size] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

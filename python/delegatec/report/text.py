@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from delegatec.report.data_file import DataFileContents
 from delegatec.report.inspection import MethodContents, ProgramContents, TensorContents
-from delegatec.report.methods import AllocatorInfo, ArenaInfo
+from delegatec.report.memory_info import AllocatorInfo, ArenaInfo
 from delegatec.report.needs import links_text
 from delegatec.report.sizes import human_bytes
 
