@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import delegatec
+from delegatec.delegation import BackendRegistry
 from delegatec.files import MappedFile
 
 
@@ -81,6 +82,10 @@ def test_the_contents_of_a_program(tmp_path: Path) -> None:
     forward, width = contents.methods
     assert [each.backend for each in forward.delegates] == ["XnnpackBackend"]
     assert (forward.kernels, width.name) == ((), "width")
+    # XNNPACK's delegates take a known part of the allocators
+    assert forward.arenas.method.besides == () and forward.arenas.method.bytes > width.arenas.method.bytes
+    unknown = delegatec.inspect(tmp_path / "net.pte", registry=BackendRegistry([]))
+    assert unknown.methods[0].arenas.method.besides == ("XnnpackBackend",)
     (tmp_path / "other.pte").write_bytes(b"no program")
     with pytest.raises(delegatec.DelegatecError, match="DC35"):
         delegatec.inspect(tmp_path / "other.pte")

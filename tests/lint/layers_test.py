@@ -38,7 +38,7 @@ BELOW: dict[str, set[str]] = {
     "full_delegation": _GRAPHS | {"program"},
     "idle_settings": {"delegation", "diagnostics", "program"},
     "notes": _GRAPHS,
-    "inspecting": {"diagnostics", "report"},
+    "inspecting": {"backends", "delegation", "diagnostics", "report"},
     "lowering": _GRAPHS
     | {"choice", "files", "full_delegation", "idle_settings", "notes", "program", "report"},
     "quantizing": {"diagnostics", "quantize"},

@@ -13,7 +13,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 # Kernels load vectors of this many bytes; ExecuTorch's compiler uses this alignment, too.
 _LEAST_TENSOR_ALIGNMENT: Final = 16
 _NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
-_MEMORY: Final = re.compile(r"([^=]*)=(\d+)([kmgKMG]?)", re.ASCII)
+_MEMORY: Final = re.compile(r"([^=]*)=(\d{1,15})([kmgKMG]?)", re.ASCII)
 # Pages have at most 2 MiB; an alignment above 1 GiB is a mistake.
 _LARGEST_ALIGNMENT: Final = 2**30
 
@@ -101,6 +101,14 @@ class ProgramOptions:
 
 
 def _problems_of_memories(memories: tuple[Memory, ...]) -> Iterator[Diagnostic]:
+    wrong = [each for each in memories if not _is_memory(each)]
+    for each in wrong:
+        yield Diagnostic(
+            "DC310",
+            f"one of memories is {each!r}",
+            expected='delegatec.program.Memory(name, bytes), such as Memory("sram", 512 * 1024)',
+        )
+    memories = tuple(each for each in memories if _is_memory(each))
     names = [memory.name for memory in memories]
     for memory in memories:
         if not _NAME.fullmatch(memory.name):
@@ -118,6 +126,10 @@ def _problems_of_memories(memories: tuple[Memory, ...]) -> Iterator[Diagnostic]:
             )
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Diagnostic("DC310", f"{names.count(name)} memories are named {name!r}", expected="one")
+
+
+def _is_memory(value: object) -> bool:
+    return isinstance(value, Memory) and isinstance(value.name, str) and type(value.bytes) is int
 
 
 def memory_of(text: str) -> Memory:

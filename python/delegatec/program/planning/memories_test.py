@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -159,7 +160,7 @@ def test_state_that_methods_share_is_in_one_memory() -> None:
 def test_options() -> None:
     assert memory_of("sram=512k") == Memory("sram", 2**19)
     assert [memory_of(f"m={text}").bytes for text in ("7", "2M", "1g")] == [7, 2**21, 2**30]
-    for text in ("sram", "sram=", "sram=1t", "sram=-1"):
+    for text in ("sram", "sram=", "sram=1t", "sram=-1", f"sram={'9' * 5000}"):
         with pytest.raises(DelegatecError, match="DC310"):
             memory_of(text)
     with pytest.raises(DelegatecError) as raised:
@@ -168,4 +169,11 @@ def test_options() -> None:
         "memory a cannot have 0 bytes",
         "a memory cannot be named 'on chip'",
         "2 memories are named 'a'",
+    ]
+    anything: Any = Memory
+    with pytest.raises(DelegatecError) as raised:
+        ProgramOptions(memories=(("sram", 512), anything("dram", "32m")))  # type: ignore[arg-type]
+    assert [each.message for each in raised.value.diagnostics] == [
+        "one of memories is ('sram', 512)",
+        "one of memories is Memory(name='dram', bytes='32m')",
     ]
