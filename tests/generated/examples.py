@@ -21,6 +21,13 @@ DIMS: Final[dict[str, Callable[[int], Any]]] = {
     "auto": lambda size: Dim.AUTO(min=1, max=_LARGEST),
     "dynamic": lambda size: Dim.DYNAMIC(min=1, max=_LARGEST),
     "named": lambda size: Dim(f"d{size}", min=1, max=_LARGEST),
+    "empty": lambda size: Dim.AUTO(min=0, max=_LARGEST),
+    "narrow": lambda size: Dim(f"d{size}", min=max(size - 1, 1), max=size + 1),
+    "multiple": lambda size: (
+        2 * Dim(f"d{size // 2}", min=1, max=_LARGEST // 2)
+        if size % 2 == 0
+        else Dim(f"d{size}", min=1, max=_LARGEST)
+    ),
 }
 
 
@@ -66,7 +73,7 @@ def calls_of(program: Program, methods: Mapping[str, ExportedProgram]) -> list[C
     first = [tensors[program.aliases.get(each.name, each.name)].clone() for each in program.arguments]
     calls = [Call(FORWARD, first)]
     is_dynamic = any(each.dynamic for each in program.inputs)
-    has_state = any(each.attribute[0] != "c" for each in program.buffers)
+    has_state = not all(each.is_constant for each in program.buffers)
     again = is_dynamic or has_state or program.aliases or program.step or _holds_state(program)
     for number in range(3 if is_dynamic else 2 if again else 0):
         calls.append(_call(program, FORWARD, methods[FORWARD], number))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import types
 import warnings
 from dataclasses import dataclass, field
 from random import Random
@@ -16,7 +15,19 @@ from torch import Tensor
 from tests.generated.examples import DIMS
 from tests.generated.holes import fill
 from tests.generated.profiles import ANY, Profile
-from tests.generated.program import FORWARD, HOLDERS, PLAIN_HOLDERS, STEP, Input, Node, Program, live
+from tests.generated.program import (
+    CONSTANT_HOLDERS,
+    FORWARD,
+    HOLDERS,
+    PLAIN_HOLDERS,
+    STATE_HOLDERS,
+    STEP,
+    Input,
+    Node,
+    Program,
+    is_constant,
+    live,
+)
 from tests.generated.rows_memory import VIEWS
 from tests.generated.values import make
 
@@ -87,7 +98,7 @@ class _Generator:
                 self.values = owned | {each.name: self.values[each.name] for each in self.inputs}
                 step = self._method(random.choice((1, 3, 5)))
         inputs = tuple(self._dynamic(each) if is_dynamic else each for each in self.inputs)
-        dims = random.choices(list(DIMS), (6, 1, 3))[0]
+        dims = random.choices(list(DIMS), (6, 1, 3, 0.5, 1, 1))[0]
         return live(Program(inputs, tuple(self.nodes), outputs, step, self._aliases(), dims))
 
     def _method(self, count: int) -> tuple[str, ...]:
@@ -116,7 +127,7 @@ class _Generator:
             (each.name, other.name)
             for i, each in enumerate(self.inputs)
             for j, other in enumerate(self.inputs)
-            if (not each.is_buffer and (j < i or other.name[:6] in ("self.c", "self.s")))
+            if (not each.is_buffer and (j < i or other.name[5:6] in (*CONSTANT_HOLDERS, *STATE_HOLDERS)))
             and (each.dtype, each.shape) == (other.dtype, other.shape)
             # its example would be out of range
             and not each.values.startswith("index")
@@ -150,6 +161,7 @@ class _Generator:
             node = Node("" if written else f"v{len(self.nodes)}", template, fills, self.method)
             text = node.text()
             if written:
+                self._reject_overlaps(written, node)
                 self._write(written, text)
             else:
                 result = eval(text.partition(" = ")[2], self.scope)
@@ -172,6 +184,20 @@ class _Generator:
         # a program of nothing but NaN checks nothing
         if is_checked and self.random.random() < 0.9 and float(result.isfinite().float().mean()) < 0.6:
             raise ValueError("not finite")
+
+    def _reject_overlaps(self, name: str, node: Node) -> None:
+        """Rejects operands that are other views of what the row writes to: the order is undefined."""
+        written = self.values[name]
+        for each in node.operands():
+            value = self.values.get(each, written)
+            is_same = (value.data_ptr(), value.shape, value.stride()) == (
+                written.data_ptr(),
+                written.shape,
+                written.stride(),
+            )
+            shares = value.untyped_storage().data_ptr() == written.untyped_storage().data_ptr()
+            if shares and not is_same and value.numel():
+                raise ValueError("it reads what it writes")
 
     def _write(self, name: str, text: str) -> None:
         """Runs a statement that writes to a value."""
@@ -207,11 +233,11 @@ class _Generator:
 
         names = [name for name, value in self.values.items() if is_candidate(value)]
         if self.is_first:
-            names = [name for name in names if not name.startswith("self.c")]
+            names = [name for name in names if not is_constant(name)]
         if kind == "e":
             names = [name for name in names if name[0] in ("x", "s")]
         if kind in ("s", "a"):
-            names = [name for name in names if name[5:6] in (PLAIN_HOLDERS if kind == "a" else ("s",))]
+            names = [name for name in names if name[5:6] in (PLAIN_HOLDERS if kind == "a" else STATE_HOLDERS)]
         if kind in _WRITTEN:
             names = [name for name in names if not self._is_unsafe_write(name)]
         if names and (kind in (*_WRITTEN, "e") or self.random.random() < 0.93):
@@ -259,13 +285,16 @@ class _Generator:
         if not values:
             kinds = ("normal", "dyadic", "special" if self.special else "normal", "large")
             values = self.random.choices(kinds, (6, 4, 3, 0.5))[0]
+        if prefix in ("self.c", "self.s"):
+            holders = CONSTANT_HOLDERS if prefix == "self.c" else STATE_HOLDERS
+            prefix = f"self.{self.random.choices(list(holders), list(holders.values()))[0]}"
         name = f"{prefix}{sum(each.name.startswith(prefix) for each in self.inputs)}"
         name = HOLDERS[prefix[5:]][1].format(name[5:]) if prefix != "x" else name
         made = Input(name, dtype, shape, values, self.random.randrange(1 << 30))
         value = make(made)
         self.inputs.append(made)
         self._define(name, value)
-        is_state = prefix == "self.s" or prefix[5:] in PLAIN_HOLDERS
+        is_state = prefix[5:] in (*STATE_HOLDERS, *PLAIN_HOLDERS)
         if not (is_state or (prefix == "x" and self.writes_inputs)):
             self.read_only[value.untyped_storage().data_ptr()] = value
         return name, value
@@ -274,7 +303,7 @@ class _Generator:
         self.values[name] = value
         if name.startswith("self."):
             made = self.inputs[-1]
-            exec(made.declaration(), {"types": types, "self": self.scope["self"], made.attribute: value})
+            exec(made.declaration(), self.scope | {made.attribute: value})
         else:
             self.scope[name] = value
 
@@ -292,9 +321,15 @@ class _Generator:
 class _Module:
     """The module, as far as rows are concerned."""
 
-    def register_buffer(self, name: str, value: Tensor) -> None:
+    def register_buffer(self, name: str, value: Tensor, persistent: bool = True) -> None:
         """Stores a buffer."""
         setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_parameter = isinstance(vars(self).get(name), torch.nn.Parameter)
+        if is_parameter and not isinstance(value, torch.nn.Parameter):
+            raise TypeError("a tensor in place of a parameter")
+        super().__setattr__(name, value)
 
 
 def _broadcasts(shape: torch.Size, other: torch.Size) -> bool:

@@ -15,18 +15,36 @@ import torch
 from torch import Tensor
 
 HOLE: Final = re.compile(r"\{([a-zA-Z]\w*)([@~=:][^{}]*)?\}")
-_NAME: Final = re.compile(r"\b(?:[vx]\d+\b|self\.(?:[csp]\d+\b|d\d+\['t'\]|l\d+\[0\]|o\d+\.t\b))")
+_NAME: Final = re.compile(
+    r"\b(?:[vx]\d+\b|self\.(?:[csnupq]\d+\b|d\d+\['t'\]|[lhk]\d+\[0\]|[ob]\d+\.t\b|m\d+\[0\]\.t\b|[tw]\d+[a-z]\b))"
+)
 _ATTRIBUTE: Final = re.compile(r"self\.(([a-z])\d+)")
 # Where a module keeps a tensor, by the letter of its attribute: how `__init__` puts it there, and its name.
-# Programs have the state of buffers alone: a module with other state must be refused.
 HOLDERS: Final = {
     "c": ('self.register_buffer("{0}", {0})', "self.{0}"),
+    "q": ("self.{0} = torch.nn.Parameter({0}, requires_grad=False)", "self.{0}"),
+    "h": (
+        "self.{0} = torch.nn.ParameterList([torch.nn.Parameter({0}, requires_grad=False)])",
+        "self.{0}[0]",
+    ),
+    "k": ("self.{0} = ({0},)", "self.{0}[0]"),
     "s": ('self.register_buffer("{0}", {0})', "self.{0}"),
+    "n": ('self.register_buffer("{0}", {0}, persistent=False)', "self.{0}"),
+    "u": ("self.{0} = torch.nn.Parameter({0}, requires_grad=False)", "self.{0}"),
+    "b": ("self.{0} = Cell({0})", "self.{0}.t"),
+    "m": ("self.{0} = torch.nn.ModuleList([Cell({0})])", "self.{0}[0].t"),
+    # one buffer with two names, and a view of a buffer
+    "t": ('self.register_buffer("{0}", {0}); self.register_buffer("{0}t", self.{0})', "self.{0}t"),
+    "w": ('self.register_buffer("{0}", {0}); self.{0}v = self.{0}[...]', "self.{0}v"),
     "p": ("self.{0} = {0}", "self.{0}"),
     "d": ("self.{0} = {{'t': {0}}}", "self.{0}['t']"),
     "l": ("self.{0} = [{0}]", "self.{0}[0]"),
     "o": ("self.{0} = types.SimpleNamespace(t={0})", "self.{0}.t"),
 }
+# Holder -> its weight.
+CONSTANT_HOLDERS: Final = {"c": 6, "q": 3, "h": 1, "k": 1}
+STATE_HOLDERS: Final = {"s": 6, "n": 1, "u": 1, "b": 1, "m": 1, "t": 0.5, "w": 0.5}
+# State that is not a buffer: a module that replaces it must be refused.
 PLAIN_HOLDERS: Final = ("p", "d", "l", "o")
 FORWARD: Final = "forward"
 STEP: Final = "step"
@@ -34,6 +52,7 @@ STEP: Final = "step"
 # The parts of a module's text besides its rows. In eager mode, control flow is Python's own.
 _HEADER: Final = """\
 import collections
+import functools
 import itertools
 import math
 import random
@@ -44,6 +63,7 @@ from torch.nn import functional as F
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan as torch_scan
 from torch._higher_order_ops.while_loop import while_loop as torch_while_loop
+from torch.utils.checkpoint import checkpoint
 
 
 def cond(p, f, g, args):
@@ -80,8 +100,19 @@ def held(owner, name, make):
     return getattr(owner, name)
 
 
+def run(context, f):
+    with context:
+        return f()
+
+
 class Shared:
     pass
+
+
+class Cell(torch.nn.Module):
+    def __init__(self, t):
+        super().__init__()
+        self.register_buffer("t", t)
 
 
 """
@@ -114,6 +145,11 @@ class Input:
         return self.name.startswith("self.")
 
     @property
+    def is_constant(self) -> bool:
+        """Whether it belongs to the module, which does not write to it."""
+        return is_constant(self.name)
+
+    @property
     def attribute(self) -> str:
         """The attribute of the module that has it."""
         match = _ATTRIBUTE.match(self.name)
@@ -122,6 +158,11 @@ class Input:
     def declaration(self) -> str:
         """Returns the line of `__init__` that stores it."""
         return HOLDERS[self.attribute[0]][0].format(self.attribute)
+
+
+def is_constant(name: str) -> bool:
+    """Whether an input of that name is a constant of the module."""
+    return name.startswith("self.") and name[5] in CONSTANT_HOLDERS
 
 
 @dataclass(frozen=True)

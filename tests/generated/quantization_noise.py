@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.generated.examples import Call
 from tests.generated.expected import copied
-from tests.generated.program import Program, module
+from tests.generated.program import Program, is_constant, module
 from tests.generated.rounding import EXACT
 
 _RUNS: Final = 5
@@ -120,7 +120,7 @@ def noisy_results(
         random = torch.Generator().manual_seed(seed)
         own = {
             name: value + _noise(value, weights, random)
-            if name.startswith("self.c") and value.is_floating_point() and value.numel()
+            if is_constant(name) and value.is_floating_point() and value.numel()
             else value
             for name, value in buffers.items()
         }

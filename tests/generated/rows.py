@@ -14,6 +14,7 @@ from typing import Final
 from tests.generated.rows_elementwise import ELEMENTWISE
 from tests.generated.rows_layers import LAYERS
 from tests.generated.rows_memory import ATTRIBUTES, CACHES, HELD
+from tests.generated.rows_models import DATA_DEPENDENT, MODELS
 from tests.generated.rows_network import NETWORK
 from tests.generated.rows_reduction import REDUCTION
 from tests.generated.rows_shape import SHAPE
@@ -25,7 +26,7 @@ from tests.generated.rows_tensor import INDEXING, LINEAR_ALGEBRA
 _RARE: Final = re.compile(
     r"\.(i0e?|i1e?|modified_bessel_i0|bessel_j0|nextafter|bincount|dequantize|matrix_exp|triangular_solve|gcd|lcm"
     r"|frexp|det|inv|solve|cholesky|solve_triangular|equal|heaviside|polygamma|multigammaln|digamma|psi|lgamma|gammaln"
-    r"|histc|kthvalue|nanquantile|quantile|fake_quantize_per_tensor_affine|logcumsumexp|corrcoef|renorm|combinations)\("
+    r"|zeta|histc|kthvalue|nanquantile|quantile|fake_quantize_per_tensor_affine|logcumsumexp|corrcoef|renorm|combinations)\("
 )
 
 
@@ -33,7 +34,9 @@ def _common(rows: Iterable[str]) -> tuple[str, ...]:
     return tuple(row for row in rows if not _RARE.search(row))
 
 
-_TENSOR_ROWS: Final = (*(*ELEMENTWISE, *REDUCTION, *SHAPE, *INDEXING, *LINEAR_ALGEBRA, *NETWORK, *CREATION),)
+_TENSOR_ROWS: Final = (
+    *(*ELEMENTWISE, *REDUCTION, *SHAPE, *INDEXING, *LINEAR_ALGEBRA, *NETWORK, *CREATION, *MODELS),
+)
 # Group -> how often one of its rows is drawn.
 GROUPS: Final[dict[tuple[str, ...], float]] = {
     _common(ELEMENTWISE): 6,
@@ -43,6 +46,8 @@ GROUPS: Final[dict[tuple[str, ...], float]] = {
     _common(LINEAR_ALGEBRA): 2,
     _common(NETWORK): 2.5,
     _common(CREATION): 0.7,
+    _common(MODELS): 1.2,
+    DATA_DEPENDENT: 0.05,
     IN_PLACE: 2,
     CONTROL_FLOW: 0.4,
     CACHES: 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+_PLACE: Final = ".nan_to_num(0, 3, 3).clamp(-9, 9).long()"
 # Caches as models write them: `{s}` is state, a buffer.
 CACHES: Final = (
     "{s@1+}.copy_(torch.cat([{s}[1:], {s}[:1] * 0.5]))",
@@ -23,6 +24,28 @@ CACHES: Final = (
     "{s}.copy_({n~})",
     "{s}.add_(1)",
     "{s}.copy_(torch.where({s} > 0, -{s}, {s} + 1))",
+    "{s}[...] = {s} * 0.5 + 1",
+    "{s@1+}[{s} > 1] = 0",
+    "{s}.zero_()",
+    "{s}.add_({s})",
+    "torch.add({s}, 1, out={s})",
+    "{s}.data.add_(1)",
+    "{s}.detach().mul_(0.5)",
+    "{s}.copy_({s1=} + 1)",
+    "{s}[...], {s1=}[...] = {s1}.clone(), {s}.clone()",
+    "{s@1+}[1:] = {s1=}[:-1].clone()",
+    "for each in {s@1+}.unbind(0): each.add_(1)",
+    "{s}.copy_(cond({s}.sum() > {num}, lambda a: a + 1, lambda a: a - 1, ({s}.clone(),)))",
+    # a place that state determines
+    f"{{s@1+}}.index_copy_(0, {{s}}.sum(){_PLACE}.reshape(1) % {{s}}.shape[0], {{s}}[:1] + 1)",
+    f"{{s@1+}}.index_fill_(0, {{s}}.reshape(-1)[:1]{_PLACE} % {{s}}.shape[0], {{num}})",
+    # statistics in training
+    "F.batch_norm(torch.stack([{s@1}, {s} + 2]), {s}, {s1@1=}, training=True, momentum=0.3)",
+    # another tensor in place of a buffer
+    "{s} = {s} + {n~}",
+    "{s} = {s} * 0.5 + 1",
+    "{s@1+} = torch.cat([{s}[1:], {s}[:1] * 0.5])",
+    "{s} = torch.where({s} > 0, -{s}, {s} + 1)",
 )
 
 # `{a}` is a tensor of the module that is not a buffer.

@@ -167,7 +167,7 @@ def _inputs(program: Program) -> Iterator[Program]:
     for i, each in enumerate(program.inputs):
         if each.dynamic:
             yield _with(program, i, replace(each, dynamic=()))
-        if each.name.startswith("self.c") and not any(o.name == f"x9{i}" for o in program.inputs):
+        if each.is_constant and not any(o.name == f"x9{i}" for o in program.inputs):
             yield _renamed(program, i, f"x9{i}")
     sizes = sorted({size for each in program.inputs for size in each.shape if size > 1}, reverse=True)
     for size in sizes:

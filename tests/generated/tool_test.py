@@ -6,17 +6,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
 
 import pytest
 import torch
 
 from tests.generated.examples import DIMS, Call
 from tests.generated.expected import accepted, difference, expected
-from tests.generated.generate import generate
-from tests.generated.outcomes import CRASH, HANG, REFUSED, RIGHT, Outcome, outcomes
+from tests.generated.generate import _Generator, generate
+from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome, outcomes
 from tests.generated.processes import last_of, results
-from tests.generated.profiles import LAYERS, PROFILES
-from tests.generated.program import Input, Node, Program
+from tests.generated.profiles import ANY, LAYERS
+from tests.generated.program import STEP, Input, Node, Program, is_constant
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
 from tests.generated.rows_layers import WEIGHTED
@@ -47,7 +49,7 @@ def test_programs_are_of_all_kinds() -> None:
     kinds = {"normal", "dyadic", "special", "large", "index", "zeros", "ones"}
     assert {each.values.split()[0] for each in inputs} == kinds
     assert rows & set(IN_PLACE) and rows & set(CONTROL_FLOW)
-    for letters, least in (("s", 60), ("pdlo", 3)):
+    for letters, least in (("snubmtw", 60), ("nubmtw", 15), ("pdlo", 3)):
         assert sum(any(o.attribute[0] in letters for o in each.buffers) for each in programs) > least
     assert sum(any(each.dynamic for each in program.inputs) for program in programs) > 60
     assert sum(bool(program.step) for program in programs) > 20
@@ -58,12 +60,22 @@ def test_programs_are_of_all_kinds() -> None:
     assert min(lengths) >= 2 and max(lengths) >= 30
 
 
+def test_a_row_does_not_read_other_views_of_what_it_writes() -> None:
+    made = _Generator(Random(0), ANY)
+    base = torch.ones(2, 3)
+    made.values = {"v0": base, "v1": base[:1], "v2": base[:], "v3": base.clone()}
+    for other in ("v0", "v2", "v3"):
+        made._reject_overlaps("v0", Node("", "{w}.add_({n~})", {"w": "v0", "n": other}))
+    with pytest.raises(ValueError, match="reads what it writes"):
+        made._reject_overlaps("v0", Node("", "{w}.add_({n~})", {"w": "v0", "n": "v1"}))
+
+
 def test_a_layer_that_is_quantized_has_an_input() -> None:
     """One of constants alone is folded, and leaves weights without a test."""
     for seed in range(100):
         program = generate(seed, LAYERS)
         first = next(node for node in program.nodes if node.template in WEIGHTED)
-        assert any(not name.startswith("self.c") for name in first.operands()), seed
+        assert any(not is_constant(name) for name in first.operands()), seed
 
 
 X = Input("x0", torch.float32, (3, 4))
@@ -130,6 +142,9 @@ def test_values_that_delegates_do_not_have_are_noted() -> None:
     assert expected(_program("({t} * 1e9).int()", "{t}.flip(0)"), {}, [CALL]).short_integers
     assert not expected(_program("({t} * 1e-39)"), {}, [CALL]).is_normal
     assert expected(_program("({t} * 1e-30)"), {}, [CALL]).is_normal
+    norm = "F.instance_norm({t}[None])"
+    assert not expected(_program("{t} * 0 + 419", norm), {}, [CALL]).deviates
+    assert expected(_program(norm), {}, [CALL]).deviates
     attention = "F.scaled_dot_product_attention({t}, {t}, {t})"
     assert not expected(_program("({t} * 300).half()", attention), {}, [CALL]).scores_fit
     assert expected(_program("{t}.half()", attention), {}, [CALL]).scores_fit
@@ -150,8 +165,13 @@ def test_attention_with_more_keys_than_values_is_no_call() -> None:
 
 def test_sizes_of_another_method() -> None:
     """The sizes of the first call, of `step`, are none that `forward` accepts."""
-    (outcome,) = outcomes(generate(92_000_335, PROFILES["any"]), [PORTABLE])
-    assert outcome.kind == REFUSED and "specializes a dynamic size" in outcome.text
+    # the index of the example is in range for all sizes, that of the first call is not
+    index = Input("x1", torch.int64, (1,), "index 3", seed=21)
+    inputs = (Input("x0", torch.float32, (3,), dynamic=(0,)), index)
+    assert (int(make(index)), int(make(replace(index, seed=22)))) == (0, 2)
+    rows = (Node("v0", "torch.put(x0, x1, x0[:1])", {}), Node("v1", "x0 * 2", {}, STEP))
+    (outcome,) = outcomes(Program(inputs, rows, ("v0",), ("v1",)), [PORTABLE])
+    assert outcome.kind == RIGHT, outcome.text
 
 
 def test_a_failure_is_minimized() -> None:
