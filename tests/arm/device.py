@@ -5,31 +5,28 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 import torch
 
-from tests.arm.child import Child, packed_in_order, runfile, unpacked_in_order
-
-_LAYERS: Final = "delegatec_pip_emulation_layer/site-packages"
+from tests.arm.child import Child, packed_in_order, unpacked_in_order
+from vgf_runtime.device import Device, installed
 
 
 class DeviceError(Exception):
     """The runtime rejects a program, or fails to run it."""
 
 
-def _mesa() -> Path:
-    return runfile("delegatec_mesa/root", "MESA_ROOT")
+@cache
+def _device() -> Device:
+    return installed()
 
 
 def missing() -> str:
     """Returns why there is no device; empty if there is one."""
-    reason = _mesa() / "missing.txt"
-    return reason.read_text() if reason.exists() else ""
+    return _device().missing
 
 
 def _libraries() -> str:
@@ -40,22 +37,14 @@ def _libraries() -> str:
 
 
 @cache
-def _device() -> Child:
-    mesa, layers = _mesa(), runfile(_LAYERS, "EMULATION_LAYER") / "emulation_layer/deploy"
-    environment = {
-        "HOME": tempfile.gettempdir(),
-        "LP_NUM_THREADS": "2",
-        "MESA_SHADER_CACHE_DISABLE": "true",
+def _child() -> Child:
+    environment = _device().environment() | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path),
-        "VK_DRIVER_FILES": str(mesa / "driver.json"),
-        "VK_INSTANCE_LAYERS": "VK_LAYER_ML_Graph_Emulation:VK_LAYER_ML_Tensor_Emulation",
-        "VK_LAYER_PATH": str(layers / "share/vulkan/explicit_layer.d"),
     }
-    # The driver needs a newer libc than the host may have, and a process has only one.
-    loader = [mesa / "ld-linux-x86-64.so.2", "--library-path", f"{mesa}:{layers / 'lib'}:{_libraries()}"]
     script = Path(__file__).with_name("device_server.py")
-    return Child([*loader, os.path.realpath(sys.executable), "-s", "-P", "-B", script], environment)
+    interpreter = [os.path.realpath(sys.executable), "-s", "-P", "-B"]
+    return Child([*_device().loader(_libraries()), *interpreter, script], environment)
 
 
 def run(pte: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -68,7 +57,7 @@ def run(pte: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     Raises:
         DeviceError: the runtime rejects it, or fails.
     """
-    error, outputs = _device().ask((pte, [packed_in_order(each) for each in inputs]))
+    error, outputs = _child().ask((pte, [packed_in_order(each) for each in inputs]))
     if error:
-        raise DeviceError(f"{error}\n{_device().log()}")
+        raise DeviceError(f"{error}\n{_child().log()}")
     return [unpacked_in_order(*each) for each in outputs]

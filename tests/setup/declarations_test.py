@@ -37,8 +37,8 @@ def test_use_repo_names_every_repository() -> None:
         )
     }
     development = declared("DEVELOPMENT_SITES", "third_party/python/development.bzl")
-    assert {"delegatec_bazel7", "delegatec_mesa", "delegatec_pip_test"} <= development
+    assert {"delegatec_bazel7", "delegatec_pip_test"} <= development
     rules = declared("RULES_SITES", "third_party/python/sites.bzl")
-    rules |= {"delegatec_aarch64", "delegatec_runtime"}
+    rules |= {"delegatec_aarch64", "delegatec_mesa", "delegatec_runtime"}
     assert {"delegatec_pip_compiler", "delegatec_python"} <= rules
     assert used == {"development_repositories": development, "repositories": rules}

@@ -6,7 +6,6 @@ load("//third_party/buildbox:repository.bzl", "buildbox")
 load("//third_party/buildbox:worker.bzl", "buildbox_worker")
 load("//third_party/buildgrid:repository.bzl", "buildgrid")
 load("//third_party/buildifier:repository.bzl", "buildifier")
-load("//third_party/mesa:repository.bzl", "mesa")
 load("//third_party/rivals:repository.bzl", "rivals")
 load(":sites.bzl", "DEVELOPMENT_SITES", "python_sites")
 
@@ -18,5 +17,4 @@ def development_repositories():
     buildbox_worker(name = "delegatec_buildbox_worker")
     buildgrid(name = "delegatec_buildgrid")
     buildifier(name = "delegatec_buildifier")
-    mesa(name = "delegatec_mesa")
     rivals(name = "delegatec_rivals")

@@ -40,6 +40,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "vela": ("compiler",),
     "model_converter": (),
     "emulation_layer": (),
+    "scenario_runner": (),
     "tosa_tools": (),
     "sbom": (),
     "smollm": (),

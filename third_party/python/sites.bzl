@@ -163,6 +163,18 @@ _SITES = {
         keep = [],
         exports = [],
     ),
+    "scenario_runner": struct(
+        # Not needed: C++ headers, and tools for images and shaders.
+        drop = _DROP_EVERYWHERE + [
+            "scenario_runner/binaries/bin/*_utils",
+            "scenario_runner/binaries/bin/glslc",
+            "scenario_runner/binaries/include",
+            "scenario_runner/binaries/lib",
+            "scenario_runner_py*.so",
+        ],
+        keep = [],
+        exports = [],
+    ),
     "smollm": struct(
         drop = _DROP_EVERYWHERE,
         keep = [],
@@ -197,10 +209,20 @@ _SITES = {
 }
 
 # Sites that the rules use.
-RULES_SITES = ["compiler", "flatc", "model_converter", "models", "quantization", "sbom", "vela"]
+RULES_SITES = [
+    "compiler",
+    "emulation_layer",
+    "flatc",
+    "model_converter",
+    "models",
+    "quantization",
+    "sbom",
+    "scenario_runner",
+    "vela",
+]
 
 # Sites that only tests, examples and linters of this repository use.
-DEVELOPMENT_SITES = ["emulation_layer", "examples", "lint", "oracle", "runtime_1_5", "smollm", "test", "tosa_tools"]
+DEVELOPMENT_SITES = ["examples", "lint", "oracle", "runtime_1_5", "smollm", "test", "tosa_tools"]
 
 def python_sites(names, existing = []):
     """Declares @delegatec_pip_NAME for each name. Their modules are compiled by @delegatec_python.

@@ -32,12 +32,15 @@ class Container:
         words: the SPIR-V module of the graph.
         inputs: index of each input's variable in the module, in order.
         outputs: the same, of outputs.
+        shapes: that variable -> its shape in the table of resources. There, and not in the module, a tensor
+            may have no dimensions.
         constants: the bytes of the constants, by their index in the module.
     """
 
     words: list[int]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    shapes: dict[int, tuple[int, ...]]
     constants: tuple[memoryview, ...]
 
 
@@ -64,12 +67,13 @@ def read_container(data: memoryview) -> Container:
     fill_absent(sequence, "segments", "inputs", "outputs")
     fill_absent(resources, "mrtEntry")
     constants = _constants(sections[3])
-    FORMAT.check(_problems(modules, sequence, len(constants)))
+    FORMAT.check(_problems(modules, sequence, len(resources.mrtEntry), len(constants)))
     (segment,) = sequence.segments
     return Container(
         modules.modules[segment.moduleIndex].code.words,
         tuple(each.binding for each in sequence.inputs),
         tuple(each.binding for each in sequence.outputs),
+        {each.binding: _shape(resources, each.mrtIndex) for each in (*sequence.inputs, *sequence.outputs)},
         tuple(constants[index] for index in segment.constants),
     )
 
@@ -98,7 +102,12 @@ def _constants(section: memoryview) -> list[memoryview]:
     return [_range(section[start:], offset, size) for _, _, size, offset in records]
 
 
-def _problems(modules: Any, sequence: Any, constants: int) -> Iterator[str]:
+def _shape(resources: Any, index: int) -> tuple[int, ...]:
+    description = resources.mrtEntry[index].description
+    return () if description is None or description.shape is None else tuple(map(int, description.shape))
+
+
+def _problems(modules: Any, sequence: Any, resources: int, constants: int) -> Iterator[str]:
     if len(sequence.segments) != 1:
         yield f"it has {len(sequence.segments)} segments, not one"
         return
@@ -115,3 +124,6 @@ def _problems(modules: Any, sequence: Any, constants: int) -> Iterator[str]:
     for index in segment.constants:
         if index >= constants:
             yield f"its segment uses constant {index} of {constants}"
+    for each in (*sequence.inputs, *sequence.outputs):
+        if each.mrtIndex >= resources:
+            yield f"binding {each.binding} is resource {each.mrtIndex} of {resources}"
