@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -51,14 +52,23 @@ class Device:
 
 
 def installed() -> Device:
-    """Returns the device whose parts are modules on the path.
+    """Returns the device whose parts are on the path.
 
     Raises:
         ModuleNotFoundError: one of them is not.
     """
     import delegatec_mesa_root
-    import emulation_layer
 
-    return Device(
-        Path(delegatec_mesa_root.ROOT).absolute(), Path(emulation_layer.__path__[0]).absolute() / "deploy"
-    )
+    return Device(Path(delegatec_mesa_root.ROOT).absolute(), wheel_directory("emulation_layer") / "deploy")
+
+
+def wheel_directory(package: str) -> Path:
+    """Returns the directory of a package on the path, which is not imported: its modules may need others.
+
+    Raises:
+        ModuleNotFoundError: it is not on the path.
+    """
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError(f"no package {package}", name=package)
+    return Path(found.submodule_search_locations[0]).absolute()

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from vgf_runtime.device import Device
+from vgf_runtime.device import Device, wheel_directory
 
 _FORMATS: Final[Mapping[torch.dtype, str]] = {
     torch.bool: "VK_FORMAT_R8_BOOL_ARM",
@@ -107,6 +107,4 @@ def _run(device: Device, scenario: Path) -> None:
 
 
 def _runner() -> Path:
-    import scenario_runner
-
-    return Path(scenario_runner.__path__[0]).absolute() / "binaries/bin/scenario-runner"
+    return wheel_directory("scenario_runner") / "binaries/bin/scenario-runner"
