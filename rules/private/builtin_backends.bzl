@@ -137,6 +137,13 @@ BACKENDS = {
         options = {
             "fp16_overflow": _FP16_OVERFLOW,
             "precision": _PRECISION,
+            "recurrent": option(
+                default = "loop",
+                doc = "loop calls a delegate for each time step of a recurrent layer, unless copies of its weights " +
+                      "for all steps are small; unrolled is one delegate, with copies unless the runtime's weight " +
+                      "cache is on",
+                values = ["loop", "unrolled"],
+            ),
         },
         title = "XNNPACK, on CPUs of any vendor, fp32 and fp16, 8-bit and 4-bit weights, int8 layers",
     ),

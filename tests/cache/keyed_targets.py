@@ -164,7 +164,7 @@ _BACKENDS: Final = {
     "tosa": {"specification": '"TOSA-1.0+INT"'},
     "vgf": {"specification": '"TOSA-1.0+INT"'},
     "vulkan": {**_HALF, "device": '"adreno-840"', "storage": '"buffer"', "textures": '"desktop"'},
-    "xnnpack": _HALF,
+    "xnnpack": {**_HALF, "recurrent": '"unrolled"'},
 }
 # Without them a target cannot set the others.
 _REQUIRED: Final = {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+from delegatec.diagnostics import DelegatecError
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.lowering import lower
@@ -83,6 +85,39 @@ def test_a_length_that_varies(name: str, backend: str) -> None:
             wanted = pytree.tree_leaves(module(*inputs(length)))
         for result, expected in zip(runtime.run(inputs(length)), wanted, strict=True):
             torch.testing.assert_close(result, expected, atol=2e-6, rtol=2e-5)
+
+
+_LONG: Final[dict[str, Callable[[], nn.Module]]] = {
+    "gru": lambda: nn.GRU(8, 64, num_layers=2, bidirectional=True, batch_first=True),
+    "lstm": lambda: nn.LSTM(8, 64, proj_size=40, batch_first=True),
+    "rnn": lambda: nn.RNN(8, 200, batch_first=True),
+}
+
+
+@pytest.mark.parametrize(("form", "precision"), [("loop", "fp32"), ("loop", "fp16"), ("unrolled", "fp32")])
+@pytest.mark.parametrize("name", _LONG)
+def test_long_sequences_of_xnnpack(name: str, form: str, precision: str) -> None:
+    torch.manual_seed(0)
+    module, x = _LONG[name]().eval(), noise(2, 20, 8)
+    (exported,) = export(Model(module, (x,))).values()
+    lowered = lower({"forward": exported}, "xnnpack", {"recurrent": form, "precision": precision})
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    assert bool(lowered.programs["forward"].bodies) is (form == "loop")
+    with torch.no_grad():
+        wanted = pytree.tree_leaves(module(x))
+    tolerance = 2e-6 if precision == "fp32" else 5e-3
+    for result, expected in zip(OracleProgram(file.getvalue()).run((x,)), wanted, strict=True):
+        torch.testing.assert_close(result, expected, atol=tolerance, rtol=10 * tolerance)
+
+
+def test_an_unrolled_layer_is_fully_delegated() -> None:
+    (exported,) = export(Model(nn.RNN(8, 200).eval(), (noise(20, 1, 8),))).values()
+    with pytest.raises(DelegatecError) as caught:
+        lower({"forward": copy.deepcopy(exported)}, "xnnpack", require_full_delegation=True)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "DC405" and 'recurrent = "unrolled"' in problem.help
+    lower({"forward": exported}, "xnnpack", {"recurrent": "unrolled"}, require_full_delegation=True)
 
 
 def test_a_static_length_is_unrolled() -> None:

@@ -46,6 +46,7 @@ from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.sign_activations import sign_activations
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DYNAMIC
+from delegatec.edge.recurrent_loops import RECURRENT
 
 # Bytes of an executor of the runtime of 1.5.1 for Linux, x86-64 and aarch64, in the method allocator. Packed
 # weights and the workspace are in memory of malloc.
@@ -59,8 +60,11 @@ class XnnpackBackend(TableBackend[Settings]):
     target_type = XnnpackTarget
 
     def preserved_operators(self) -> frozenset[OpOverload]:
-        """See `TableBackend.preserved_operators`. Layers quantize values at run time."""
-        return super().preserved_operators() | DYNAMIC | {torch.ops.aten._int_mm.default}
+        """See `TableBackend.preserved_operators`.
+
+        Layers quantize values at run time. The preparation computes recurrent layers.
+        """
+        return super().preserved_operators() | DYNAMIC | RECURRENT | {torch.ops.aten._int_mm.default}
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
         """See `Backend.orders_boundary`. Images are channels-last in graphs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
 import torch
 from torch.fx import Node
@@ -12,7 +13,7 @@ from torch.fx import Node
 from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.common.settings import Precision
-from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.compile_spec import Recurrent, Settings
 from delegatec.backends.xnnpack.indices import computes_indices
 from delegatec.backends.xnnpack.nan import decides, nan_test
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
@@ -29,6 +30,7 @@ from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Partitioning, Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
+from delegatec.edge.control_flow import SCAN
 from delegatec.edge.passes.attend_to_filled_rows import attend_to_filled_rows
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
@@ -45,6 +47,7 @@ from delegatec.edge.quantization.operators import (
     QUANTIZING,
     operands_of,
 )
+from delegatec.edge.recurrent_loops import RECURRENT, loop_recurrent_layers
 from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
@@ -58,7 +61,16 @@ _INDICES = "integer index arithmetic stays on the CPU: XNNPACK computes in float
 
 _DECIDES = "it computes a condition, and comparisons in the delegate depend on the CPU for NaN"
 
+_LOOP = "a recurrent layer of a long sequence is a loop that calls a delegate for each time step"
+
+_UNROLL = 'for one delegate, which needs more memory, set recurrent = "unrolled"'
+
+_RECURRENT: Final = frozenset(map(str, RECURRENT))
+
 _READ = "a size that the program reads from a tensor: XNNPACK has tensors as inputs only"
+
+# Half of a second-level cache of today's CPUs: more copies of a weight are read from main memory in each run.
+_MOST_COPIED: Final = 512 * 1024
 
 _WIDE = "values of more than 8 bits must be quantized and dequantized in the same delegate"
 
@@ -97,6 +109,9 @@ class XnnpackLegality(Legality[Settings]):
             return Rejection(node, "dynamic-quantization", message, _HELP)
         if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
             return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
+        origin = program.origins.get(node.meta.get("debug_handle", 0))
+        if node.target is SCAN and origin is not None and origin.operator in _RECURRENT:
+            return Rejection(node, "control-flow", _LOOP, _UNROLL)
         reason = nan_test(node)
         if reason is not None:
             return Rejection(node, "argument", reason)
@@ -119,8 +134,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     """Supports quantized values where the delegate knows their scales.
 
     Its preparation restricts attention to the filled rows of long caches, and makes attention to short ones
-    independent of the writes to them, which XNNPACK lacks. It keeps dynamic sizes in separate dimensions, and
-    converts bytes before they are moved.
+    independent of the writes to them, which XNNPACK lacks. Recurrent layers become loops, as each call of a
+    matrix product has its own packed weights. It keeps dynamic sizes in separate dimensions, and converts
+    bytes before they are moved.
     """
 
     # The program that is partitioned, and `fused_of` it.
@@ -144,7 +160,9 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         """See `Partitioner.preparation`."""
         is_narrowed = self._target.settings.precision is Precision.FP16
         attend = partial(attend_to_filled_rows, is_narrowed=True) if is_narrowed else attend_to_filled_rows
-        attention = (attend, split_cached_attention)
+        is_looped = self._target.settings.recurrent is Recurrent.LOOP
+        layers = partial(loop_recurrent_layers, most_copied=_MOST_COPIED if is_looped else None)
+        attention = (layers, attend, split_cached_attention)
         sizes = (unflatten_linear, unflatten_bmm, take_sizes_of_operands)
         return (*attention, *sizes, convert_inputs_first, *super().preparation)
 

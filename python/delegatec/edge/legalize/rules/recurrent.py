@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
 from delegatec.edge.legalize.value import Value, cat, value_of
@@ -108,19 +108,28 @@ def layers(
 def lstm(cell: Cell[T], from_input: T, state: tuple[T, ...]) -> tuple[T, ...]:
     """See `Step`."""
     h, c = state
-    entry, forget, candidate, out = (from_input + cell.from_hidden(h)).chunk(4, 1)
-    c = forget.sigmoid() * c + entry.sigmoid() * candidate.tanh()
-    h = out.sigmoid() * c.tanh()
+    gates = from_input + cell.from_hidden(h)
+    # One sigmoid for all gates: calls cost more than the candidate's elements.
+    entry, forget, _, out = gates.sigmoid().chunk(4, 1)
+    candidate = gates.chunk(4, 1)[2].tanh()
+    c = forget * c + entry * candidate
+    h = out * c.tanh()
     return h if cell.projection is None else cell.linear(h, cell.projection, None), c
+
+
+def _split(x: T, width: int) -> tuple[T, T]:
+    """Returns the first columns of [B, W], and the others."""
+    first, second = x.split([width, x.shape[1] - width], 1)  # type: ignore[no-untyped-call]
+    return first, second
 
 
 def gru(cell: Cell[T], from_input: T, state: tuple[T, ...]) -> tuple[T, ...]:
     """See `Step`."""
     (h,) = state
     from_hidden = cell.from_hidden(h)
-    reset, update, new = from_input.chunk(3, 1)
-    h_reset, h_update, h_new = from_hidden.chunk(3, 1)
-    reset, update = (reset + h_reset).sigmoid(), (update + h_update).sigmoid()
+    width = from_hidden.shape[1] // 3
+    (gates, new), (h_gates, h_new) = (_split(each, 2 * width) for each in (from_input, from_hidden))
+    reset, update = (gates + h_gates).sigmoid().chunk(2, 1)
     new = (new + reset * h_new).tanh()
     return (new + update * (h - new),)
 
@@ -143,12 +152,40 @@ def _linear(x: Value, weight: Value, bias: Value | None) -> Value:
     return Value(x.builder, x.builder.call(aten.linear.default, *nodes))
 
 
+Scan = Callable[[Cell[Value], Value, tuple[Value, ...], bool], tuple[tuple[Value, ...], Value]]
+"""Computes a sequence by a cell, see `layers`."""
+
+
+def steps_of(node: Node) -> int | None:
+    """Returns the length of the sequence of a layer's call; None if it varies, or if values are dropped."""
+    a = bind(node)
+    length = shape_of(a["input"])[1 if a["batch_first"] else 0]
+    is_fixed = isinstance(length, int) and not (a["train"] and a["dropout"])
+    return length if is_fixed else None
+
+
+def layer(b: Builder, node: Node, scan: Scan) -> list[Node]:
+    """Computes a call of layers, one of `STEPS`; returns its results."""
+    a = bind(node)
+    x = value_of(b, a["input"])
+    directions = 2 if a["bidirectional"] else 1
+    count = a["num_layers"] * directions
+    cells = cells_of(_linear, [value_of(b, each) for each in a["params"]], count, a["has_biases"])
+    hx = [value_of(b, each) for each in _states(a["hx"])]
+    starts = (tuple(_selected(each, index) for each in hx) for index in range(count))
+    if a["batch_first"]:
+        x = x.permute(1, 0, 2)
+    y, ends = layers(scan, cat, cells, directions, x, starts)
+    if a["batch_first"]:
+        y = y.permute(1, 0, 2)
+    last = [_stacked(b, [each.node for each in part]) for part in zip(*ends, strict=True)]
+    return [y.node, *(each.node for each in last)]
+
+
 def _recurrent(step: Step[Value]) -> Rule:
     def rule(b: Builder, node: Node) -> list[Node] | None:
-        a = bind(node)
-        x = value_of(b, a["input"])
-        length = x.shape[1 if a["batch_first"] else 0]
-        if (a["train"] and a["dropout"]) or not isinstance(length, int):
+        length = steps_of(node)
+        if length is None:
             return None
 
         def unrolled(
@@ -161,18 +198,7 @@ def _recurrent(step: Step[Value]) -> Rule:
                 hidden[time] = state[0].node
             return state, _stacked(b, [hidden[time] for time in sorted(hidden)])
 
-        directions = 2 if a["bidirectional"] else 1
-        count = a["num_layers"] * directions
-        cells = cells_of(_linear, [value_of(b, each) for each in a["params"]], count, a["has_biases"])
-        hx = [value_of(b, each) for each in _states(a["hx"])]
-        starts = (tuple(_selected(each, index) for each in hx) for index in range(count))
-        if a["batch_first"]:
-            x = x.permute(1, 0, 2)
-        y, ends = layers(unrolled, cat, cells, directions, x, starts)
-        if a["batch_first"]:
-            y = y.permute(1, 0, 2)
-        last = [_stacked(b, [each.node for each in part]) for part in zip(*ends, strict=True)]
-        return [y.node, *(each.node for each in last)]
+        return layer(b, node, unrolled)
 
     return rule
 
@@ -204,11 +230,16 @@ def _stacked(b: Builder, nodes: list[Node]) -> Value:
     return Value(b, b.call(aten.stack.default, nodes, 0))
 
 
+STEPS: Final[dict[Any, Step[Value]]] = {
+    aten.gru.input: gru,
+    aten.lstm.input: lstm,
+    aten.rnn_relu.input: rnn_relu,
+    aten.rnn_tanh.input: rnn_tanh,
+}
+"""Layers of sequences -> a step of one."""
+
 RULES: Final[RuleTable] = {
-    aten.gru.input: _recurrent(gru),
+    **{target: _recurrent(step) for target, step in STEPS.items()},
     aten.gru_cell.default: _single(gru),
-    aten.lstm.input: _recurrent(lstm),
     aten.lstm_cell.default: _single(lstm),
-    aten.rnn_relu.input: _recurrent(rnn_relu),
-    aten.rnn_tanh.input: _recurrent(rnn_tanh),
 }
