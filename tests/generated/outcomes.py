@@ -124,7 +124,6 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         compare = compare and (lowering.keeps_long_integers or wanted.short_integers)
         compare = compare and (lowering.keeps_large_scores or wanted.scores_fit)
         compare = compare and (lowering.keeps_subnormals or wanted.is_normal)
-        compare = compare and (lowering.keeps_small_deviations or wanted.deviates)
         found.append(_outcome(target, path, calls, _Exact(wanted, compare), wanted.sums_fit))
     return found
 

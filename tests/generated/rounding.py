@@ -54,11 +54,6 @@ _SUMS_NAMES: Final = (
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
-# Some shaders compute their variance as the mean of the squares without the square of the mean, which has no
-# digits left if the mean is large.
-_VARIANCES: Final = frozenset({"native_group_norm", "native_batch_norm"})
-# The largest relative error of such a variance.
-_VARIANCE_ERROR: Final = 1e-4
 # Eager mode sums their squares in float64: results fit in float32 where the squares do not.
 _ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
 # Of complex numbers, eager mode scales the parts before it squares them.
@@ -108,7 +103,6 @@ class RandomRounding(TorchDispatchMode):
         self.squares_fit = True  # whether the squares in deviations fit in float32
         self.short_integers = True  # whether float32 holds the integers in sums and extrema
         self.is_normal = True  # whether no result is subnormal
-        self.deviates = True  # whether values of group norms deviate from their mean enough for its square
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -154,8 +148,6 @@ class RandomRounding(TorchDispatchMode):
         if name in _MOMENTS and result[1].numel():
             lost = (result[1].double() * result[2].double()).abs().nan_to_num(0, 0, 0).max()
             least = max(least, min(4 * torch.finfo(result[1].dtype).eps * float(lost), 1.0))
-            if name in _VARIANCES:
-                self.deviates &= EPSILON32 * float(lost) ** 2 < _VARIANCE_ERROR
         if name in EXACT or name.rstrip("_") in EXACT or func.is_view:
             return result
         change = partial(self.rounded, least=least, keeps_exact=name.rstrip("_") not in _POWERS)

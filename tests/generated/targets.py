@@ -47,7 +47,6 @@ class Target(NamedTuple):
         keeps_long_integers: whether sums and extrema of integers beyond 2^24 are exact.
         keeps_large_scores: whether attention computes scores in float32, also those of float16 operands.
         keeps_subnormals: whether subnormal values differ from zero.
-        keeps_small_deviations: whether group norms subtract the mean before they square.
         quantization: of the program before, a key of `QUANTIZATIONS`.
     """
 
@@ -62,7 +61,6 @@ class Target(NamedTuple):
     keeps_long_integers: bool = True
     keeps_large_scores: bool = True
     keeps_subnormals: bool = True
-    keeps_small_deviations: bool = True
     quantization: str = ""
 
 
@@ -74,7 +72,6 @@ _VULKAN: Final = partial(
     keeps_int64=False,
     keeps_long_integers=False,
     keeps_large_scores=False,
-    keeps_small_deviations=False,
 )
 # With AVX-512, the square root of infinity is NaN, and exp(NaN) is 0. Comparisons take subnormals for zero.
 _XNNPACK: Final = partial(Target, "xnnpack", keeps_nonfinite=False, keeps_subnormals=False)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -150,9 +151,27 @@ OTHERS: dict[str, Case] = {
         )
         for shape in ((4, 6), (3, 4, 8), (3, 12, 12), (1, 197, 64), (2, 3, 4, 5))
     },
-    "group norm": (module(nn.GroupNorm, 2, 8), (IMAGE,), "native_group_norm"),
-    "group norm of a batch": (module(nn.GroupNorm, 4, 8), (floats(2, 8, 5, 5),), "native_group_norm"),
-    "instance norm": (module(nn.InstanceNorm2d, 8), (IMAGE,), ""),
+    "group norm": (
+        module(nn.GroupNorm, 2, 8),
+        (IMAGE,),
+        "slice_copy.Tensor mean.dim view_copy linear expand_copy view_copy sub.Tensor native_group_norm",
+    ),
+    "group norm of a batch": (module(nn.GroupNorm, 4, 8), (floats(2, 8, 5, 5),), ""),
+    "group norm of rows": (
+        module(nn.GroupNorm, 2, 8),
+        (floats(3, 8),),
+        "",
+    ),
+    "statistics of groups": (
+        lambda x: torch.native_group_norm(x, SCALES.repeat(2), None, 2, 8, 20, 4, 1e-5),
+        (floats(2, 8, 4, 5) + 1,),
+        "",
+    ),
+    "instance norm": (
+        module(nn.InstanceNorm2d, 8),
+        (IMAGE,),
+        "slice_copy.Tensor mean.dim sub.Tensor native_group_norm",
+    ),
     "rms norm": (module(nn.RMSNorm, 4), (X,), "rms_norm"),
     "rms norm of padded rows": (module(nn.RMSNorm, 7, eps=0.1), (ROWS,), "rms_norm"),
     "rms norm without weights": (lambda x: functional.rms_norm(x, (4,)), (X,), "rms_norm"),
@@ -226,6 +245,29 @@ def test_convolutions(case: Case, options: dict[str, str]) -> None:
 @over_settings(OTHERS)
 def test_layers(case: Case, options: dict[str, str]) -> None:
     _check(case, options)
+
+
+PEAK = 1e-3 * IMAGE
+PEAK[..., 0, 0] = 1e3
+LARGE_MEANS: dict[str, Case] = {
+    "equal elements": (module(nn.GroupNorm, 2, 8), (torch.full((1, 8, 5, 7), 419.3),), ""),
+    "a large mean": (module(nn.GroupNorm, 2, 8), (IMAGE + 1000,), ""),
+    "large means of channels": (module(nn.InstanceNorm1d, 8), (floats(2, 8, 50) + 1000,), ""),
+    "one large element": (module(nn.InstanceNorm2d, 8), (PEAK,), ""),
+    "a large mean of rows": (module(nn.GroupNorm, 2, 8), (floats(3, 8) + 100,), ""),
+}
+
+
+@over_settings(LARGE_MEANS)
+def test_group_norms_subtract_the_mean_before_they_square(case: Case, options: dict[str, str]) -> None:
+    layer, (x,), _ = case
+    precise = copy.deepcopy(layer).double()
+    is_half = options.get("precision") == "fp16"
+    x = x.half().float() if is_half else x
+    wanted = precise(x.double()).float()  # eager mode loses digits in float32
+    (found,) = compile_module(layer, (x,), **options)(x)
+    relative, absolute = (1e-2, 4e-3) if is_half else (2e-5, 2e-6)
+    torch.testing.assert_close(found, wanted, rtol=relative, atol=absolute)
 
 
 def test_equal_weights_are_stored_once() -> None:

@@ -32,6 +32,7 @@ from delegatec.backends.vulkan.operators.row import (
     resizing,
     same_call,
 )
+from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, positive
 from delegatec.edge.legalize import constraint
@@ -117,17 +118,12 @@ def _too_many_rows(node: Node, _: object) -> str | None:
 
 
 def _group_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
-    return Group(CHANNELS, (bind(node)["input"],), (0,)), Group(BUFFER, (), (1, 2))
-
-
-def _one_image(node: Node, _: object) -> str | None:
-    shape = shape_of(bind(node)["input"])
-    return None if len(shape) == 4 else f"input has rank {len(shape)}"
+    return Group(CHANNELS, (bind(node)["x"],), (0,)), Group(BUFFER, (), (1, 2))
 
 
 _ONE_BATCH: Final = resizing(
     "The batch size is static: the runtime dispatches the first of two shaders before it resizes its result.",
-    lambda node: "a dynamic batch size" if is_dynamic(bind(node)["input"].meta["val"].shape[:1]) else None,
+    lambda node: "a dynamic batch size" if is_dynamic(bind(node)["x"].meta["val"].shape[:1]) else None,
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -172,13 +168,12 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         resizes=(),
     ),
     operator_row(
-        "native_group_norm",
+        RUNTIME.group_norm.default,
         _group_norm_memory,
         FLOATS,
-        Constraint("rank", "The runtime normalizes images.", _one_image),
-        _AFFINE,
+        lower=same_call("aten.native_group_norm.default"),
+        note="group norm of images whose mean is not large",
         known=(_PARAMETERS,),
-        preserved=True,
         resizes=(_ONE_BATCH,),
     ),
     operator_row(

@@ -16,6 +16,8 @@ _CONVOLUTIONS: Final = ("q8ta_conv2d", "q8ta_conv2d_pw", "q8ta_conv2d_dw")
 _SCHEMAS: Final = (
     "load_state(Tensor initial) -> Tensor",
     "store_state(Tensor value, Tensor state) -> Tensor",
+    "group_norm(Tensor x, Tensor weight, Tensor bias, SymInt batch, int channels, SymInt image, int groups, "
+    "float epsilon) -> (Tensor, Tensor, Tensor)",
     "linear_q8csw(Tensor x, Tensor weight, Tensor scales, Tensor? bias) -> Tensor",
     "linear_q4gsw(Tensor x, Tensor weight, Tensor scales, int group_size, Tensor? bias) -> Tensor",
     *(f"{name}({_LAYER}, {_WINDOW}, int groups, str activation) -> Tensor" for name in _CONVOLUTIONS),
