@@ -24,6 +24,7 @@ load(
     _program_bundle = "program_bundle",
     _program_cc_library = "program_cc_library",
     _program_diff = "program_diff",
+    _program_explain = "program_explain",
     _program_inspect = "program_inspect",
     _program_profile = "program_profile",
     _program_report = "program_report",
@@ -84,6 +85,7 @@ program_runtime = _program_runtime
 program_accuracy_test = _program_accuracy_test
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test
+program_explain = _program_explain
 program_inspect = _program_inspect
 program_profile = _program_profile
 program_benchmark = _program_benchmark

@@ -23,6 +23,7 @@ load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
 load("//rules/private:program_cc_library.bzl", _program_cc_library = "program_cc_library")
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
+load("//rules/private:program_explain.bzl", _program_explain = "program_explain")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
 load("//rules/private:program_inspect.bzl", _program_inspect = "program_inspect")
@@ -74,6 +75,7 @@ program_budget_test = _program_budget_test
 program_bundle = _program_bundle
 program_cc_library = _program_cc_library
 program_diff = _program_diff
+program_explain = _program_explain
 program_golden_test = _program_golden_test
 program_index = _program_index
 program_inspect = _program_inspect

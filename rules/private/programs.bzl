@@ -8,6 +8,7 @@ load(":delegation_options.bzl", "DELEGATION_ATTRS")
 load(":exported_program.bzl", _exported_program = "exported_program")
 load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
+load(":program_explain.bzl", "program_explain")
 load(":program_inspect.bzl", "program_inspect")
 load(":program_profile.bzl", "program_profile")
 load(":program_report.bzl", "program_report")
@@ -34,7 +35,7 @@ def inspected(rule, name, **kwargs):
     )
 
 def lowered(rule, name, **kwargs):
-    """Declares a program, and `NAME.inspect`, `NAME.profile` and `NAME.report`, which wildcards do not build.
+    """Declares a program, and `NAME.explain`, `.inspect`, `.profile` and `.report`, which wildcards do not build.
 
     Args:
         rule: a rule that lowers an exported program.
@@ -48,6 +49,7 @@ def lowered(rule, name, **kwargs):
         "testonly": kwargs.get("testonly"),
         "visibility": kwargs.get("visibility"),
     }
+    program_explain(name = name + ".explain", **common)
     program_profile(name = name + ".profile", runner = Label("//config:profile_runner"), **common)
     program_report(name = name + ".report", **common)
 

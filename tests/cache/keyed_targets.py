@@ -40,6 +40,7 @@ load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_progra
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")
 load("//rules:defs.bzl", "program_report", "program_runtime", "program_test", "program_variant")
+load("//rules:defs.bzl", "program_explain")
 load("//rules:defs.bzl", "app_budget_test", "app_kernels", "delegate_runtime", "quantized_program")
 load("//rules:defs.bzl", "program_accuracy_test", "program_benchmark", "selected_operators")
 load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
@@ -358,6 +359,7 @@ TARGETS: Final[dict[str, Keyed]] = {
         {**_OF_PROGRAM, "base": '":other_mps"'},
         {**_OF_ANOTHER, "base": '":fixed_mps"'},
     ),
+    "explained": Keyed("program_explain", _OF_PROGRAM, _OF_ANOTHER),
     "inspected": Keyed("program_inspect", _OF_PROGRAM, _OF_ANOTHER),
     "kernels": Keyed(
         "app_kernels",

@@ -224,6 +224,7 @@ def _documents(lowered: list[str]) -> list[Kind]:
                     f"{report} --manifest={FILE} --debug={debug}",
                     _located(name, manifest=FILE),
                     f"index --manifest={FILE} --page=o.html --json=o.json",
+                    f"explain {FILE}",
                     f"budget --manifest={FILE} --limit=file_bytes=1000000",
                     f"golden --label=net --manifest={FILE} --update=o.golden",
                     f"header --pte={name}.pte --manifest={FILE} {links} --header=o.h",

@@ -30,7 +30,7 @@ def _delete_directory() -> None:
 
 
 USAGE: Final[tuple[Mistake, ...]] = (
-    usage("misspells the verb", "'explort'", command="explort"),
+    usage("misspells the verb", "unknown verb 'explort': did you mean 'export'?", command="explort"),
     usage("writes a flag before the verb", "expected lower first", command="--program=good.pt2 lower"),
     usage("forgets a flag", "--entry", command="export --source=good.py --program=net.pt2"),
     usage("misspells a flag", "did you mean '--entry'?", command="export --entree=good:build"),
@@ -55,7 +55,7 @@ USAGE: Final[tuple[Mistake, ...]] = (
     usage("compares -1 times", "--seeds: -1: expected an integer", command=f"{_VERIFY} --seeds=-1"),
     usage("names a missing parameter file", "missing.params", command="@missing.params"),
     usage("names a parameter file in Latin-1", "utf-8", command="lower @f", files={"f": b"--label=\xe9\n"}),
-    usage("separates parameters by spaces", "invalid choice", command="@f", files={"f": f"{_LOWER}\n"}),
+    usage("separates parameters by spaces", "one on each line", command="@f", files={"f": f"{_LOWER}\n"}),
     usage("writes a NUL character", "NUL", command="inspect a\0b"),
     usage("asks for lines without a map", "--debug-map", command="inspect mps.pte --lines"),
     usage(

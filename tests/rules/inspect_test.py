@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bazel run` of NAME.inspect, NAME.report, a program_diff and the update of a golden test runs."""
+"""What `bazel run` of NAME.inspect and its like, a program_diff and the update of a golden test runs."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ def test_a_program_as_json() -> None:
 
 def test_an_exported_program() -> None:
     assert "forward" in launched("mlp.inspect")
+
+
+def test_an_explanation() -> None:
+    text = launched("mlp_mps.explain")
+    assert text.startswith("//tests/rules/models:mlp_mps, method forward\n  All 3 operators, with all ")
+    assert " multiplications of layers and products, run in 1 delegate of MPSBackend.\n" in text
 
 
 def test_the_address_of_a_report() -> None:

@@ -40,6 +40,7 @@ _COSTS = {
     "mlp_int8_board_budget_test": ["FileWrite"],
     "mlp_int8_ethos_u": _LOWERED + ["DelegateHost"],
     "mlp_mps": _LOWERED,
+    "mlp_mps.explain": ["FileWrite"],
     "mlp_mps.inspect": ["FileWrite"],
     "mlp_mps.report": ["FileWrite"],
     "mlp_mps_test": ["FileWrite"],

@@ -30,6 +30,12 @@ DIFFERENCE: Final[Rules] = (
     (re.compile(r"^ {2}\S.*"), _BOLD),
 )
 
+EXPLANATION: Final[Rules] = (
+    (re.compile(r"^\S.*, method .*"), _BOLD),
+    (re.compile(r"^ {6}at (.*)"), _CYAN),
+    (re.compile(r"^ {2}(To do:)"), _YELLOW),
+)
+
 
 def add_color_argument(parser: argparse.ArgumentParser) -> None:
     """Declares the argument."""

@@ -25,6 +25,7 @@ VERBS: Final = {
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
     "locate": "add the lines of the model to what lower --unused-inputs wrote",
     "report": "write the manifest and the report of a program from its description by lower",
+    "explain": "print what was delegated of a program, what was not and why, and what to do about it",
     "index": "write one page over many programs from their manifests",
     "bundle": "collect programs, weights and licenses in a directory or a .zip, with an index",
     "operators": "list what an app links for some programs, for ExecuTorch's selective build",
@@ -117,6 +118,8 @@ def parse(argv: Sequence[str]) -> Command | None:
     wanted = next((argument for argument in expanded if argument in VERBS), None)
     if wanted and expanded[0] != wanted:
         raise CommandLineError(f"{expanded[0]} precedes the verb: expected {wanted} first")
+    if expanded and not wanted and not expanded[0].startswith("-"):
+        raise CommandLineError(f"unknown verb {expanded[0]!r}{_meant(expanded[0])}")
     module = None
     for verb, purpose in VERBS.items():
         subparser = verbs.add_parser(verb, help=purpose, description=purpose, allow_abbrev=False)
@@ -138,6 +141,14 @@ def parse(argv: Sequence[str]) -> Command | None:
     if hasattr(module, "complete"):
         module.complete(arguments)
     return Command(module, arguments)
+
+
+def _meant(verb: str) -> str:
+    """Returns how an unknown verb should have been written, after a colon; "" if that is unknown."""
+    if verb.partition(" ")[0] in VERBS:
+        return ": several arguments in one: a parameter file has one on each line"
+    near = nearest(verb, VERBS, _SIMILAR)
+    return f": did you mean {near!r}?" if near else ""
 
 
 def expand(argv: Sequence[str]) -> list[str]:

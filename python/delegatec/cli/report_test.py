@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,23 @@ def lowered(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 def test_a_later_report_is_the_same(lowered: list[str]) -> None:
     assert run_verb(lowered) == 0
     assert Path("b.html").read_bytes() == Path("a.html").read_bytes()
+
+
+def test_an_explanation(
+    lowered: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = lowered[-2].partition("=")[2]
+    assert run_verb(["explain", "a.json"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("//:a, method forward\n  ")
+    assert ("No backend was requested" in text) == (backend == "portable")
+    assert ("run in 1 delegate of MPSBackend." in text) == (backend == "mps")
+    # like the user, from elsewhere
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(Path.cwd()))
+    monkeypatch.chdir("/")
+    assert run_verb(["explain", "a.json", "--color=always"]) == 0
+    colored = capsys.readouterr().out
+    assert "\x1b[1m//:a, method forward\x1b[0m" in colored and re.sub(r"\x1b\[\d+m", "", colored) == text
 
 
 @pytest.mark.parametrize("file", ["a.json", "a.debug.json"])

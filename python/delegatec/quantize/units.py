@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,11 +10,10 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.edge.analysis.multiplications import elements_of, multiplications_of
 from delegatec.quantize.calls import call_of
 from delegatec.quantize.decompositions import composite_of
-from delegatec.quantize.operators import KINDS, TRANSPOSED, Kind
-
-aten = torch.ops.aten
+from delegatec.quantize.operators import KINDS, Kind
 
 # The operator that names a layer of several calls, the first kind first.
 _NAMING: Final = (Kind.LAYER, Kind.PRODUCT, Kind.SUM, Kind.OWN)
@@ -129,30 +127,7 @@ def operations_of(node: Node) -> int:
         return 0
     if kind in (Kind.SHARED, Kind.PRODUCED):
         return 0
-    count = _elements(value)
-    if kind is Kind.LAYER or target is aten.matmul.default:
-        operands = [each.meta.get("val") for each in node.args[:3] if isinstance(each, Node)]
-        return _multiplications(target, operands, count)
-    return count * _size(node.args[0].meta["val"].shape[-1]) if kind is Kind.PRODUCT else count  # type: ignore[union-attr]
-
-
-def _multiplications(target: Any, operands: list[Any], count: int) -> int:
-    if target is aten.addmm.default:
-        return count * _size(operands[1].shape[-1])
-    x, weight = operands[:2]
-    if target in (aten.linear.default, aten.matmul.default):
-        return count * _size(x.shape[-1])
-    taps = math.prod(map(_size, weight.shape[1:]))
-    return (_elements(x) if target in TRANSPOSED else count) * taps
-
-
-def _elements(value: torch.Tensor) -> int:
-    return math.prod(map(_size, value.shape))
-
-
-def _size(size: Any) -> int:
-    """Returns a size; of a dynamic one, that of the example."""
-    return size if isinstance(size, int) else int(size.node.hint or 1)
+    return multiplications_of(node) or elements_of(value)
 
 
 def _rank(node: Node) -> int:

@@ -135,6 +135,7 @@ def _method(
     delegates = tuple(delegates_of(file, method, emitted, report))
     graph = operator_graph(edge, {delegate.name: i for i, delegate in enumerate(delegates)})
     left = sum(node.delegate is None for node in graph)
+    delegated = sum(summary.multiplications for summary in report.delegates)
     return MethodInfo(
         name=method.name,
         backends=backends,
@@ -148,6 +149,8 @@ def _method(
         not_delegated=tuple(map(_not_delegated, report.rejections)),
         memory=_memory(emitted, memories),
         graph=graph,
+        multiplications=report.multiplications_left + delegated,
+        multiplications_delegated=delegated,
     )
 
 

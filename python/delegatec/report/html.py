@@ -12,6 +12,7 @@ from delegatec.report.blob_picture import BOXES_SHOWN as BOXES_OF_A_GRAPH
 from delegatec.report.blob_picture import BlobPicture, draw_blob
 from delegatec.report.debug_text import debug_rows
 from delegatec.report.environment import template
+from delegatec.report.explanation import explanations_of
 from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
 from delegatec.report.needs import links_text
@@ -44,6 +45,7 @@ def render_html(
     return template("report.html.jinja").render(
         manifest=manifest,
         totals=_totals(manifest),
+        explanations=explanations_of(manifest),
         links=links_text(manifest.runtime),
         reasons={method.name: reasons_of(method) for method in manifest.methods},
         pictures=pictures,

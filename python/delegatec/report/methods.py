@@ -246,6 +246,9 @@ class MethodInfo:
         quantized: its quantized values, in execution order.
         arenas: what an app allocates for it; None in a manifest of an earlier compiler.
         notes: what it could save, and what was changed for its device.
+        multiplications: those of its layers and products; of dynamic sizes, those of the example. 0 in a
+            manifest of an earlier compiler, and without a requested backend.
+        multiplications_delegated: those in delegates.
     """
 
     name: str
@@ -263,6 +266,8 @@ class MethodInfo:
     quantized: tuple[QuantizedValue, ...] = ()
     arenas: ArenaInfo | None = None
     notes: tuple[NoteInfo, ...] = ()
+    multiplications: Size = 0
+    multiplications_delegated: Size = 0
 
 
 @dataclass(frozen=True)

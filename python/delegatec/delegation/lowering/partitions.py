@@ -32,6 +32,7 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.analysis.multiplications import multiplications_of
 from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify_after
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.state import release
@@ -224,15 +225,15 @@ def _edited_by(backend: Backend) -> Diagnostic:
 def _summarize(
     view: PartitionView, module: LoweredModule, input_specs: Mapping[str, InputSpec]
 ) -> DelegateSummary:
+    nodes = [
+        node
+        for node in (*view.nodes, *view.body_nodes())
+        if node.target is not operator.getitem and not is_scalar(node) and "crossing" not in node.meta
+    ]
     return DelegateSummary(
         module=module,
-        operators=operator_counts(
-            [
-                node
-                for node in (*view.nodes, *view.body_nodes())
-                if node.target is not operator.getitem and not is_scalar(node) and "crossing" not in node.meta
-            ]
-        ),
+        operators=operator_counts(nodes),
+        multiplications=sum(map(multiplications_of, nodes)),
         input_names=tuple(node.meta.get("crossing", node.name) for node in view.inputs),
         output_names=tuple(node.meta.get("crossing", node.name) for node in view.outputs),
         constants={name: tensor for _, name, tensor in _constants(view, input_specs)},

@@ -21,6 +21,7 @@ class DelegateSummary:
     Attributes:
         module: the delegate itself; `module.name` is its name in the graph.
         operators: operator -> number of nodes in the delegate that call it, sorted by name.
+        multiplications: those of its layers and products.
         input_names: names of its operands in the owner's graph.
         output_names: former names of its outputs.
         constants: fully qualified name of each parameter, buffer or constant that it reads -> the tensor, as
@@ -29,6 +30,7 @@ class DelegateSummary:
 
     module: LoweredModule
     operators: dict[str, int]
+    multiplications: int
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     constants: dict[str, torch.Tensor]
@@ -67,11 +69,13 @@ class DelegationReport:
         delegates: in the order of their names.
         rejections: one per backend for each node that is not delegated.
         nodes_left: number of operator nodes (`getitem` and delegates not counted) that are not delegated.
+        multiplications_left: those of the layers and products among them.
     """
 
     delegates: list[DelegateSummary] = field(default_factory=list)
     rejections: list[RejectionSummary] = field(default_factory=list)
     nodes_left: int = 0
+    multiplications_left: int = 0
 
     @property
     def nodes_delegated(self) -> int:

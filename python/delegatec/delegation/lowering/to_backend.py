@@ -25,6 +25,7 @@ from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.diagnostics.exceptions import did_you_mean
+from delegatec.edge.analysis.multiplications import multiplications_of
 from delegatec.edge.passes.pass_manager import end_stage, run_passes
 from delegatec.edge.passes.quantized_borders import quantize_borders
 from delegatec.edge.program import EdgeProgram
@@ -174,6 +175,7 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
     end_stage("to_backend", program)
     left = {node for part in program.walk() for node in operator_nodes(part)}
     report.nodes_left = len(left)
+    report.multiplications_left = sum(map(multiplications_of, left))
     report.rejections = [summarize_rejection(id, reason) for id, reason in rejections if reason.node in left]
     return Delegated(program, report)
 
