@@ -149,5 +149,10 @@ arm_runner = rule(
         _runtime_headers = attr.label(default = "@delegatec_runtime//:linux_aarch64_headers"),
         _runtime_libraries = attr.label(default = "@delegatec_runtime//:linux_aarch64_libraries"),
     ),
+    # The compiler, the assembler and the linker are programs for x86-64.
+    exec_compatible_with = [
+        "@platforms//cpu:x86_64",
+        "@platforms//os:linux",
+    ],
     executable = True,
 )

@@ -35,6 +35,14 @@ def _check_samples(ctx):
             expected = "calibration_entry = \"module:function\"",
             help = "list data files of tensors in `calibration`",
         )
+    elif not attributes.dataset_entry and (attributes.seed or (attributes.deps and not attributes.metric)):
+        idle = "seed" if attributes.seed else "deps"
+        fail_with(
+            ctx.label,
+            "DC101",
+            "%s is set, and nothing of the target is a function that uses it" % idle,
+            expected = "calibration_entry or dataset_entry" + (", or no seed" if idle == "seed" else ", metric, or no deps"),
+        )
 
 def _search_problems(attributes):
     """Returns what is wrong with the attributes of the search for layers in float."""
@@ -48,8 +56,8 @@ def _search_problems(attributes):
                 "%s has no effect without maximum_loss" % name,
                 expected = "both, or neither",
             )
-            for name in ["dataset", "dataset_entry", "metric"]
-            if getattr(attributes, name)
+            for name, default in {"dataset": None, "dataset_entry": "", "metric": "", "metric_over": "sample"}.items()
+            if getattr(attributes, name) != default
         ]
     needs_dataset = bool(attributes.metric) or attributes.activation not in QUANTIZATION_STATIC
     return problems + dataset_problems(attributes, is_required = needs_dataset) + loss_problems(attributes)

@@ -108,6 +108,9 @@ def refusal_tests(name):
     quantized_program(name = "metric_without_loss", calibration = sources, dataset_entry = "metrics:DATA", metric = "metrics:top1", program = program, tags = ["manual"])
     quantized_program(name = "loss_without_dataset", activation = "dynamic_int8", maximum_loss = "low", metric = "metrics", program = program, tags = ["manual"])
     quantized_program(name = "lists_of_no_metric", calibration = sources, dataset_entry = "metrics:DATA", metric_over = "dataset", program = program, tags = ["manual"])
+    quantized_program(name = "lists_without_loss", calibration = sources, metric_over = "dataset", program = program, tags = ["manual"])
+    quantized_program(name = "deps_without_function", calibration = sources, maximum_loss = "0.1", program = program, tags = ["manual"], deps = metrics)
+    quantized_program(name = "seed_without_function", calibration = sources, maximum_loss = "0.1", metric = "metrics:top1", dataset = "//examples/digits:evaluation.safetensors", program = program, seed = 1, tags = ["manual"], deps = metrics)
     program_index(name = "empty_index", programs = [program], tags = ["manual"])
     mps_test = "//tests/rules/models:mlp_mps"
     program_test(name = "atol_without_number", atol = "1e", program = mps_test, tags = ["manual"])
@@ -150,6 +153,7 @@ def refusal_tests(name):
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
         "cc_of_a_plugin": ["error DC518", "the id of a:B in the runtime is unknown", "backends = [\"...\"]"],
         "cc_of_mps": ["error DC518", "the runtime //runtime:stock has no backend MPSBackend", "//config:runtime"],
+        "deps_without_function": ["error DC101", "deps is set, and nothing of the target is a function", "calibration_entry or dataset_entry, metric, or no deps"],
         "empty_index": ["error DC512", "no program among the targets of the index"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
@@ -164,7 +168,8 @@ def refusal_tests(name):
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
-        "lists_of_no_metric": ["error DC136", "metric_over has no effect without metric", "dataset_entry has no effect without maximum_loss"],
+        "lists_of_no_metric": ["error DC136", "metric_over has no effect without metric", "dataset_entry has no effect without maximum_loss", "metric_over has no effect without maximum_loss"],
+        "lists_without_loss": ["error DC136", "metric_over has no effect without metric", "metric_over has no effect without maximum_loss"],
         "loss_without_dataset": ["error DC521", "neither dataset nor dataset_entry is set", "metric \"metrics\" does not name an attribute of a module", "maximum_loss cannot be \"low\""],
         "metric_without_loss": ["error DC136", "dataset_entry has no effect without maximum_loss", "metric has no effect without maximum_loss"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
@@ -214,6 +219,7 @@ def refusal_tests(name):
         "repeated_portable": ["error DC423", "backend \"portable\" is listed twice: portable, portable"],
         "rules_for_portable": ["error DC423", "block_operators and inline_delegates have no effect without a backend that delegates", "deps have no effect: no backend is a plug-in"],
         "runtime_without_attribute": ["error DC516", "runtime \"executorch_runtime\" does not name an attribute of a module", "such as \"executorch_runtime:RUNTIME\""],
+        "seed_without_function": ["error DC101", "seed is set, and nothing of the target is a function", "or no seed"],
         "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],

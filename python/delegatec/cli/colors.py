@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, TextIO
 
+from delegatec.diagnostics.exceptions import printable
+
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
 
 Rules = Sequence[tuple[re.Pattern[str], str]]
@@ -50,13 +52,21 @@ def add_color_argument(parser: argparse.ArgumentParser) -> None:
 def write_colored(text: str, rules: Rules, choice: str) -> None:
     """Writes a text to stdout, with colors if they are wanted.
 
+    Files have names and texts of others: their control characters could command a terminal, and are escaped.
+
     Args:
         text: lines.
         rules: what gets which color.
         choice: the value of `--color`.
     """
+    text = escaped(text)
     is_colored = choice == "always" or (choice == "auto" and is_colorful(sys.stdout, os.environ))
     sys.stdout.write(colored(text, rules) if is_colored else text)
+
+
+def escaped(text: str) -> str:
+    """Returns lines whose control characters are escaped."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def is_colorful(stream: TextIO, environment: Mapping[str, str]) -> bool:

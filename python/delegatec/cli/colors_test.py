@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.export import export
 
-from delegatec.cli.colors import DIFFERENCE, INSPECTION, colored, is_colorful
+from delegatec.cli.colors import DIFFERENCE, INSPECTION, colored, is_colorful, write_colored
 from delegatec.cli.main import run_verb
 from delegatec.frontend import archive
 
@@ -34,6 +34,13 @@ class _Terminal(io.StringIO):
 def test_when(environment: dict[str, str], expected: bool) -> None:
     assert is_colorful(_Terminal(), environment) is expected
     assert not is_colorful(io.StringIO(), environment)
+
+
+@pytest.mark.parametrize("choice", ["always", "never"])
+def test_names_cannot_control_a_terminal(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_colored("+ \x1b[2J\x9b1mname\n\u00e4\n", DIFFERENCE, choice)
+    text = re.sub(r"\x1b\[(?:32|0)m", "", capsys.readouterr().out)
+    assert text == "+ \\x1b[2J\\x9b1mname\n\u00e4\n"
 
 
 def test_differences() -> None:

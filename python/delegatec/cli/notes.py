@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from delegatec.diagnostics.exceptions import printable
+
 if TYPE_CHECKING:
     from delegatec.diagnostics.notes import Note
     from delegatec.frontend.archive import LoadedModel
@@ -46,4 +48,4 @@ def print_notes(notes: Mapping[str, Sequence[Note]], arguments: argparse.Namespa
         for note in several:
             where = note.location
             located = note if where is None or is_located else replace(note, location=table.location(where))
-            print(note_text(arguments.label, method, located), file=sys.stderr)
+            print(printable(note_text(arguments.label, method, located)), file=sys.stderr)

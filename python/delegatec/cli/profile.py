@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from delegatec.cli.colors import escaped
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.measuring import Baseline, Subject, read_baseline, read_subject, recorders_of
@@ -121,7 +122,7 @@ def _profiles(
     else:
         subjects = [subject, *([baseline.subject] if baseline and baseline.subject else [])]
         recorders = recorders_of(arguments, subjects, folder)
-        rounds, runs = _rounds_and_runs(arguments, RUNS, len(subjects))
+        rounds, runs = _rounds_and_runs(arguments, RUNS, baseline is not None)
         if arguments.etdump_output:
             shutil.copyfile(recorders[0].etdump(runs), arguments.etdump_output)
             recorded = [[read_etdump(arguments.etdump_output)]]
@@ -146,7 +147,7 @@ def _benchmarks(
 
     subjects = [subject, *([baseline.subject] if baseline and baseline.subject else [])]
     recorders = recorders_of(arguments, subjects, folder)
-    rounds, runs = _rounds_and_runs(arguments, BENCHMARK_RUNS, len(subjects))
+    rounds, runs = _rounds_and_runs(arguments, BENCHMARK_RUNS, baseline is not None)
     times = in_turns(recorders, rounds, lambda each: each.measure(runs))
     items = (arguments.item or "calls", arguments.items_per_call or 1.0)
     return [
@@ -155,10 +156,10 @@ def _benchmarks(
     ]
 
 
-def _rounds_and_runs(arguments: argparse.Namespace, runs: int, programs: int) -> tuple[int, int]:
+def _rounds_and_runs(arguments: argparse.Namespace, runs: int, is_compared: bool) -> tuple[int, int]:
     """Returns the number of processes of each program, and of the runs in each, with the first."""
     runs = arguments.runs or runs
-    rounds = arguments.rounds or (min(ROUNDS, runs) if programs > 1 else 1)
+    rounds = arguments.rounds or (min(ROUNDS, runs) if is_compared else 1)
     return rounds, 1 + math.ceil(runs / rounds)
 
 
@@ -184,7 +185,7 @@ def _write(
         text = format_comparison(measured, baseline, ratio, by)
     else:
         text = format_profile(measured, by)
-    sys.stdout.write(text)
+    sys.stdout.write(text if arguments.format == "json" else escaped(text))
     if arguments.html:
         assert isinstance(measured, Profile) and not isinstance(baseline, Benchmark)
         title = arguments.label or Path(arguments.pte).name

@@ -19,7 +19,7 @@ RUNS: Final = 20
 BENCHMARK_RUNS: Final = 100
 """Runs of a benchmark."""
 ROUNDS: Final = 9
-"""Processes that share them, if a baseline runs, too."""
+"""Processes that share them, if the program is compared with a baseline."""
 # Most digits of a number of runs.
 _DIGITS: Final = 6
 _VIEWS: Final = ("line", "library", "module", "operator", "kernel", "step")
@@ -96,7 +96,7 @@ def _add_host_arguments(host: argparse._ArgumentGroup) -> None:
         "--rounds",
         type=_count,
         default=None,
-        help=f"processes that share these runs (default: 1, or {ROUNDS} with a baseline that runs, too)",
+        help=f"processes that share these runs (default: 1, or {ROUNDS} with a baseline)",
     )
     host.add_argument("--all-threads", action="store_true", help="run with a thread for each core")
     host.add_argument(

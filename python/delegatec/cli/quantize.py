@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from delegatec.cli.arithmetic import pin_torch
+from delegatec.cli.colors import escaped
 from delegatec.cli.environment import check_environment
 from delegatec.cli.integers import count
 from delegatec.cli.kernel_arguments import add_module_argument, import_operators
@@ -135,7 +136,8 @@ def _print(search: Search, sources: str) -> None:
     from delegatec.frontend.sources import read_sources
     from delegatec.samples.search import search_text
 
-    print("\n".join(search_text(located(search, read_sources(sources)) if sources else search)))
+    lines = search_text(located(search, read_sources(sources)) if sources else search)
+    print(escaped("\n".join(lines)))
 
 
 def _quantize(arguments: argparse.Namespace, announce: Announce) -> Search | None:

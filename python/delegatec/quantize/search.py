@@ -126,7 +126,10 @@ class _Searcher:
             model = self._quantize(marks, None)
             if self._suffices(in_float, self._outputs(model)):
                 return self._result(model, in_float, errors)
-            in_float |= order.first(count + 2**attempt)
+            more = in_float | order.first(count + 2**attempt)
+            if more == in_float:
+                break  # it would be measured again
+            in_float = more
         raise self._unmet()
 
     def _bisected(self, order: Ranking) -> int:

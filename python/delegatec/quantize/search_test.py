@@ -17,7 +17,7 @@ from delegatec.frontend.model import Model
 from delegatec.quantize.accuracy import float_caller
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.objective import ErrorObjective
-from delegatec.quantize.search import Found, check_searchable, search
+from delegatec.quantize.search import Found, _Searcher, check_searchable, search
 from delegatec.quantize.sensitivity import noise_of
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.switched import Switched
@@ -225,6 +225,27 @@ def test_a_loss_that_no_choice_meets() -> None:
         "of 21 layers in float, 1 - error/signal is " in problem.message
         and problem.expected == "at most 1e-09 less"
     )
+
+
+def test_no_result_is_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all layers in float that may be, there are no more to add."""
+    quantized = list[frozenset[int]]()
+    module, samples = _Chain(), _samples(_Chain())
+    methods = export(Model(module.eval(), (samples[0],)))
+    calls: Any = {"forward": [((x,), {}) for x in samples]}
+
+    def quantize(marks: frozenset[int], keep: Any) -> Any:
+        quantized.append(marks)
+        settings = Settings(quantize_io=True, float_calls=marks)
+        return quantize_model(methods, calls, settings, keep=keep)
+
+    monkeypatch.setattr(_Searcher, "_bisected", lambda _, order: len(order.steps))
+    monkeypatch.setattr(_Searcher, "_returned", lambda _, in_float, errors: in_float)
+    monkeypatch.setattr(_Searcher, "_suffices", lambda self, in_float, _: self._values.setdefault(in_float))
+    monkeypatch.setattr(_Searcher, "_unmet", lambda _: ValueError("unmet"))
+    with pytest.raises(ValueError, match="unmet"):
+        search(methods["forward"], quantize, ErrorObjective([(x,) for x in samples]), 0.1, lambda _: None)
+    assert len(quantized) == 2 and quantized[0] == frozenset() != quantized[1]
 
 
 def test_the_same_result_twice() -> None:

@@ -18,6 +18,7 @@ from delegatec.report import Manifest, build_manifest, render_html
 from delegatec.report.explanation import Explanation, explanations_of, format_explanations
 from delegatec.report.manifest import from_json, to_json
 from delegatec.report.methods import Location, MethodInfo, NotDelegated, NoteInfo
+from delegatec.report.reasons import format_reasons
 from delegatec.samples.search import FloatLayer, Search, SearchPoint
 
 X = torch.linspace(-1, 1, 48).reshape(3, 16)
@@ -194,6 +195,9 @@ def test_names_cannot_control_a_terminal(plain: Manifest) -> None:
         _with(plain, nodes=3, not_delegated=(_refused("x", "aten.a", message="\x1b[31mred\n"),))
     )
     assert "\x1b" not in text and "\\x1b[31mred\\n" in text
+    note = NoteInfo("transposed-input", "\x1b[31mred", "", None)
+    reasons = format_reasons(_with(plain, notes=(note,)))
+    assert "\x1b" not in reasons and "\\x1b[31mred" in reasons
 
 
 def test_methods_are_explained_one_by_one(plain: Manifest) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from delegatec.diagnostics.exceptions import printable
 from delegatec.report.manifest import Manifest
 from delegatec.report.methods import Location, MethodInfo, NotDelegated
 
@@ -53,7 +54,8 @@ def format_reasons(manifest: Manifest) -> str:
     lines: list[str] = []
     for method in manifest.methods:
         lines += [*([""] if lines else []), *_method(method)]
-    return "\n".join(lines) + "\n"
+    # Names and lines come from files of others, and a terminal would obey their control characters.
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _method(method: MethodInfo) -> list[str]:

@@ -8,8 +8,12 @@ a layer does itself, and replaces others, such as a product of a value and itsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing
 
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
 
@@ -51,8 +55,20 @@ _KNOWN: Final = frozenset(OPERATION_NAMES.values())
 _REPLACED: Final = 3
 _WITHOUT_EVENT: Final = 2
 _WITHOUT_OPERATION: Final = 4
+# More than any alignment costs.
+_INFINITE: Final = 2**40
 # How far an event can be from its operation's place, in events.
 _FARTHEST: Final = 64
+
+Array = numpy.typing.NDArray[Any]
+
+
+class _Step(enum.IntEnum):
+    """What the end of an alignment is; of those that cost the same, the first."""
+
+    EVENT = 0  # without an operation
+    OPERATION = 1  # without an event
+    PAIR = 2
 
 
 def operations_of(operations: Sequence[str], events: Sequence[str]) -> list[int | None]:
@@ -72,34 +88,59 @@ def operations_of(operations: Sequence[str], events: Sequence[str]) -> list[int 
         for _ in range(int(name[-1]) if name.startswith("Concatenate") else 1)
     ]
     allowed = [_allowed(event) for event in events]
-    farthest = abs(len(expected) - len(events)) + _FARTHEST
-    # (events, operations) before which a row ends -> cost, and the step that leads there
-    costs: dict[tuple[int, int], tuple[int, str]] = {(0, 0): (0, "")}
-    for e in range(len(events) + 1):
-        for o in range(max(0, e - farthest), min(len(expected), e + farthest) + 1):
-            steps = []
-            if (e - 1, o - 1) in costs:
-                wrong = expected[o - 1][1] not in allowed[e - 1]
-                steps.append((costs[e - 1, o - 1][0] + _REPLACED * wrong, "pair"))
-            if (e, o - 1) in costs:
-                steps.append((costs[e, o - 1][0] + _WITHOUT_EVENT, "operation"))
-            if (e - 1, o) in costs:
-                steps.append((costs[e - 1, o][0] + _WITHOUT_OPERATION, "event"))
-            if steps:
-                costs[e, o] = min(steps)
     found: list[int | None] = [None] * len(events)
-    e, o = len(events), len(expected)
-    while e or o:
-        step = costs[e, o][1]
-        if step == "pair":
-            found[e - 1] = expected[o - 1][0]
-        e, o = e - (step != "operation"), o - (step != "event")
+    for e, o in _pairs([name for _, name in expected], allowed):
+        found[e] = expected[o][0]
     if sum(_is_other(found[e], operations, allowed[e]) for e in range(len(events))) > len(events) / 2:
         return [None] * len(events)
     for e, event in enumerate(events):
         if found[e] is None and e and event.startswith("Clamp"):
             found[e] = found[e - 1]  # bounds of its result, that its kernel does not apply
     return found
+
+
+def _pairs(expected: Sequence[str], allowed: Sequence[frozenset[str]]) -> Iterator[tuple[int, int]]:
+    """Yields the indices of the pairs of an alignment with the least cost, from its end.
+
+    A row of costs is a few operations of numpy: a recurrent layer has thousands of events.
+
+    Args:
+        expected: names of operations, in order.
+        allowed: of each event, in order: the operations that it can be of.
+    """
+    count = len(expected)
+    farthest = abs(count - len(allowed)) + _FARTHEST
+    kinds = {kind: np.array([name not in kind for name in expected], bool) for kind in set(allowed)}
+    first, costs = 0, _WITHOUT_EVENT * np.arange(min(count, farthest) + 1)
+    rows = [(first, np.full(len(costs), _Step.OPERATION, np.uint8))]
+    for e, kind in enumerate(allowed, 1):
+        # costs of the first `e` events with the first `o` operations, from the `start`-th to the `end`-th
+        start, end = max(0, e - farthest), min(count, e + farthest)
+        by_event = _part(costs, first, start, end) + _WITHOUT_OPERATION
+        by_pair = _part(costs, first, start - 1, end - 1)
+        by_pair[max(0, 1 - start) :] += _REPLACED * kinds[kind][max(start, 1) - 1 : end]
+        skipped = _WITHOUT_EVENT * np.arange(end - start + 1)
+        row = np.minimum.accumulate(np.minimum(by_event, by_pair) - skipped) + skipped
+        steps = np.where(row == by_pair, _Step.PAIR, _Step.OPERATION).astype(np.uint8)
+        steps[1:][row[1:] == row[:-1] + _WITHOUT_EVENT] = _Step.OPERATION
+        steps[row == by_event] = _Step.EVENT
+        rows.append((start, steps))
+        first, costs = start, row
+    e, o = len(allowed), count
+    while e or o:
+        start, steps = rows[e]
+        step = steps[o - start]
+        e, o = e - (step != _Step.OPERATION), o - (step != _Step.EVENT)
+        if step == _Step.PAIR:
+            yield e, o
+
+
+def _part(costs: Array, first: int, start: int, end: int) -> Array:
+    """Returns the costs from the `start`-th to the `end`-th operation; those beyond the row are infinite."""
+    part = np.full(end - start + 1, _INFINITE, np.int64)
+    low, high = max(start, first), min(end, first + len(costs) - 1)
+    part[low - start : high - start + 1] = costs[low - first : high - first + 1]
+    return part
 
 
 def _is_other(found: int | None, operations: Sequence[str], allowed: frozenset[str]) -> bool:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from delegatec.backends.xnnpack.events import operations_of
@@ -48,3 +52,54 @@ from delegatec.backends.xnnpack.events import operations_of
 )
 def test_operations_of_events(operations: str, events: list[str], found: list[int | None]) -> None:
     assert operations_of(operations.split(), events) == found
+
+
+def _recurrent(steps: int) -> tuple[list[str], list[str], list[int]]:
+    """An unrolled recurrent layer: operations, events, and the operation of each event."""
+    operations, events, found = list[str](), list[str](), list[int]()
+    for step in range(steps):
+        for operation, event in (
+            ("Slice", "Slice (ND)"),
+            ("FullyConnected", "Fully Connected (NC, F32) GEMM"),
+            ("Reshape", ""),  # without an event
+            ("Add", "Add (ND)"),
+            ("Sigmoid", "Sigmoid (NC)"),
+            ("Multiply", "Multiply (ND)"),
+        ):
+            if event:
+                events.append(f"{event} #{step + 1}")
+                found.append(len(operations))
+            operations.append(operation)
+    return operations, events, found
+
+
+def test_thousands_of_events() -> None:
+    operations, events, found = _recurrent(200)
+    assert operations_of(operations, events) == found
+    # one event of an unknown kernel, and one that is missing, do not move the others
+    events[400] = "Approximate (NC) #1"
+    del events[700], found[700]
+    assert operations_of(operations, events) == found
+
+
+def test_the_work_grows_with_the_events_and_not_with_their_square() -> None:
+    def lines(steps: int) -> int:
+        """Counts the lines of Python that an alignment executes."""
+        count = 0
+
+        def trace(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal count
+            count += event == "line" and frame.f_globals is operations_of.__globals__
+            return trace
+
+        operations, events, _ = _recurrent(steps)
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            operations_of(operations, events)
+        finally:
+            sys.settrace(before)
+        return count
+
+    few, many = lines(40), lines(160)
+    assert 160 * 5 < many < 5 * few
