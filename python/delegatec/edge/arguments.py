@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -47,6 +48,12 @@ def dtype_of(node: Node) -> torch.dtype:
     """Returns the dtype of a node's value."""
     dtype: torch.dtype = node.meta["val"].dtype
     return dtype
+
+
+def bytes_of(val: torch.Tensor) -> Any:
+    """Returns the number of bytes of a tensor; an expression if a size of it is dynamic."""
+    # `nbytes` raises if the offset in a storage is symbolic
+    return math.prod(val.shape) * val.dtype.itemsize
 
 
 def short_name(dtype: torch.dtype) -> str:

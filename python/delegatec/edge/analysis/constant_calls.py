@@ -19,7 +19,7 @@ from torch.fx import Node
 
 from delegatec.edge.analysis.minimum_cut import INFINITE, Network
 from delegatec.edge.analysis.transparent import overloads
-from delegatec.edge.arguments import shape_of
+from delegatec.edge.arguments import bytes_of, shape_of
 from delegatec.edge.program import EdgeProgram
 
 SMALL: Final = 64 * 1024
@@ -206,5 +206,4 @@ def _bytes(node: Node) -> int:
     val: Any = node.meta["val"]
     several: Any = val if isinstance(val, (tuple, list)) else (val,)
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
-    # `numel` raises if the offset in a storage is symbolic
-    return sum(math.prod(each.shape) * each.dtype.itemsize for each in tensors)
+    return sum(map(bytes_of, tensors))

@@ -13,6 +13,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.analysis.constant_calls import constant_calls, early_calls
+from delegatec.edge.arguments import bytes_of
 from delegatec.edge.passes.constant_values import ConstantValues
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
@@ -59,8 +60,8 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
             val = node.meta["val"]
             if not _is_foldable(node) or not isinstance(val, torch.Tensor):
                 return False
-            own = sum(operand.meta["val"].nbytes for operand in node.all_input_nodes if is_own(operand))
-            if val.nbytes > own:
+            own = sum(bytes_of(operand.meta["val"]) for operand in node.all_input_nodes if is_own(operand))
+            if bytes_of(val) > own:
                 return False
             chosen.add(node)
             return True

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
+from delegatec.edge.arguments import bytes_of
 from delegatec.edge.program import EdgeProgram
 
 
@@ -46,5 +47,5 @@ def sink_constant_calls(program: EdgeProgram) -> None:
 def _bytes(node: Node) -> int:
     """Returns the size of a tensor; -1 of others, and of dynamic ones."""
     val = node.meta.get("val")
-    size = val.nbytes if isinstance(val, torch.Tensor) else None
+    size = bytes_of(val) if isinstance(val, torch.Tensor) else None
     return size if isinstance(size, int) else -1

@@ -13,6 +13,7 @@ import torch
 from torch.export import Dim
 
 from delegatec.edge import KERNEL_COMPOSITES
+from delegatec.edge.passes.sink_constant_calls import sink_constant_calls
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.program.kernels.check import check_kernels
@@ -239,3 +240,16 @@ def test_variances_of_dynamic_sizes_below_the_correction_are_infinite() -> None:
     assert [target for target in called(program) if target is aten.var.correction] == []
     for rows in (2, 3, 5):
         assert_computes(program, x[:rows].var(0, correction=2), x[:rows])
+
+
+def test_constants_in_dynamic_memory_are_moved() -> None:
+    """torch does not tell the bytes of ones like a slice, although the sizes of the slice are static."""
+
+    def mean(x: torch.Tensor) -> torch.Tensor:
+        return torch.scatter_reduce(x, 1, torch.tensor([[0, 2, 1]]), x, "mean", include_self=False)
+
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0]]).bfloat16()
+    program = edge(mean, x, dynamic_shapes=({1: Dim("length", min=3, max=9)},))
+    legalize(program)
+    sink_constant_calls(program)
+    assert_computes(program, torch.tensor([[1.0, 3.0, 2.0, 4.0]]).bfloat16(), x)

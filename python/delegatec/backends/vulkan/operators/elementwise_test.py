@@ -90,6 +90,7 @@ CASES: dict[str, Case] = {
     "not": (torch.logical_not, (BOOLS,), "bitwise_not"),
     "where": (torch.where, (BOOLS, X, Y), "where.self"),
     "float of integers": (lambda x: x.float() * 1.5, (INTEGERS,), ""),
+    "power of one integer": (lambda x: x**0.3, (torch.tensor(5),), ""),
     "half": (lambda x: x.half() * 2, (X,), ""),
 }
 

@@ -34,11 +34,16 @@ def low_rank(x: Value, dim: int) -> tuple[Value, int]:
 
 
 def again(builder: Builder, node: Node, **arguments: Any) -> Any:
-    """Repeats a call with other arguments, and views its results in the shapes of the original ones."""
+    """Repeats a call with other arguments, and views its results in the shapes of the original ones.
+
+    The results keep their dtypes: that of a function of integers is float16 in a program of float16, where
+    torch promotes to float32.
+    """
     assert isinstance(node.target, OpOverload)
     given = {**bind(node), **arguments}
     keywords = {each.name: given.pop(each.name) for each in node.target._schema.arguments if each.kwarg_only}
     results = builder.call(node.target, *given.values(), **keywords)
+    results.meta["val"] = _in_dtypes(builder, results.meta["val"], node.meta["val"])
     if isinstance(node.meta["val"], torch.Tensor):
         return Value(builder, results).view(*shape_of(node)).node
     read = read_results(node)
@@ -48,6 +53,13 @@ def again(builder: Builder, node: Node, **arguments: Any) -> Any:
         else None
         for index, value in enumerate(node.meta["val"])
     ]
+
+
+def _in_dtypes(builder: Builder, found: Any, wanted: Any) -> Any:
+    """Returns values in the dtypes of others."""
+    if isinstance(found, (tuple, list)):
+        return type(found)(_in_dtypes(builder, *pair) for pair in zip(found, wanted, strict=True))
+    return found if found.dtype == wanted.dtype else builder.empty(found.shape, wanted.dtype)
 
 
 def of_rank_one(builder: Builder, node: Node) -> Any:
