@@ -21,6 +21,8 @@ _PRODUCTS = frozenset(
 _CONVOLUTIONS = frozenset({aten.conv1d, aten.conv2d, aten.conv3d, aten.convolution})
 _TRANSPOSED = frozenset({aten.conv_transpose1d, aten.conv_transpose2d, aten.conv_transpose3d})
 
+_RECURRENT = frozenset({aten.gru, aten.lstm, aten.rnn_relu, aten.rnn_tanh})
+
 
 def operations(program: ExportedProgram) -> int:
     """Returns the additions and multiplications of one call with the example inputs, roughly."""
@@ -43,6 +45,9 @@ def _operations(node: Node) -> int:
     if packet is aten.scaled_dot_product_attention and len(operands) > 2:
         query, keys, values = operands[:3]
         return 2 * math.prod(query[:-1]) * keys[-2] * (query[-1] + values[-1])
+    if packet in _RECURRENT and operands:
+        first, *others = operands
+        return 2 * math.prod(first[:-1]) * sum(math.prod(each) for each in others if len(each) == 2)
     return elements
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import torch
 from torch.export import ExportedProgram
 
+from delegatec.edge.arguments import bind
 from delegatec.frontend.eager.calls import Call
 from delegatec.frontend.eager.cost import operations
 from delegatec.samples.defaults import DEFAULT_CALLS
@@ -26,6 +27,7 @@ _DRAW_ON_REQUEST: Final = frozenset(
         *(aten.native_dropout, aten.rrelu, aten.rrelu_with_noise, aten.scaled_dot_product_attention),
     }
 )
+_RECURRENT: Final = frozenset({aten.gru, aten.lstm, aten.rnn_relu, aten.rnn_tanh})
 
 Planned = tuple[str, Trial, Call]
 """A method, the inputs of its program, and the call of the user's module with them."""
@@ -88,7 +90,11 @@ def _draws(node: torch.fx.Node) -> bool:
         return False
     if node.target is aten.scaled_dot_product_attention.default:
         return bool(len(node.args) > 4 and node.args[4]) or bool(node.kwargs.get("dropout_p"))
-    return getattr(node.target, "overloadpacket", None) not in _DRAW_ON_REQUEST
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet in _RECURRENT:
+        bound = bind(node)
+        return bool(bound["dropout"] and bound["train"])
+    return packet not in _DRAW_ON_REQUEST
 
 
 def _graphs(program: ExportedProgram) -> Iterator[torch.fx.Graph]:

@@ -245,6 +245,22 @@ def test_attention_and_dropout_are_not_random() -> None:
     assert len(recorded(Model(Calls(attend), (torch.rand(1, 2, 4, 8),))).calls) == 2
 
 
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers_without_dropout_are_not_random(layer: Any) -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.calls = layer(3, 4), 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return self.layer(x)[0] * self.calls  # type: ignore[no-any-return]
+
+    example = (torch.rand(5, 1, 3),)
+    assert len(recorded(Model(layer(3, 4, 2, dropout=0.5).eval(), example)).calls) == 2
+    assert code(Model(Counting(), example)) == "DC124"
+
+
 class Rounded(torch.nn.Module):
     """Layers whose operands are rounded at run time, as dynamic quantization does."""
 
