@@ -20,7 +20,7 @@ def _model(scale: float = 1.0) -> delegatec.Model:
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     with torch.no_grad():
-        layers[2].weight.mul_(scale)  # type: ignore[operator, union-attr]
+        layers[2].weight.mul_(scale)  # type: ignore[operator]
     return delegatec.Model(layers, (torch.rand(1, 8),), constant_methods={"width": 8})
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Families of language models in the stock runtime: the greedy tokens of transformers."""
+"""Families of language models in the stock runtime: the greedy tokens of transformers.
+
+`language_models_rest_test.py` has the families and combinations that are left out here.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,19 @@ from delegatec.language.lora.testing import write_adapter
 from delegatec.language.running import RunningModel
 from delegatec.language.testing import FAMILIES, write_family
 from delegatec.lowering import lower
-from delegatec.program import weights_of, write_flat_tensors, write_program
-from tests.oracle.language_families import TOKENS, Executor, check_greedy_tokens, sampled
+from delegatec.program import weights_of, write_program
+from tests.oracle.language_families import (
+    EXPERTS,
+    INT4,
+    INT8,
+    TOKENS,
+    Executor,
+    check_adapters_of_quantized_weights,
+    check_greedy_tokens,
+    check_quantized_experts,
+    flat_tensors,
+    sampled,
+)
 from tests.oracle.oracle import OracleProgram, mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -33,23 +46,9 @@ def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> N
     check_greedy_tokens(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["Qwen3-MoE", "Mixtral", "gpt-oss", "GPT-2"])
-@pytest.mark.parametrize("settings", [{"weights": "int8"}, {"weights": "int4", "group_size": 32}])
+@pytest.mark.parametrize(("name", "settings"), EXPERTS)
 def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    """In delegates, where operands of layers are rounded in another order than in eager mode."""
-    write_family(name, tmp_path)
-    model = language_model(str(tmp_path), context=24, prefill=8, **settings)
-    lowered = lower(export(model), "xnnpack", constant_methods=model.constant_methods)
-    assert not any(each.operator == "aten.linear.default" for each in lowered.reports["forward"].rejections)
-    file = io.BytesIO()
-    write_program(lowered.emitted, file)
-    program, start = RunningModel(Executor(file.getvalue())), 0
-    for count in (5, 8, 1, 1):
-        tokens = torch.randint(0, 99, (1, count))
-        with torch.no_grad():
-            wanted = model.module(tokens, torch.tensor([start]))[0]
-        assert divergence(wanted, program.after(tokens[0].tolist(), start)[None]).snr_db > 25
-        start += count
+    check_quantized_experts(name, settings, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -84,10 +83,13 @@ def test_tied_weights_are_in_the_file_once(
             start += count
 
 
-@pytest.mark.parametrize("context", [24, 300])
-@pytest.mark.parametrize("cache", ["float16", "int8"])
 @pytest.mark.parametrize(
-    ("name", "precision", "least"), [("Qwen3", "fp32", 45), ("Gemma 2", "fp32", 45), ("Qwen3", "fp16", 30)]
+    ("name", "precision", "least", "cache", "context"),
+    [
+        *(("Qwen3", "fp32", 45, cache, context) for cache in ("float16", "int8") for context in (24, 300)),
+        *(("Gemma 2", "fp32", 45, *each) for each in (("float16", 300), ("int8", 24))),
+        *(("Qwen3", "fp16", 30, *each) for each in (("float16", 24), ("int8", 300))),
+    ],
 )
 def test_caches(name: str, precision: str, least: float, cache: str, context: int, tmp_path: Path) -> None:
     """Of all rows, and of the filled ones."""
@@ -107,12 +109,6 @@ def test_caches(name: str, precision: str, least: float, cache: str, context: in
         start += count
 
 
-def _data(tensors: Mapping[str, torch.Tensor]) -> bytes:
-    file = io.BytesIO()
-    write_flat_tensors(tensors, file)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("name", ["Qwen3", "GPT-2", "LFM2"])
 def test_adapters_of_one_program(name: str, tmp_path: Path) -> None:
     """The greedy tokens of transformers without an adapter, and with each of two."""
@@ -121,12 +117,12 @@ def test_adapters_of_one_program(name: str, tmp_path: Path) -> None:
     model = language_model(str(tmp_path), context=24, prefill=8, adapter_rank=6, adapter_modules=modules)
     programs = export(model)
     own = weights_of(programs, model.external_weights)
-    changed = {_data(own): network}
+    changed = {flat_tensors(own): network}
     for rank in (3, 6):
         folder = tmp_path / str(rank)
         adapted = write_adapter(folder, network, modules, rank=rank, seed=rank, use_rslora=rank == 3)
         weights = fitted(read_adapter(str(folder)), {key: tuple(value.shape) for key, value in own.items()})
-        changed[_data(weights)] = adapted
+        changed[flat_tensors(weights)] = adapted
     file = io.BytesIO()
     lowered = lower(
         programs,
@@ -147,40 +143,6 @@ def test_adapters_of_one_program(name: str, tmp_path: Path) -> None:
     assert all((answers[0] - each).abs().max() > 0.01 for each in answers[1:])
 
 
-@pytest.mark.parametrize("settings", [{"weights": "int8"}, {"weights": "int4", "group_size": 32}])
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_adapters_of_quantized_weights(settings: dict[str, Any], precision: str, tmp_path: Path) -> None:
-    """As in eager mode; the program has as many delegates as one without adapters."""
-    network = write_family("Qwen3", tmp_path)
-    delegates = []
-    for rank in (0, 4):
-        model = language_model(
-            str(tmp_path),
-            context=24,
-            prefill=8,
-            adapter_rank=rank,
-            adapter_modules=["q_proj", "down_proj"] if rank else [],
-            **settings,
-        )
-        lowered = lower(
-            export(model),
-            "xnnpack",
-            {"precision": precision},
-            external_weights=model.external_weights,
-            constant_methods=model.constant_methods,
-        )
-        delegates.append(len(lowered.reports["forward"].delegates))
-    assert delegates[0] == delegates[1]
-    write_adapter(tmp_path / "adapter", network, ["q_proj", "down_proj"])
-    tensors = dict(model.module.named_buffers())
-    shapes = {key: tuple(tensors[key].shape) for key in model.external_weights}
-    weights = fitted(read_adapter(str(tmp_path / "adapter")), shapes)
-    file = io.BytesIO()
-    write_program(lowered.emitted, file)
-    program = RunningModel(Executor(file.getvalue(), partial(mapped, ptd=_data(weights))))
-    for key, value in weights.items():
-        tensors[key].copy_(value)
-    tokens = torch.randint(0, 99, (1, 8))
-    with torch.no_grad():
-        wanted = model.module(tokens, torch.tensor([0]))[0]
-    assert divergence(wanted, program.after(tokens[0].tolist(), 0)[None]).snr_db > 25
+@pytest.mark.parametrize(("precision", "settings"), [("fp32", INT8), ("fp16", INT4)])
+def test_adapters_of_quantized_weights(precision: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    check_adapters_of_quantized_weights(precision, settings, tmp_path)

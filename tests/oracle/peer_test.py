@@ -115,7 +115,7 @@ def test_damaged_files_have_a_diagnostic(name: str) -> None:
     _, pte = peer.compiled(name)
     rng = random.Random(name)
     refused = 0
-    for mutant in _mutations(pte, 1000, rng):
+    for mutant in _mutations(pte, 400, rng):
         start = time.process_time()
         try:
             _touch(parse_program(mutant))
@@ -123,7 +123,7 @@ def test_damaged_files_have_a_diagnostic(name: str) -> None:
             refused += 1
             assert all(d.code in {"DC350", "DC351", "DC352", "DC353", "DC354"} for d in error.diagnostics)
         assert time.process_time() - start < 5  # no measure of speed: it must not hang
-    assert refused > 200  # the mutations are effective
+    assert refused > 80  # the mutations are effective
 
 
 def test_every_truncation_is_rejected() -> None:

@@ -22,6 +22,7 @@ from delegatec.frontend import session as sessions
 from delegatec.frontend.block_scaled import adopt_block_scaled
 from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.eager.calls import Subject
+from delegatec.frontend.eager.chance import clocks
 from delegatec.frontend.eager.entropy import unstable_weights, watched
 from delegatec.frontend.eager.process import pristine
 from delegatec.frontend.eager.record import record
@@ -177,7 +178,7 @@ def export_with_samples(
     if not samples:
         return ExportedModel(_traced(model, methods, workspace, announce), RecordedSamples())
     held = tensors_of(model.module)
-    with pristine(Subject(model.module, methods)) as eager:
+    with pristine(Subject(model.module, methods, clocks())) as eager:
         programs = _traced(model, methods, workspace, announce)
         announce("comparing with eager mode")
         recorded, problems = record(eager, model, programs, samples, held)

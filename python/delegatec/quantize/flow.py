@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
+from torchao.quantization.pt2e import quantize_pt2e
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -246,11 +248,15 @@ def _quantized_example(program: ExportedProgram, inputs: Mapping[str, Quantizati
 def _converted(prepared: GraphModule, method: str) -> GraphModule:
     """Returns the graph with quantized values.
 
+    torchao would search a graph with a batch norm for layers in training, of which this one has none, and
+    would trace 96 patterns for that, which takes seconds.
+
     Raises:
         DelegatecError: DC134, observed values whose range is not finite in float32.
     """
     try:
-        converted: GraphModule = convert_pt2e(prepared, fold_quantize=False)
+        with patch.object(quantize_pt2e, "_fold_conv_bn_qat", lambda graph: graph):
+            converted: GraphModule = convert_pt2e(prepared, fold_quantize=False)
         return converted
     except AssertionError as error:  # of the observers of torchao
         raise DelegatecError(

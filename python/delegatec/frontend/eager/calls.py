@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.diagnostics.quiet import quiet_logs
-from delegatec.frontend.eager.chance import other_chance
+from delegatec.frontend.eager.chance import Clocks, other_chance
 from delegatec.frontend.eager.state import attributes_of, bits, everything_of, tensors_of
 from delegatec.frontend.method import Method
 
@@ -25,10 +25,12 @@ class Subject:
     Attributes:
         module: the module.
         methods: its methods; their examples have the containers that its functions take.
+        clocks: the clocks of this process.
     """
 
     module: torch.nn.Module
     methods: Mapping[str, Method]
+    clocks: Clocks
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def run_calls(subject: Subject, calls: Sequence[Call], has_other_chance: bool) -
         has_other_chance: whether random numbers and the clock differ from the original process.
     """
     if has_other_chance:
-        other_chance()
+        other_chance(subject.clocks)
     run = Run([])
     states, tensors = [attributes_of(subject.module)], tensors_of(subject.module)
     for call in calls:

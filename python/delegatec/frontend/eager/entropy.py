@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import Diagnostic, SourceLocation
-from delegatec.frontend.eager.chance import other_chance
+from delegatec.frontend.eager.chance import clocks, other_chance
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
 from delegatec.frontend.eager.state import attributes_of, digest
 from delegatec.frontend.load import load_model
@@ -108,7 +108,7 @@ def unstable_weights(
 
 
 def _built(_: object, session: Session, entry: str, seed: int) -> dict[str, object]:
-    other_chance()
+    other_chance(clocks())
     with running(session):
         return _content(load_model(session, entry, seed))
 

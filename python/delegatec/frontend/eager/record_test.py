@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy
@@ -21,6 +22,10 @@ from delegatec.frontend.model import Method, Model
 from delegatec.samples.recorded import RecordedSamples
 
 X = torch.tensor([1.0, 2.0])
+
+
+def one() -> float:
+    return 1.0
 
 
 class Calls(torch.nn.Module):
@@ -141,12 +146,20 @@ def test_a_weight_as_an_input(where: str) -> None:
         lambda self, x: x * int.from_bytes(os.urandom(4), "little"),
         lambda self, x: x * time.time(),
         lambda self, x: x * time.monotonic_ns(),
+        lambda self, x: x * monotonic(),
         lambda self, x: x + datetime.datetime.now().timestamp(),
     ],
-    ids=["random", "numpy", "urandom", "time", "monotonic", "datetime"],
+    ids=["random", "numpy", "urandom", "time", "monotonic", "name of a clock", "datetime"],
 )
 def test_chance(chance: Callable[..., Any]) -> None:
     assert code(Model(Calls(chance), (X,))) == "DC129"
+
+
+def test_a_clock_that_replaces_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(Calls(lambda self, x: x * one()), (X,))
+    assert code(model) == ""
+    monkeypatch.setitem(globals(), "one", time.time)
+    assert code(model) == "DC129"
 
 
 def test_random_operators_are_part_of_the_program() -> None:
