@@ -30,6 +30,8 @@ _USES: Final = {
     "scenario_runner": "tests of VGF programs",
     "smollm": "an example: a published language model",
     "test": "tests",
+    "timm": "models that depend on timm",
+    "torchvision": "models that depend on torchvision",
     "tosa_tools": "tests of TOSA graphs",
     "vela": "builds for Ethos-U",
 }

@@ -33,6 +33,8 @@ SITES: dict[str, tuple[str, ...]] = {
     "lint": (),
     "test": ("compiler",),
     "models": ("compiler",),
+    "torchvision": ("compiler",),
+    "timm": ("compiler", "models", "torchvision"),
     "examples": ("compiler", "models"),
     "oracle": ("compiler",),
     "runtime_1_5": ("compiler",),

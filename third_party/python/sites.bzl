@@ -185,6 +185,21 @@ _SITES = {
         keep = [],
         exports = [],
     ),
+    "timm": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = [],
+    ),
+    "torchvision": struct(
+        # Libraries that need torch's for GPUs, and those of CUDA.
+        drop = _DROP_EVERYWHERE + [
+            "torchvision.libs",
+            "torchvision/*.so",
+        ],
+        keep = [],
+        exports = [],
+        replaced = {"torchvision/extension.py": Label("//third_party/python:torchvision_extension.py")},
+    ),
     "tosa_tools": struct(
         # tosa-opt is in bin. Not needed: static libraries, and generators of conformance tests.
         drop = [
@@ -218,6 +233,8 @@ RULES_SITES = [
     "quantization",
     "sbom",
     "scenario_runner",
+    "timm",
+    "torchvision",
     "vela",
 ]
 
@@ -235,12 +252,15 @@ def python_sites(names, existing = []):
         repository = "delegatec_pip_" + name
         if repository not in existing:
             site = _SITES[name]
+            replaced = getattr(site, "replaced", {})
             wheels(
                 name = repository,
                 drop = site.drop,
                 exports = site.exports,
                 keep = site.keep,
                 lock = Label("//third_party/python:%s.lock.txt" % name),
+                replaced = replaced.keys(),
+                replacements = replaced.values(),
             )
 
 def rules_python_repositories(existing = []):

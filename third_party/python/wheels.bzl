@@ -28,6 +28,8 @@ py_library(
 """
 
 def _wheels_impl(rctx):
+    # First: Bazel runs the rule again if a file is not there yet.
+    replaced = {path: rctx.read(source) for path, source in zip(rctx.attr.replaced, rctx.attr.replacements)}
     install = [host_python(rctx, modules = ["pip"]), "-B", rctx.path(rctx.attr._install_wheels)]
     install += ["--lock", rctx.path(rctx.attr.lock), "--target", "site-packages"]
     for pattern in rctx.attr.drop:
@@ -45,6 +47,8 @@ def _wheels_impl(rctx):
             "  help: if the package index does not have a CPU-only torch, set PIP_FIND_LINKS to a directory with its wheel",
             "",
         ]))
+    for path, content in replaced.items():
+        rctx.file("site-packages/" + path, content, executable = False)
     rctx.report_progress("Compiling modules")
     compiled = rctx.execute(
         [rctx.path(rctx.attr._interpreter), "-I", "-B", rctx.path(rctx.attr._compile_tree), "site-packages", "site-packages.manifest"],
@@ -80,6 +84,13 @@ wheels = repository_rule(
         "lock": attr.label(
             mandatory = True,
             doc = "The lock: a requirements file with versions and hashes.",
+        ),
+        "replaced": attr.string_list(
+            doc = "Files in site-packages that others replace.",
+        ),
+        "replacements": attr.label_list(
+            allow_files = True,
+            doc = "The files that replace them, in this order.",
         ),
         "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
         "_install_wheels": attr.label(default = "//third_party/python:install_wheels.py"),

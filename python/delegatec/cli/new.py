@@ -71,5 +71,5 @@ def run(arguments: argparse.Namespace) -> int:
     print("\nNext:")
     for command in ("build", "test"):
         print(f"  bazel {command} //{package}:all")
-    print(f"  bazel run //{package}:{name}_{backends[0]}.inspect")
+    print(f"  bazel run //{package}:{name}_{backends[0]}.explain")
     return 0

@@ -17,6 +17,10 @@ _INPUT: Final = re.compile(rf"({'|'.join(_DTYPES)})\[((?:\d+(?:,\d+)*)?)\]")
 # Names that stay as they are in a string of Python or Starlark.
 _PLAIN: Final = re.compile(r"\w[\w.\-]*")
 _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_OWN_WEIGHTS: Final = (
+    'For your weights: `data = ["weights.safetensors"]` in the BUILD file, and '
+    '`delegatec.load_checkpoint(module, "weights.safetensors")` in the model.'
+)
 
 
 @dataclass(frozen=True)
@@ -89,10 +93,7 @@ def _of_transformers(name: str) -> ModelSource:
         arguments=(main,),
         deps=("@rules_delegate//wheels:transformers",),
         weight_bytes=found.weight_bytes,
-        next_steps=(
-            'For your weights: `data = ["weights.safetensors"]` in the BUILD file, and '
-            '`delegatec.load_checkpoint(module, "weights.safetensors")` in the model.',
-        ),
+        next_steps=(_OWN_WEIGHTS,),
     )
 
 
@@ -108,8 +109,8 @@ def _of_timm(name: str) -> ModelSource:
             'size = module.pretrained_cfg["input_size"]',
         ),
         inputs=("torch.rand(1, *size)",),
-        deps=("@timm_wheels//:lib",),
-        next_steps=("Declare @timm_wheels, with a lock of timm: docs/wheels.md of rules_delegate.",),
+        deps=("@rules_delegate//wheels:timm",),
+        next_steps=(_OWN_WEIGHTS,),
     )
 
 
