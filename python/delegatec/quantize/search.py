@@ -28,6 +28,9 @@ from delegatec.samples.search import FloatLayer, Search, SearchPoint, SourceLine
 
 # Samples that layers are ranked with: the error of one says nearly what that of many does.
 _RANKING_SAMPLES: Final = 2
+# Prices of a layer in the rankings that are tried: many layers with few operations may end more error than
+# one with many, or less.
+_PRICES: Final = (1.0, 0.1)
 # Layers in float that are tried in integers again.
 _MOST_RETURNS: Final = 8
 # Results that are quantized and measured: a range may be another one than in the measured choice.
@@ -116,8 +119,9 @@ class _Searcher:
             return self._result(self._whole, frozenset(), [0.0] * len(self._switched.sources))
         step = max(1, len(self._objective.inputs) // _RANKING_SAMPLES)
         errors = noises(self._switched, self._objective.inputs[::step][:_RANKING_SAMPLES], self._announce)
-        order = ranking(self._switched, errors)
-        count = self._bisected(order)
+        orders = [ranking(self._switched, errors, price) for price in _PRICES]
+        counts = [self._bisected(order) for order in orders]
+        order, count = min(zip(orders, counts, strict=True), key=self._operations_in_float)
         in_float = self._returned(order.first(count), errors)
         for attempt in range(_MOST_RESULTS):
             if len(in_float) == len(self._switched.units):
@@ -131,6 +135,10 @@ class _Searcher:
                 break  # it would be measured again
             in_float = more
         raise self._unmet()
+
+    def _operations_in_float(self, found: tuple[Ranking, int]) -> int:
+        order, count = found
+        return sum(self._switched.units[index].operations for index in order.first(count))
 
     def _bisected(self, order: Ranking) -> int:
         """Returns the least number of steps that suffices, if more suffice, too."""

@@ -205,7 +205,7 @@ def test_no_more_layers_than_brute_force_finds(
         greedy |= {min(left, key=lambda unit: (loss(greedy | {unit}), unit))}
         tried += len(left)
     assert greedy and 0 < len(found.search.in_float) <= 1.5 * len(greedy)
-    assert found.search.evaluations <= 2 + 1 + len(switched.units).bit_length() + 8 + 4
+    assert found.search.evaluations <= 2 + 2 * (1 + len(switched.units).bit_length()) + 8 + 4
     assert found.search.baseline - found.search.chosen.value <= maximum_loss
 
 

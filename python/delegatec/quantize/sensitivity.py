@@ -69,18 +69,25 @@ class Ranking:
         return frozenset().union(*self.steps[:count])
 
 
-def ranking(switched: Switched, errors: Sequence[float]) -> Ranking:
-    """Returns the order of layers: first those that end the most error for their operations.
+def ranking(switched: Switched, errors: Sequence[float], price: float = 1.0) -> Ranking:
+    """Returns the order of layers: first those that end the most error for what they cost in float.
 
-    A layer's price is its share of the operations plus an equal share for each layer, so that neither many
-    small layers nor one large one go to float first.
+    A layer's price is its share of the operations, its share of the bytes that float weights add, and an
+    equal price for each layer, so that neither many small layers nor one large one go to float first.
 
     Args:
         switched: the model.
         errors: of each source; see `noises`.
+        price: of any layer; 1 is the mean of the shares of operations.
     """
-    share = 1 / max(len(switched.units), 1)
-    prices = [share + unit.operations / max(switched.operations, 1) for unit in switched.units]
+    share = price / max(len(switched.units), 1)
+    added = [
+        sum(weight.float_bytes - weight.integer_bytes for weight in unit.weights) for unit in switched.units
+    ]
+    prices = [
+        share + unit.operations / max(switched.operations, 1) + more / max(sum(added), 1)
+        for unit, more in zip(switched.units, added, strict=True)
+    ]
     left: dict[frozenset[int], float] = {}
     for source, error in zip(switched.sources, errors, strict=True):
         if error > _LEAST_NOISE and not source.units & switched.fixed:
@@ -120,7 +127,7 @@ def _ended(
 
 
 def cheapest(switched: Switched, errors: Sequence[float], in_float: frozenset[int]) -> list[int]:
-    """Returns the layers in float, in the order of the error that each alone adds in integers.
+    """Returns the layers in float, in the order of the error that each alone adds for its operations.
 
     Args:
         switched: the model.
@@ -131,4 +138,4 @@ def cheapest(switched: Switched, errors: Sequence[float], in_float: frozenset[in
     for source, error in zip(switched.sources, errors, strict=True):
         for unit in source.units if source.units <= in_float else ():
             added[unit] += error
-    return sorted(in_float, key=lambda unit: (added[unit], unit))
+    return sorted(in_float, key=lambda unit: (added[unit] / max(switched.units[unit].operations, 1), unit))
