@@ -74,19 +74,24 @@ class Files:
                     raise
 
     def measure(self, precision: str, name: str, seconds: float, tools: Sequence[str]) -> Result:
-        """Runs the files of a network; a network that an earlier run has measured is not run again."""
-        records = {tool: json.loads(self._record(tool, precision, name).read_text()) for tool in tools}
+        """Runs the files of a network that are there; what an earlier run has measured is not run again."""
+        found = {tool: self._record(tool, precision, name) for tool in tools}
+        records = {tool: json.loads(path.read_text()) for tool, path in found.items() if path.exists()}
         failures = {tool: str(record["failure"]) for tool, record in records.items() if record["failure"]}
         kept = file_of(self._folder, OURS, precision, name).with_suffix(".runs.json")
         if not kept.exists():
             files = [
                 f"{tool}={file_of(self._folder, tool, precision, name)}"
-                for tool in tools
+                for tool in records
                 if tool not in failures
             ]
             kept.write_text(page.child(_TRIAL, "run", name, str(seconds), *files))
         runs = json.loads(kept.read_text())
         return Result({each: Run(**run) for each, run in runs.items()}, failures)
+
+    def made(self, precision: str, names: Sequence[str]) -> list[str]:
+        """Returns the networks that our compiler has made a file of."""
+        return [name for name in names if self._record(OURS, precision, name).exists()]
 
     def versions(self) -> list[str]:
         """Returns the versions of the tools of all files."""
@@ -133,17 +138,22 @@ def main() -> None:
     parser.add_argument("--tool", action="append", choices=TOOLS, help="all of them by default")
     parser.add_argument("--seconds", type=float, default=20, help="of rounds for each network and precision")
     parser.add_argument("--files", type=Path, help="folder of files and results, kept")
+    parser.add_argument(
+        "--kept", action="store_true", help="run the files that --files has, and make no others"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     arguments = parser.parse_args()
+    if arguments.kept and not arguments.files:
+        parser.error("--kept needs --files")
     names, tools = arguments.network or [*NETWORKS], arguments.tool or [*TOOLS]
     results: dict[str, dict[str, Result]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         files = Files(arguments.files or Path(temporary))
         for precision in arguments.precision or PRECISIONS:
-            for tool in tools:
+            for tool in () if arguments.kept else tools:
                 files.make(tool, precision, names)
             results[precision] = {}
-            for name in names:
+            for name in files.made(precision, names):
                 results[precision][name] = result = files.measure(precision, name, arguments.seconds, tools)
                 said = ", ".join(f"{each} {run.seconds * 1e3:.2f} ms" for each, run in result.runs.items())
                 print(f"{name}, {precision}: {said}", file=sys.stderr, flush=True)

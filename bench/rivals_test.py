@@ -62,6 +62,24 @@ def test_files_agree_with_eager_mode_and_are_kept(tmp_path: Path, commands: list
     torch.set_num_threads(threads)
 
 
+def test_files_that_are_missing_are_blank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tool, name in ((OURS, "LSTM"), ("LiteRT", "LSTM"), ("LiteRT", "MiniLM")):
+        record_of(file_of(tmp_path, tool, INT8, name)).write_text(
+            json.dumps({"failure": "", "versions": "one 1"})
+        )
+    run: list[str] = []
+
+    def child(_: str, __: str, name: str, ___: str, *files: str) -> str:
+        run.extend([name, *(each.partition("=")[0] for each in files)])
+        return "{}"
+
+    monkeypatch.setattr(page, "child", child)
+    files = Files(tmp_path)
+    assert files.made(INT8, ["MiniLM", "LSTM"]) == ["LSTM"] and files.made(FLOAT, ["LSTM"]) == []
+    files.measure(INT8, "LSTM", 0, ["peer", "LiteRT", OURS])
+    assert run == ["LSTM", "LiteRT", OURS]
+
+
 def test_a_tool_that_dies_goes_on_with_the_next_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
