@@ -13,7 +13,7 @@ import torch
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
-from torch.export import ExportedProgram
+from torch.export import Dim, ExportedProgram
 
 from delegatec.frontend import archive
 from delegatec.frontend.archive import LoadedModel
@@ -198,3 +198,19 @@ def test_ranges_of_unused_symbols_are_not_created() -> None:
     stored = {f"s{number}": {"min_val": 2, "max_val": None} for number in range(1000)}
     values = Values(ranges_of(stored))
     assert values.ranges() == {} and values._ranges == {}
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_size_of_zero_or_one_in_the_example_stays_dynamic(tmp_path: Path, rows: int) -> None:
+    """torch asks of each tensor that it creates whether it is empty."""
+
+    class Parts(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return x[2:], x * 2
+
+    methods = export(Model(Parts(), (torch.ones(rows),), dynamic_shapes=({0: Dim.AUTO(min=1, max=9)},)))
+    path = str(tmp_path / "model.pt2")
+    archive.save(methods, path)
+    nodes = {node.name: node for node in archive.load(path).methods["forward"].graph.nodes}
+    sizes = [nodes[name].meta["val"].shape[0] for name in ("x", "mul", "slice_1")]
+    assert all(isinstance(size, torch.SymInt) and not size.node.expr.is_Integer for size in sizes)

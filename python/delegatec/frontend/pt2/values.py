@@ -11,6 +11,7 @@ import torch
 from torch._export.serde import schema
 from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -141,7 +142,9 @@ class Values:
                 meta = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
             found: torch.Tensor = FakeTensor(self.mode, meta, _CPU)
         else:
-            with self.mode:
+            # torch asks whether the tensor is empty, and the answer for the example would be a constraint
+            oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+            with self.mode, oblivious:
                 found = torch.empty_strided(
                     [self._integer(size) for size in sizes],
                     [self._integer(stride) for stride in strides],

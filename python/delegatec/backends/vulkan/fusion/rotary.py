@@ -20,7 +20,7 @@ from delegatec.edge.legalize.value import Value
 from delegatec.edge.patterns.match import Match
 from delegatec.edge.patterns.pattern import Argument, Call, Var
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_dynamic
+from delegatec.edge.symbols import is_dynamic, is_scalar
 
 aten = torch.ops.aten
 
@@ -28,7 +28,7 @@ _RANK: Final = 4
 _TEXEL: Final = 4
 _HEADS: Final = [0, 2, 1, 3]
 
-_X: Final = Var("x").where(lambda x: len(shape_of(x)) > 0)
+_X: Final = Var("x").where(lambda x: not is_scalar(x) and len(shape_of(x)) > 0)
 _TURNED: Final = Call(aten.cat.default, [-Var("second"), Var("first")], Argument("dim"))
 _ROTATED: Final = _X * Var("cosines") + _TURNED * Var("sines")
 

@@ -238,3 +238,11 @@ def test_unchanged(case: Case) -> None:
     before = print_program(found)
     assert not fuse_rotary(found)
     assert print_program(found) == before
+
+
+def test_a_product_with_a_size_is_no_rotation() -> None:
+    def scaled(x: Tensor, table: Tensor) -> Tensor:
+        return x * table.shape[0] + turned(x) * 0.5
+
+    x, rows = torch.ones(1, 3, 2, 8), torch.export.Dim("rows", min=2, max=5)
+    assert not fuse_rotary(edge(scaled, x, x[0], passes=SIMPLIFY, dynamic_shapes=(None, {0: rows})))
