@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 ROWS = read(RECORD)["cells"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runtime_agrees_with_the_record(name: str) -> None:
     cells = [measure(name, dtype) for dtype in DTYPES]

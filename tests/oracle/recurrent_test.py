@@ -25,6 +25,7 @@ from tests.oracle.oracle import OracleProgram
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 _LENGTHS: Final = (5, 1, 12, 7)
+_BACKENDS: Final = ("xnnpack", "portable")
 
 
 class _Stacked(nn.Module):
@@ -70,8 +71,11 @@ _CASES: Final[dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], _Inputs]
 }
 
 
-@pytest.mark.parametrize("backend", ["portable", "xnnpack"])
-@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.sampled(2)  # each module, with the backends by turns
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [(name, _BACKENDS[(number + other) % 2]) for number, name in enumerate(_CASES) for other in (0, 1)],
+)
 def test_a_length_that_varies(name: str, backend: str) -> None:
     make, shapes, inputs = _CASES[name]
     torch.manual_seed(0)

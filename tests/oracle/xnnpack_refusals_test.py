@@ -6,6 +6,7 @@ docs/xnnpack.md has the tables.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -42,18 +43,32 @@ _WRONG: Final = frozenset(
 
 
 def test_types() -> None:
-    """Each combination of types that differs in one position from one that the runtime computes."""
-    found = list(changed(CASES))
+    """Each combination of types that differs in one position from one that the runtime computes.
+
+    Of those that our reader refuses and the runtime does, too, every fourth one runs; all with the variable
+    EVERY_CASE.
+    """
+    found = [(each, each.is_refused_here()) for each in changed(CASES)]
+    assert len(found) > 3000
+    step = 1 if os.environ.get("EVERY_CASE") else 4
+    found = [
+        (each, is_refused)
+        for number, (each, is_refused) in enumerate(found)
+        if not is_refused
+        or number % step == 0
+        or each.name in _WRONG
+        or each.name.split(":")[0] in _UNCHECKED_RESULTS
+    ]
     accepted, unchecked, wrong = set(), set(), set()
-    for each, outcome in zip(found, outcomes([each.run for each in found]), strict=True):
+    for (each, is_refused), outcome in zip(found, outcomes([each.run for each, _ in found]), strict=True):
         assert outcome != CRASHED, each.name
-        if not each.is_refused_here():
+        if not is_refused:
             assert outcome == RAN, each.name
             accepted.add(each.name)
         elif outcome == RAN:
             operation = each.name.split(":")[0]
             (unchecked if operation in _UNCHECKED_RESULTS else wrong).add(each.name)
-    assert len(found) > 3000 and len(accepted) > 70
+    assert len(accepted) > 70
     assert wrong == _WRONG
     assert {name.split(":")[0] for name in unchecked} == _UNCHECKED_RESULTS
 

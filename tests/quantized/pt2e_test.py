@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,7 +106,9 @@ def test_static(maker: Any, per_channel: bool, tmp_path: Path) -> None:
     check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
 
 
-@pytest.mark.parametrize("maker", [SmallQuantizer, None])
+# torchao traces its patterns for each: half a minute.
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("maker", [None, SmallQuantizer])
 def test_training(maker: Any, tmp_path: Path) -> None:
     quantizer = maker(training=True) if maker else _xnnpack(True, is_per_channel=True)
     module = _converted(Pictures(), IMAGE, quantizer, training=True)
@@ -134,6 +137,25 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
         check(module, (ROWS,), folder, tolerance, others, dynamic_shapes=shapes)
 
 
+class Integers(nn.Module):
+    """What the reference representation has for a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.ones(16, 8, dtype=torch.int8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        operator, values = torch.ops.aten.mm.default, x.to(torch.int8)
+        result: Tensor = torch.ops.higher_order.out_dtype(operator, torch.int32, values, self.weight)
+        return result
+
+
+def test_products_of_integers_are_refused() -> None:
+    with pytest.raises(DelegatecError, match=r"DC119[\s\S]*without use_reference_representation"):
+        export(Model(Integers(), (ROWS,)))
+
+
+@pytest.mark.skipif(not os.environ.get("EVERY_CASE"), reason="torchao traces 28 patterns: half a minute")
 def test_the_reference_representation_is_refused() -> None:
     graph = torch.export.export(Layers().eval(), (ROWS,)).module()
     prepared = prepare_pt2e(graph, _xnnpack(is_per_channel=False))

@@ -45,7 +45,7 @@ def contracted_is_acyclic(predecessors: list[list[int]], groups: list[list[int]]
 
 
 @given(dags())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_groups_are_disjoint_ordered_and_cover_supported_nodes(dag: Dag) -> None:
     predecessors, supported = dag
     groups = convex_groups(predecessors, supported)
@@ -54,7 +54,7 @@ def test_groups_are_disjoint_ordered_and_cover_supported_nodes(dag: Dag) -> None
 
 
 @given(dags())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_groups_are_convex_and_contract_to_an_acyclic_graph(dag: Dag) -> None:
     predecessors, supported = dag
     groups = convex_groups(predecessors, supported)
@@ -68,7 +68,7 @@ def test_groups_are_convex_and_contract_to_an_acyclic_graph(dag: Dag) -> None:
 
 
 @given(dags())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_number_of_groups_is_the_lower_bound(dag: Dag) -> None:
     predecessors, supported = dag
     # The lower bound, by brute force over paths: the number of returns plus one.
@@ -87,7 +87,7 @@ def test_number_of_groups_is_the_lower_bound(dag: Dag) -> None:
 
 
 @given(dags())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_dropping_components_keeps_the_rest_convex(dag: Dag) -> None:
     predecessors, supported = dag
     kept: list[list[int]] = []
@@ -108,7 +108,7 @@ def test_diamond_around_an_outside_node_is_two_groups() -> None:
 
 
 @given(dags(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_movable_nodes_are_in_the_group_of_their_first_user(dag: Dag, data: st.DataObject) -> None:
     predecessors, supported = dag
     movable: set[int] = set()

@@ -15,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import hypothesis
 import pytest
 import record_options
+import sampled_cases
 import verified_passes
 
 # A busy machine is not a fault.
@@ -113,7 +114,7 @@ def main(files: list[str]) -> int:
             ["-p", "no:cacheprovider", "--import-mode=importlib", "-q", "-ra", "--strict-markers"]
             + arguments_from_bazel()
             + files,
-            plugins=[record_options, verified_passes, *shards],
+            plugins=[record_options, sampled_cases, verified_passes, *shards],
         )
     # A shard may be empty; a test without any case is an error.
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:

@@ -216,7 +216,7 @@ def grouped(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], list[boo
 
 
 @given(grouped(), st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_remaining_groups_are_convex(
     case: tuple[list[list[int]], list[list[int]], list[bool]], minimum: int
 ) -> None:
