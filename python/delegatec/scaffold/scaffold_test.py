@@ -10,7 +10,7 @@ import torch
 
 from delegatec.cli.main import main
 from delegatec.diagnostics import DelegatecError
-from delegatec.scaffold import files, source_of
+from delegatec.scaffold import files, source_of, transformers_models
 
 MODEL = '''\
 """Net of layers.blocks."""
@@ -137,8 +137,15 @@ def test_a_library_that_a_model_needs() -> None:
         ("transformers:T5Model", [], "T5Model has an encoder and a decoder"),
         ("transformers:openai/clip-vit-base-patch32", [], "CLIPModel has several inputs: image, text"),
         ("transformers:canine", [], "the input input_ids of CanineModel is unknown"),
+        ("transformers:encodec", [], "EncodecModel branches on values of tensors"),
+        ("transformers:mixtral", [], "MixtralModel with the default MixtralConfig has 186 GB of weights"),
+        (
+            "transformers:musicgen_melody",
+            [],
+            "cannot be called with an example of its input_ids alone: shape",
+        ),
         ("transformers:bros", [], "BrosModel cannot be called with an example of its input_ids alone: "),
-        ("transformers:encodec", [], "cannot be called with an example of its input_values alone: "),
+        ("transformers:rf_detr", [], "cannot be called with an example of its pixel_values alone: k not in"),
         ("transformers:pp_ocrv6_medium_det", [], "cannot be built with the default PPOCRV6MediumDetConfig"),
         ('timm:resnet18"', [], "'resnet18\"' is not a model of timm"),
         ('pt2:a"b.pt2', [], "'a\"b.pt2' is not a .pt2 in the new package"),
@@ -150,6 +157,13 @@ def test_refusals(model: str, inputs: list[str], problem: str) -> None:
     assert problem in str(raised.value)
 
 
+def test_a_model_of_experts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their products have no shape in float32 on the device of the check, and one in exports."""
+    monkeypatch.setattr(transformers_models, "_MOST_BYTES", 10**12)
+    source = source_of("transformers:olmoe", [])
+    assert source.body == ("config = OlmoeConfig()", "module = OlmoeModel(config)")
+
+
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -158,6 +172,7 @@ def test_refusals(model: str, inputs: list[str], problem: str) -> None:
         ("CLIPVisionModel", "torch.rand(1, 3, 224, 224)"),
         ("yolos", "torch.rand(1, 3, 512, 864)"),
         ("facebook/wav2vec2-base", "torch.rand(1, 16000)"),
+        ("dac", "torch.rand(1, 1, 16000)"),
         ("ASTModel", "torch.rand(1, config.max_length, config.num_mel_bins)"),
     ],
 )

@@ -15,6 +15,10 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 _TOKENS: Final = 128
 _SOUND: Final = 16000
 _PIXELS: Final = 224
+# An export holds the weights several times.
+_MOST_BYTES: Final = 8_000_000_000
+# Types whose default would be accepted otherwise; the device of the check has no values.
+_BRANCHING: Final = frozenset({"encodec"})
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,9 @@ def _found(cls: Any) -> Found | Refusal:
     config_class = cls.config_class
     try:
         config = config_class()
+        if cls._can_set_experts_implementation():
+            # The usual one has no shape in float32 on the meta device.
+            config._experts_implementation = "batched_mm"
         with torch.device("meta"), torch.no_grad():
             model = cls(config).eval()
     except ImportError as error:
@@ -115,40 +122,52 @@ def _found(cls: Any) -> Found | Refusal:
             f"{cls.__name__} has several inputs: {', '.join(kinds)}",
             "a model with one input, such as the part for images: CLIPVisionModel",
         )
-    example = _example(cls.main_input_name, config)
-    if example is None:
+    weight_bytes = 4 * sum({id(each): each.numel() for each in model.parameters()}.values())
+    if config_class.model_type in _BRANCHING:
+        return Refusal(
+            f"{cls.__name__} branches on values of tensors, which torch.export refuses",
+            "a model whose branches depend on shapes and constants",
+        )
+    if weight_bytes > _MOST_BYTES:
+        size = f"{weight_bytes / 1e9:.0f} GB"
+        return Refusal(
+            f"{cls.__name__} with the default {config_class.__name__} has {size} of weights",
+            f"at most {_MOST_BYTES / 1e9:.0f} GB in float32: an export holds the weights several times",
+            f"write a model (docs/models.md) with a smaller {config_class.__name__}, or build the folder of "
+            "a checkpoint with language_model (docs/language_models.md)",
+        )
+    examples = _examples(cls.main_input_name, config)
+    if not examples:
         return Refusal(
             f"the input {cls.main_input_name} of {cls.__name__} is unknown",
             "a model of text, images or sound",
         )
-    expression, value = example
-    if problem := _call_problem(model, cls.main_input_name, value):
-        return Refusal(
-            f"{cls.__name__} cannot be called with an example of its {cls.main_input_name} alone: {problem}",
-            "a model with one input of text, images or sound",
-            "write a model (docs/models.md) with all its inputs",
-        )
-    unique = {id(each): each.numel() for each in model.parameters()}
-    return Found(
-        cls.__name__,
-        config_class.__name__,
-        config_class.model_type,
-        cls.main_input_name,
-        expression,
-        4 * sum(unique.values()),
+    problems = []
+    for expression, value in examples:
+        problem = _call_problem(model, cls.main_input_name, value)
+        if not problem:
+            names = cls.__name__, config_class.__name__, config_class.model_type
+            return Found(*names, cls.main_input_name, expression, weight_bytes)
+        problems.append(problem)
+    return Refusal(
+        f"{cls.__name__} cannot be called with an example of its {cls.main_input_name} alone: {problems[0]}",
+        "a model with one input of text, images or sound",
+        "write a model (docs/models.md) with all its inputs",
     )
 
 
 def _call_problem(model: Any, argument: str, value: torch.Tensor) -> str:
     """Returns why a model on the meta device does not accept an input; "" if it does.
 
-    Other errors may be of this device, which has no values.
+    Errors that name the device are of this device, which has no values.
     """
     try:
         with torch.device("meta"), torch.no_grad():
             model(**{argument: value}, return_dict=False)
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
-        return _line(error)
+    except NotImplementedError:
+        return ""  # an operator that the device lacks
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        return "" if "meta" in str(error) else _line(error)
     except Exception:  # noqa: BLE001 - of any model of transformers
         return ""
     return ""
@@ -158,23 +177,25 @@ def _line(error: Exception) -> str:
     return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
 
 
-def _example(argument: str, config: Any) -> tuple[str, torch.Tensor] | None:
-    """Returns a Python expression of an example, and a tensor like it on the meta device."""
+def _examples(argument: str, config: Any) -> list[tuple[str, torch.Tensor]]:
+    """Returns expressions of examples, and tensors like them on the meta device: the usual one first."""
     if argument == "input_ids" and hasattr(config, "vocab_size"):
         sizes = (1, _tokens(config))
         tokens = torch.empty(sizes, dtype=torch.int64, device="meta")
-        return f"torch.randint(config.vocab_size, {sizes})", tokens
+        return [(f"torch.randint(config.vocab_size, {sizes})", tokens)]
     if argument == "pixel_values":
         channels = getattr(config, "num_channels", 3)
         size = getattr(config, "image_size", None) or _PIXELS
         height, width = size if isinstance(size, (list, tuple)) else (size, size)
-        return f"torch.rand(1, {channels}, {height}, {width})", _floats(1, channels, height, width)
+        image = _floats(1, channels, height, width)
+        return [(f"torch.rand(1, {channels}, {height}, {width})", image)]
     if argument == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
         sizes = (config.max_length, config.num_mel_bins)
-        return "torch.rand(1, config.max_length, config.num_mel_bins)", _floats(1, *sizes)
+        return [("torch.rand(1, config.max_length, config.num_mel_bins)", _floats(1, *sizes))]
     if argument == "input_values":
-        return f"torch.rand(1, {_SOUND})", _floats(1, _SOUND)
-    return None
+        # with a channel for models that have several
+        return [(f"torch.rand{sizes}", _floats(*sizes)) for sizes in ((1, _SOUND), (1, 1, _SOUND))]
+    return []
 
 
 def _floats(*sizes: int) -> torch.Tensor:
