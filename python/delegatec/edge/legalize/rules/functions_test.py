@@ -42,6 +42,8 @@ INTS = _integers(-3, 4, 3, 7)
 ODD = torch.tensor([[1.0, NAN, -INF, 0.0, -0.0, 1.0, INF, NAN], [2.0, 2.0, -1.0, 2.0, 3.0, -1.0, -1.0, 0.5]])
 SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e-30, -1e30])
 SPREAD = torch.cat([torch.linspace(-6, 6, 61), SPECIAL])
+MARGINS = torch.tensor([[0.5, NAN, 1.0, -2.0], [NAN, 1.0, 7.0, 3.0], [1.0, -INF, 2.0, 0.0]])
+LABELS = torch.tensor([0, 1, 2])
 SQUARE = _noise(2, 4, 4) + 3 * torch.eye(4)
 POSITIVE = SQUARE @ SQUARE.mT + torch.eye(4)
 SINGULAR = torch.ones(3, 3)
@@ -101,6 +103,17 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.cumprod.default: [(X, 1), (ODD, -1), (INTS.int(), 1), (X, 0, {"dtype": torch.float64})],
     aten.logcumsumexp.default: [(X * 50, -1), (ODD, 1), (torch.full((4,), -INF), 0)],
     # interpolation
+    aten.multi_margin_loss.default: [
+        (MARGINS, LABELS),
+        (MARGINS, LABELS, 2, 0.5, torch.tensor([1.0, 2.0, 0.5, 3.0]), 2),
+        (MARGINS, LABELS, 1, 1, None, 0),
+        (X[0, 0], torch.tensor(2), 2),
+        (X[0, 0], torch.tensor([2])),
+    ],
+    aten.multilabel_margin_loss_forward.default: [
+        *((MARGINS, torch.tensor([[0, 2, -1, 1], [1, -1, 0, 0], [3, 2, 1, 0]]), by) for by in (0, 1, 2)),
+        (X[0, 0], torch.tensor([2, 0, -1, 3]), 1),
+    ],
     aten.cosine_similarity.default: [
         (X, X.flip(1)),
         (X, _noise(3, 1), 2),
