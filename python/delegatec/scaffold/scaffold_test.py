@@ -120,6 +120,10 @@ def test_existing_files_stay(
 def test_a_library_that_a_model_needs() -> None:
     with pytest.raises(DelegatecError, match=r"DC006: DinatModel needs a library: .*natten"):
         source_of("transformers:dinat", [])
+    with pytest.raises(
+        DelegatecError, match=r"DC006: HiggsAudioV2TokenizerModel needs a library: .*torchaudio"
+    ):
+        source_of("transformers:higgs_audio_v2_tokenizer", [])
 
 
 @pytest.mark.parametrize(
@@ -144,6 +148,7 @@ def test_a_library_that_a_model_needs() -> None:
             [],
             "cannot be called with an example of its input_ids alone: shape",
         ),
+        ("transformers:voxtral_realtime_text", [], "lists VoxtralRealtimeTextModel without having it"),
         ("transformers:bros", [], "BrosModel cannot be called with an example of its input_ids alone: "),
         ("transformers:rf_detr", [], "cannot be called with an example of its pixel_values alone: k not in"),
         ("transformers:pp_ocrv6_medium_det", [], "cannot be built with the default PPOCRV6MediumDetConfig"),

@@ -80,7 +80,11 @@ def find(name: str) -> Found | Refusal:
                 f"transformers has no model {name}{hint}",
                 "a type such as mobilebert, or a class such as ViTModel",
             )
-        cls = getattr(transformers, class_name if isinstance(class_name, str) else class_name[0])
+        class_name = class_name if isinstance(class_name, str) else class_name[0]
+        cls = getattr(transformers, class_name, None)
+        if cls is None:
+            problem = f"transformers {transformers.__version__} lists {class_name} without having it"
+            return Refusal(problem, "another model")
     return _found(cls)
 
 
@@ -93,7 +97,10 @@ def _type_of(name: str, types: Any) -> str | None:
 
 
 def _found(cls: Any) -> Found | Refusal:
-    config_class = cls.config_class
+    try:
+        config_class = cls.config_class
+    except ImportError as error:  # of a class that stands for one that needs a library
+        raise _needs_library(cls.__name__, error) from error
     try:
         config = config_class()
         if cls._can_set_experts_implementation():
@@ -102,8 +109,7 @@ def _found(cls: Any) -> Found | Refusal:
         with torch.device("meta"), torch.no_grad():
             model = cls(config).eval()
     except ImportError as error:
-        problem = f"{cls.__name__} needs a library: {_line(error)}"
-        raise DelegatecError([Diagnostic("DC006", problem, help="install it")]) from error
+        raise _needs_library(cls.__name__, error) from error
     except Exception as error:  # noqa: BLE001 - of any model of transformers
         return Refusal(
             f"{cls.__name__} cannot be built with the default {config_class.__name__}: {_line(error)}",
@@ -154,6 +160,11 @@ def _found(cls: Any) -> Found | Refusal:
         "a model with one input of text, images or sound",
         "write a model (docs/models.md) with all its inputs",
     )
+
+
+def _needs_library(name: str, error: ImportError) -> DelegatecError:
+    problem = f"{name} needs a library: {_line(error)}"
+    return DelegatecError([Diagnostic("DC006", problem, help="install it")])
 
 
 def _call_problem(model: Any, argument: str, value: torch.Tensor) -> str:
