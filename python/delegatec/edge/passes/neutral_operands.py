@@ -21,6 +21,7 @@ from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import ANY, Argument, Call, OneOf, Pattern, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_scalar
 
 aten = torch.ops.aten
 
@@ -45,7 +46,7 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
 
 
 def _expanded(b: Builder, node: Node, x: Node, **_: object) -> Node | None:
-    if dtype_of(x) is not dtype_of(node):
+    if is_scalar(x) or dtype_of(x) is not dtype_of(node):
         return None
     return b.call(aten.expand.default, x, list(shape_of(node)), val=node.meta["val"])
 

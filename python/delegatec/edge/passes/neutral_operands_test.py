@@ -252,3 +252,11 @@ def test_scalars_are_neutral_in_their_dtype() -> None:
         assert not _is_kept(function, INTS)
     assert _is_kept(lambda x: x * 1.0, INTS) and _is_kept(lambda x: x / 1, INTS)
     assert _is_kept(lambda x: x + 0, INTS > 0)
+
+
+def test_a_size_is_no_operand() -> None:
+    rows = torch.export.Dim("rows", min=2, max=5)
+    program = edge(
+        lambda x: torch.tensor([1.0, 1.0]) * x.shape[0], torch.ones(4), passes=(), dynamic_shapes=({0: rows},)
+    )
+    assert not remove_neutral_operands(program)
