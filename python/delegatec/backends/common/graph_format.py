@@ -26,7 +26,7 @@ class GraphFormat(Generic[GraphT]):
     Args:
         backend: the backend's id, for messages.
         graph: the class of its root table, unpacked.
-        identifier: the FlatBuffer's file identifier.
+        identifier: the FlatBuffer's file identifier; empty if it has none.
         fill: replaces absent lists of an unpacked graph by empty ones.
         problems: yields all problems of such a graph, given the number of bytes after the FlatBuffer.
     """
@@ -63,7 +63,7 @@ class GraphFormat(Generic[GraphT]):
     def pack(self, graph: Any) -> bytes:
         """Returns the FlatBuffer of a graph."""
         builder = flatbuffers.Builder(1024)
-        builder.Finish(graph.Pack(builder), file_identifier=self.identifier)
+        builder.Finish(graph.Pack(builder), file_identifier=self.identifier or None)
         return bytes(builder.Output())
 
     def unpack(self, flatbuffer: memoryview) -> GraphT:
@@ -73,7 +73,7 @@ class GraphFormat(Generic[GraphT]):
             DelegatecError: DC407.
         """
         found = bytes(flatbuffer[4:8])
-        if found != self.identifier:
+        if self.identifier and found != self.identifier:
             raise self.damaged(f"its FlatBuffer's identifier is {found!r}, not {self.identifier!r}")
         try:
             graph: GraphT = unpack(self._graph, flatbuffer)

@@ -3,26 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 _OperationT = TypeVar("_OperationT")
-Ids = Callable[[_OperationT], Iterable[int]]
+_ValueT = TypeVar("_ValueT", bound=Hashable)
+Values = Callable[[_OperationT], Iterable[_ValueT]]
 
 
 def live(
     operations: Sequence[_OperationT],
-    outputs: Iterable[int],
-    operands: Ids[_OperationT],
-    results: Ids[_OperationT],
-) -> tuple[list[_OperationT], set[int]]:
-    """Returns the live operations, in order, and the ids of all live values.
+    outputs: Iterable[_ValueT],
+    operands: Values[_OperationT, _ValueT],
+    results: Values[_OperationT, _ValueT],
+) -> tuple[list[_OperationT], set[_ValueT]]:
+    """Returns the live operations, in order, and all live values.
 
     Args:
         operations: in execution order.
-        outputs: ids of the outputs.
-        operands: returns the ids of an operation's operands.
-        results: returns the ids of its results.
+        outputs: the outputs, such as their ids.
+        operands: returns an operation's operands.
+        results: returns its results.
     """
     values, kept = set(outputs), []
     for operation in reversed(operations):

@@ -11,7 +11,7 @@ from delegatec_schemas import vulkan_graph as schema
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.constants import Constants
-from delegatec.backends.vulkan.building.sizes import Sizes
+from delegatec.backends.vulkan.building.sizes import sizes_of
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import TO_FORMAT, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
@@ -63,7 +63,7 @@ class GraphBuilder:
         self._view = view
         self._ids: dict[Node, int] = {}
         self._shared: dict[Hashable, int] = {}
-        self._sizes = Sizes(self._add, self.call, self._tensors)
+        self._sizes = sizes_of(self._add, self.call, self._tensors)
 
     # ---- values ------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.sizes import is_computable
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
-from delegatec.backends.vulkan.building.sizes import is_computable
 from delegatec.backends.vulkan.dtypes import ALL, NUMERIC
 from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS

@@ -13,8 +13,8 @@ from torch.fx import Node
 
 from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
+from delegatec.backends.common.sizes import is_computable
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
-from delegatec.backends.vulkan.building.sizes import is_computable
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.memory.demands import (
     Demands,

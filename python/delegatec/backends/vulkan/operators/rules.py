@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegatec.backends.vulkan.building.sizes import is_computable
+from delegatec.backends.common.sizes import is_computable
 from delegatec.backends.vulkan.dtypes import ALL, QUANTIZED
 from delegatec.backends.vulkan.operators.row import Constraint
 from delegatec.edge.legalize.constraints import bounded_shapes, known_dtypes, no_empty_tensors, rank_at_most

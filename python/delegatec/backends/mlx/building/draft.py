@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph under construction: its values, its constants, and the operations of its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from delegatec.backends.common.liveness import live
+from delegatec.backends.mlx.building.values import Array, Chain, Operation, Scalar, Value
+from delegatec.delegation import Part
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a graph.
+
+    Attributes:
+        key: of its bytes in the named data of the program.
+        data: these bytes; None if the program's `.ptd` has them.
+        origin: name of the placeholder whose value it is; empty if there is none.
+    """
+
+    key: str
+    data: Part | None
+    origin: str = ""
+
+
+class Draft:
+    """The parts of a graph.
+
+    Lowerings may emit dead code, such as a conversion of a result that has no uses: `drop_dead_code` removes
+    it.
+
+    Attributes:
+        inputs: tensors and integers, in the order of the delegate's inputs.
+        outputs: values, in the order of its outputs.
+        buffers: its state, which the runtime keeps between runs.
+        constants: tensor -> what it is.
+        permuted: tensor -> the constant of which it is a view, made when the delegate is loaded, and the
+            permutation of its dimensions. The view replaces the constant.
+        main: the operations of each run.
+        observed: integers that nothing reads, whose operations have an effect.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.buffers: list[Array] = []
+        self.constants: dict[Array, Constant] = {}
+        self.permuted: dict[Array, tuple[Array, list[int]]] = {}
+        self.main = Chain()
+        self.observed: list[Scalar] = []
+        self._open = [self.main]
+
+    def append(self, operation: Operation) -> None:
+        """Appends an operation to the innermost open chain."""
+        self._open[-1].operations.append(operation)
+
+    @contextmanager
+    def chain(self) -> Iterator[Chain]:
+        """Opens another chain, to which operations are appended until the end of the scope."""
+        self._open.append(Chain())
+        try:
+            yield self._open[-1]
+        finally:
+            self._open.pop()
+
+    def drop_dead_code(self) -> None:
+        """Removes operations and constants on which no output, buffer or observed integer depends."""
+        self.main.operations, needed = self.needed([*self.outputs, *self.buffers, *self.observed])
+        self.permuted = {array: found for array, found in self.permuted.items() if array in needed}
+        needed |= {constant for constant, _ in self.permuted.values()}
+        self.constants = {array: found for array, found in self.constants.items() if array in needed}
+
+    def needed(self, results: Iterable[Value]) -> tuple[list[Operation], set[Value]]:
+        """Returns the operations of the main chain on which some values depend, and all values that do."""
+        return live(self.main.operations, results, Operation.operands, Operation.results)
+
+    def initial(self) -> Chain:
+        """Returns the operations that run when the delegate is loaded."""
+        return Chain(
+            [
+                Operation("Transpose", {"x": constant, "out": constant, "perm": perm})
+                for constant, perm in self.permuted.values()
+            ]
+        )
+
+    def walk(self) -> Iterator[Chain]:
+        """Yields the main chain, and those that its operations run."""
+        pending = [self.main]
+        while pending:
+            chain = pending.pop(0)
+            yield chain
+            pending += [each for operation in chain.operations for each in operation.chains()]

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builder of a blob's graph: maps nodes of a program to values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.common.arranged import Arrange
+from delegatec.backends.common.sizes import Sizes
+from delegatec.backends.mlx.blob import write_blob
+from delegatec.backends.mlx.building.constants import Constants, Number
+from delegatec.backends.mlx.building.draft import Constant, Draft
+from delegatec.backends.mlx.building.sizes import SizeValues
+from delegatec.backends.mlx.building.slots import Slots
+from delegatec.backends.mlx.building.state import keep_state
+from delegatec.backends.mlx.building.tables import graph_of
+from delegatec.backends.mlx.building.values import Array, Int, Operation, Scalar
+from delegatec.backends.mlx.compile_spec import Settings
+from delegatec.backends.mlx.dtypes import TO_FORMAT
+from delegatec.delegation.protocol.backend import NamedData, PreprocessResult
+from delegatec.delegation.protocol.mapping import debug_map_of
+from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge.symbols import is_scalar
+
+Operand = Node | Number
+Size = int | torch.SymInt | Node
+
+
+class GraphBuilder:
+    """The graph of one partition under construction.
+
+    Args:
+        view: the partition.
+        settings: the user's settings.
+
+    Attributes:
+        current: the node being lowered, the origin of new operations, if any.
+        settings: as given.
+        draft: the graph so far.
+        facts: analysis results for the program.
+    """
+
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
+        self.current: Node | None = None
+        self.settings = settings
+        self.draft = Draft()
+        self.facts = view.facts
+        self._view = view
+        self._constants = Constants(view, settings)
+        self._arrays: dict[Node, Array] = {}
+        self._shared: dict[Hashable, Array] = {}
+        self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
+        self._sizes: Sizes[Int, Array] = Sizes(SizeValues(self.emit, self._tensors))
+        self._state: dict[Array, Array] = {}  # buffer -> its new value
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def input(self, node: Node) -> None:
+        """Adds an input of the delegate; all inputs are added first."""
+        value = node.meta["val"]
+        if isinstance(value, torch.SymInt):
+            scalar = Scalar()
+            self._sizes.define(value, Int(scalar))
+            self.draft.inputs.append(scalar)
+            return
+        self._arrays[node] = self.temporary(value.shape, value.dtype)
+        self.draft.inputs.append(self._arrays[node])
+
+    def output(self, node: Node) -> None:
+        """Makes the value of a node an output of the delegate."""
+        self.draft.outputs.append(self.of(node))
+
+    def buffer(self, node: Node) -> None:
+        """Adds a buffer that the delegate keeps, which is zero at first; all are added before operations."""
+        value = node.meta["val"]
+        self._arrays[node] = self.temporary(value.shape, value.dtype)
+        self.draft.buffers.append(self._arrays[node])
+
+    def store(self, buffer: Node, new: Node) -> None:
+        """Sets the new value of a buffer, after all operations."""
+        self._state[self._arrays[buffer]] = self.of(new)
+
+    def of(self, node: Node) -> Array:
+        """Returns the value of a node; the first use of a constant adds it."""
+        if node not in self._arrays:
+            tensor = self._view.constants[node]
+            storage = ("weight", tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
+            make = self._constants.of_node
+            self._arrays[node] = self.shared(storage, lambda: self._added(*make(node, self.current)))
+        return self._arrays[node]
+
+    def arranged(self, node: Node, form: Hashable, arrange: Arrange) -> Array:
+        """Returns a constant with its elements in another order.
+
+        Args:
+            node: its placeholder.
+            form: names the order.
+            arrange: see `Arrange`.
+        """
+        make = self._constants.of_node
+        return self.shared(("arranged", node, form), lambda: self._added(*make(node, self.current, arrange)))
+
+    def permuted_when_loaded(self, node: Node, perm: list[int]) -> Array:
+        """Returns a constant with permuted dimensions: a view that the runtime makes when it loads the delegate.
+
+        The constant is stored as it is, and may be shared with other uses.
+        """
+
+        def make() -> Array:
+            stored = self._added(*self._constants.of_node(node, self.current))
+            view = self.temporary([stored.shape[dim] for dim in perm], stored.dtype)
+            self.draft.permuted[view] = stored, perm
+            return view
+
+        tensor = self._view.constants[node]
+        storage = (tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
+        return self.shared(("permuted", storage, tuple(perm)), make)
+
+    def constant_value(self, node: Node) -> torch.Tensor | None:
+        """Returns the tensor of a node if it is a constant; do not write to it.
+
+        It is float32 if it is float32 in the model, although the node is float16 here.
+        """
+        return None if node.name in self._view.program.mutated_inputs() else self._view.constants.get(node)
+
+    def result(self, node: Node, index: int | None = None) -> Array:
+        """Adds the value that a node computes.
+
+        Args:
+            node: the node.
+            index: the index of its result, if it has several; the `getitem` nodes of that result get it, too.
+        """
+        value = node.meta["val"] if index is None else node.meta["val"][index]
+        array = self.temporary(value.shape, value.dtype)
+        self.alias(node, array, index)
+        return array
+
+    def alias(self, node: Node, array: Array, index: int | None = None) -> None:
+        """Maps a node to an existing value; `index` selects one of its results, if it has several."""
+        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
+        self._arrays.update(dict.fromkeys(nodes, array))
+
+    def temporary(self, shape: Sequence[Any], dtype: torch.dtype) -> Array:
+        """Adds a value without a node."""
+        assert dtype in TO_FORMAT, dtype
+        return Array(dtype, tuple(shape))
+
+    def table(self, tensor: torch.Tensor) -> Array:
+        """Adds a constant of the lowering."""
+        return self._added(*self._constants.of_tensor(tensor))
+
+    def scalar(self, number: Number, dtype: torch.dtype) -> Array:
+        """Returns a deduplicated constant of rank 0. Integers wrap around, as in ATen."""
+        key = ("scalar", dtype, type(number), repr(number))
+        return self.shared(key, lambda: self._added(*self._constants.scalar(number, dtype, self.current)))
+
+    def operand(self, operand: Operand, dtype: torch.dtype) -> Array:
+        """Returns an operand in a dtype: a number becomes a constant, a tensor is converted."""
+        if not isinstance(operand, Node):
+            return self.scalar(operand, dtype)
+        return self.converted(self.of(operand), dtype)
+
+    def in_float32(self, node: Node) -> Array:
+        """Returns a floating-point operand in float32; weights keep their precision."""
+        tensor = self._view.constants.get(node)
+        if tensor is None or node in self._arrays or tensor.dtype == node.meta["val"].dtype:
+            return self.converted(self.of(node), torch.float32)
+        return self.shared(("float32", node), lambda: self.table(tensor))
+
+    def converted(self, array: Array, dtype: torch.dtype) -> Array:
+        """Returns a value in a dtype: itself, or one shared conversion; to bool by comparison with zero."""
+        if array.dtype == dtype:
+            return array
+        # The operand of a widening conversion.
+        if array in self._widened and self._widened[array].dtype == dtype:
+            return self._widened[array]
+
+        def make() -> Array:
+            out = self.temporary(array.shape, dtype)
+            self.emit("AsType", x=array, out=out, dtype=TO_FORMAT[dtype])
+            if _widens(array.dtype, dtype):
+                self._widened[out] = array
+            return out
+
+        return self.shared(("cast", array, dtype), make)
+
+    def shared(self, key: Hashable, make: Callable[[], Array]) -> Array:
+        """Returns a value shared by lowerings, such as a table of indices; the first call makes it."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+    def _added(self, array: Array, constant: Constant) -> Array:
+        self.draft.constants[array] = constant
+        return array
+
+    # ---- sizes -------------------------------------------------------------------------------------------
+
+    def integer(self, size: Size) -> Int:
+        """Returns an integer that may be dynamic."""
+        if isinstance(size, Node):
+            size = size.meta["val"]
+        return self._sizes.of(size) if isinstance(size, torch.SymInt) else Int(int(size))
+
+    def integers(self, sizes: Sequence[Size]) -> list[Int]:
+        """Returns integers that may be dynamic."""
+        return [self.integer(each) for each in sizes]
+
+    def shape(self, sizes: Sequence[Size]) -> list[Int]:
+        """Returns the shape of a Reshape. The runtime infers one size that would have to be computed."""
+        values = [each.meta["val"] if isinstance(each, Node) else each for each in sizes]
+        unknown = [
+            dim
+            for dim, size in enumerate(values)
+            if isinstance(size, torch.SymInt) and not self._sizes.is_known(size)
+        ] or [dim for dim, size in enumerate(values) if isinstance(size, torch.SymInt)]
+        inferred = unknown[-1] if unknown else None
+        return [Int(-1) if dim == inferred else self.integer(size) for dim, size in enumerate(values)]
+
+    def _tensors(self) -> Iterator[tuple[torch.Tensor, Array]]:
+        for node, array in self._arrays.items():
+            if array not in self.draft.constants and isinstance(node.meta["val"], torch.Tensor):
+                yield node.meta["val"], array
+
+    # ---- operations --------------------------------------------------------------------------------------
+
+    def emit(self, name: str, **fields: Any) -> None:
+        """Appends a node of the format.
+
+        Args:
+            name: its member of the union of nodes.
+            **fields: its fields. Operands are `Array`s, `Int`s and others of `building/values.py`.
+        """
+        self.draft.append(Operation(name, fields, self.current))
+
+    def finished(self) -> PreprocessResult:
+        """Returns the blob, its constants, and debug information of the graph without dead code.
+
+        Raises:
+            DelegatecError: DC406 for each constant that is out of float16's range.
+        """
+        draft = self.draft
+        keep_state(draft, self._state)
+        draft.drop_dead_code()
+        problems = self._constants.problems(draft.constants)
+        if problems:
+            raise DelegatecError(problems)
+        slots = Slots(draft)
+        constants = draft.constants.values()
+        return PreprocessResult(
+            write_blob(graph_of(draft, slots)),
+            debug_map_of(
+                [] if operation.origin is None else [operation.origin]
+                for chain in draft.walk()
+                for operation in chain.operations
+            ),
+            {each.key: NamedData(each.data) for each in constants if each.data is not None},
+            {slots.of(array): each.origin for array, each in draft.constants.items() if each.origin},
+        )
+
+
+def is_size(value: Any) -> bool:
+    """Whether an argument is a number that may be dynamic."""
+    return isinstance(value, int) or (isinstance(value, Node) and is_scalar(value))
+
+
+def _widens(narrow: torch.dtype, wide: torch.dtype) -> bool:
+    """Whether a dtype represents all values of another one, except bools."""
+    return (
+        narrow != torch.bool
+        and torch.promote_types(narrow, wide) == wide
+        and (narrow.is_floating_point == wide.is_floating_point)
+    )

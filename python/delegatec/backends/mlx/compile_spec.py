@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the MLX backend. The runtime ignores them: it reads everything from the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from delegatec.backends.common.settings import (
+    OVERFLOW,
+    PRECISION,
+    Overflow,
+    Precision,
+    Setting,
+    SettingsCodec,
+)
+
+
+class Runtime(Enum):
+    """The oldest runtime that runs the program, by the version of ExecuTorch."""
+
+    V1_4_1 = "1.4.1"
+    V1_5_1 = "1.5.1"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A user's settings.
+
+    Attributes:
+        precision: the dtype in which float32 values are computed.
+        runtime: the oldest runtime that runs the program.
+        overflow: the treatment of constants out of float16's range, with `fp16`.
+    """
+
+    precision: Precision = Precision.FP32
+    runtime: Runtime = Runtime.V1_5_1
+    overflow: Overflow = Overflow.ERROR
+
+
+CODEC: Final = SettingsCodec(
+    "MLXBackend",
+    Settings(),
+    {
+        "precision": PRECISION,
+        "runtime": Setting("the oldest runtime that runs the program: operations that it lacks are not used"),
+        "overflow": OVERFLOW,
+    },
+)

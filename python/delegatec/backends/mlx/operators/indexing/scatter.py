@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to slices and to positions of one dimension."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.mlx.building.graph_builder import GraphBuilder
+from delegatec.backends.mlx.building.values import Int
+from delegatec.backends.mlx.dtypes import NUMERIC
+from delegatec.backends.mlx.operators.row import Constraint, operator_row
+from delegatec.edge.arguments import bind, dtype_of, positive
+from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
+from delegatec.edge.symbols import sizes_key
+
+_END: Final = 2**31 - 1
+
+
+def _slice_scatter(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    x, axis = b.of(bound["self"]), positive(bound["dim"], len(bound["self"].meta["val"].shape))
+    start = Int(0) if bound["start"] is None else b.integer(bound["start"])
+    stop = Int(_END) if bound["end"] is None else b.integer(bound["end"])
+    fields = {"axis": Int(axis), "start": start, "stop": stop, "step": bound["step"]}
+    b.emit("SliceUpdate", dst=x, update=b.operand(bound["src"], x.dtype), out=b.result(node), **fields)
+
+
+def _scatter_add(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    x, index, updates = (b.of(bound[name]) for name in ("self", "index", "src"))
+    axis = positive(bound["dim"], len(x.shape))
+    b.emit("ScatterAdd", x=x, indices=index, updates=updates, out=b.result(node), axis=axis)
+
+
+def _index_put(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    x, values = b.of(bound["self"]), b.operand(bound["values"], dtype_of(node))
+    ((axis, index),) = ((dim, each) for dim, each in enumerate(bound["indices"]) if each is not None)
+    positions = b.converted(b.of(index), torch.int64)
+    b.emit("IndexCopy", dst=x, update=values, indices=positions, out=b.result(node), axis=axis)
+
+
+def _other_put(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    given = [(dim, each) for dim, each in enumerate(bound["indices"]) if each is not None]
+    if bound["accumulate"]:
+        return "accumulate is true"
+    if len(given) != 1 or dtype_of(given[0][1]) not in (torch.int32, torch.int64):
+        return "several indices, or one of another dtype"
+    axis, index = given[0]
+    if len(index.meta["val"].shape) != 1:
+        return f"an index of rank {len(index.meta['val'].shape)}"
+    wanted: list[Any] = list(node.meta["val"].shape)
+    wanted[axis] = index.meta["val"].shape[0]
+    found = bound["values"].meta["val"].shape
+    return (
+        None if sizes_key(wanted) == sizes_key(found) else f"values of shape {[str(size) for size in found]}"
+    )
+
+
+def _smaller(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    x, index, source = (tuple(bound[name].meta["val"].shape) for name in ("self", "index", "src"))
+    dim = positive(bound["dim"], len(x))
+    fits = sizes_key(index) == sizes_key(source) and all(
+        sizes_key([a]) == sizes_key([b]) for d, (a, b) in enumerate(zip(x, index, strict=True)) if d != dim
+    )
+    return None if fits else f"an index of shape {[str(size) for size in index]}"
+
+
+ROWS: Final = (
+    operator_row("slice_scatter", _slice_scatter, HAS_AXIS),
+    operator_row(
+        "scatter_add",
+        _scatter_add,
+        HAS_AXIS,
+        operand_dtypes(NUMERIC, "MLX adds numbers."),
+        Constraint("shape", "Index and src have the sizes of self, except for dim.", _smaller),
+    ),
+    operator_row(
+        "index_put",
+        _index_put,
+        Constraint(
+            "argument",
+            "One index of rank 1, values of the sizes of self except for that dimension, and no accumulation.",
+            _other_put,
+        ),
+        note="the positions are read before the rest of the graph is computed",
+    ),
+)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention. ATen's result for a row whose elements are all masked is zero; MLX's is not specified."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.mlx.building.graph_builder import GraphBuilder
+from delegatec.backends.mlx.building.values import Array
+from delegatec.backends.mlx.operators.row import Constraint, operator_row
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.symbols import sizes_key
+
+_OPERANDS: Final = ("query", "key", "value")
+
+
+def _attention(b: GraphBuilder, node: Node) -> None:
+    bound, out = bind(node), b.result(node)
+    q, k, v = (b.of(bound[name]) for name in _OPERANDS)
+    scale = 1.0 / math.sqrt(q.shape[-1]) if bound["scale"] is None else float(bound["scale"])
+    mask = None if bound["attn_mask"] is None else _mask(b, bound["attn_mask"], len(q.shape))
+    alive = None if mask is None else _alive(b, bound["attn_mask"], mask)
+    result = out if alive is None else b.temporary(out.shape, out.dtype)
+    fields = {"q": q, "k": k, "v": v, "scale": scale, "mask": mask, "causal": bool(bound["is_causal"])}
+    b.emit("Sdpa", out=result, **fields)
+    if alive is not None:
+        b.emit("Where", condition=alive, x=result, y=b.scalar(0, out.dtype), out=out)
+
+
+def _mask(b: GraphBuilder, node: Node, rank: int) -> Array:
+    """Returns a mask of as many dimensions as the operands."""
+    mask = b.of(node)
+    if len(mask.shape) in (2, rank):  # the runtime adds dimensions to matrices
+        return mask
+    shape = (*[1] * (rank - len(mask.shape)), *mask.shape)
+
+    def make() -> Array:
+        wide = b.temporary(shape, mask.dtype)
+        b.emit("Reshape", x=mask, out=wide, shape=b.shape(shape))
+        return wide
+
+    return b.shared(("mask", mask), make)
+
+
+def _alive(b: GraphBuilder, node: Node, mask: Array) -> Array | None:
+    """Returns which rows of a mask have an element that is not masked; None if all are known to."""
+    known = b.constant_value(node)
+    if known is not None and _allowed(known).any(-1).all():
+        return None
+    if mask.dtype != torch.bool and b.facts.of(node).low > -math.inf:
+        return None
+
+    def make() -> Array:
+        allowed = mask
+        if mask.dtype != torch.bool:
+            allowed = b.temporary(mask.shape, torch.bool)
+            b.emit("NotEqual", a=mask, b=b.scalar(-math.inf, mask.dtype), out=allowed)
+        rows = b.temporary((*mask.shape[:-1], 1), torch.bool)
+        b.emit("Any", x=allowed, out=rows, axes=[len(mask.shape) - 1], keepdims=True)
+        return rows
+
+    return b.shared(("alive", mask), make)
+
+
+def _allowed(mask: torch.Tensor) -> torch.Tensor:
+    return mask if mask.dtype == torch.bool else mask > -math.inf
+
+
+def _shapes(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    query, key, value = (tuple(bound[name].meta["val"].shape) for name in _OPERANDS)
+    shapes = ", ".join(str([str(size) for size in each]) for each in (query, key, value))
+    if not len(query) == len(key) == len(value) == 4:
+        return f"operands of shapes {shapes}"
+    if sizes_key(query[:1]) != sizes_key(key[:1]) or sizes_key(key[:3]) != sizes_key(value[:3]):
+        return f"operands of shapes {shapes}"
+    heads, groups = query[1], key[1]
+    if not (isinstance(heads, int) and isinstance(groups, int)) or heads % groups:
+        return f"operands of shapes {shapes}"
+    return "heads differ" if heads != groups and not bound["enable_gqa"] else None
+
+
+def _arguments(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    if bound["dropout_p"]:
+        return f"dropout_p is {bound['dropout_p']}"
+    rows, columns = (bound[name].meta["val"].shape[-2] for name in ("query", "key"))
+    if bound["is_causal"] and sizes_key([rows]) != sizes_key([columns]):
+        return f"is_causal of {rows} rows and {columns} columns"
+    return None
+
+
+def _mask_dtype(node: Node, _: object) -> str | None:
+    mask: Any = bind(node)["attn_mask"]
+    if mask is None or dtype_of(mask) in (torch.bool, dtype_of(node)):
+        return None
+    return f"a mask of {dtype_of(mask)} for values of {dtype_of(node)}"
+
+
+ROWS: Final = (
+    operator_row(
+        "scaled_dot_product_attention",
+        _attention,
+        operand_dtypes(
+            {torch.float32, torch.float16, torch.bfloat16, torch.bool}, "it is computed in floating point."
+        ),
+        Constraint("dtype", "The mask is bool, or of the dtype of the values.", _mask_dtype),
+        Constraint(
+            "shape",
+            "Queries are [batch, heads, rows, depth]; keys and values have one batch and length, and heads of "
+            "which those of queries are a multiple.",
+            _shapes,
+        ),
+        Constraint(
+            "argument",
+            "dropout_p is 0; is_causal only with as many rows as columns: the runtime aligns the last ones.",
+            _arguments,
+        ),
+        note="rows whose elements may all be masked are replaced by zeros",
+        preserved=True,
+    ),
+)

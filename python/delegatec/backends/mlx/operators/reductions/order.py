@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positions of extrema, sorting, and the largest elements.
+
+MLX sorts in ascending order, and NaN last, as ATen does. Descending order is that of the reversed elements, reversed:
+equal elements keep their order, and NaN is first. On a GPU, MLX's partition is a sort, so the largest elements are
+those of a sort.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Size
+from delegatec.backends.mlx.building.moves import reversed_along, sliced
+from delegatec.backends.mlx.building.values import Array, Float, Int
+from delegatec.backends.mlx.dtypes import NUMERIC, TO_FORMAT
+from delegatec.backends.mlx.operators.row import Constraint, Lower, operator_row
+from delegatec.edge.arguments import bind, positive, read_results
+from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
+
+
+def _position(name: str) -> Lower:
+    """Returns the lowering to the position of an extremum."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        bound, out = bind(node), b.result(node)
+        x = b.of(bound["self"])
+        if bound["dim"] is None:
+            flat = b.temporary((-1,), x.dtype)
+            b.emit("Reshape", x=x, out=flat, shape=[Int(-1)])
+            x, axis, keepdim = flat, 0, False
+        else:
+            axis, keepdim = positive(bound["dim"], len(x.shape)), bool(bound["keepdim"])
+        found = b.temporary(out.shape, torch.uint32)
+        b.emit(name, x=x, out=found, axis=axis, keepdims=keepdim)
+        b.alias(node, b.converted(found, torch.int64))
+
+    return lower
+
+
+def _order(b: GraphBuilder, x: Array, axis: int, *, descending: bool) -> Array:
+    """Returns the sorted positions of the elements along a dimension, as uint32."""
+    source = reversed_along(b, x, axis) if descending else x
+    order = b.temporary(x.shape, torch.uint32)
+    b.emit("Argsort", x=source, out=order, axis=axis)
+    return order
+
+
+def _ordered(b: GraphBuilder, node: Node, *, descending: bool, count: Size | None) -> None:
+    """Lowers a call with two results: elements in order, and their positions; the first of them, or all."""
+    x = b.of(bind(node)["self"])
+    axis = positive(bind(node)["dim"], len(x.shape))
+    values, positions = node.meta["val"]
+    read = read_results(node)
+    if 1 not in read and count is None:
+        _values(b, node, x, axis, descending=descending)
+        return
+    order = _order(b, x, axis, descending=descending)
+    if descending:
+        # the last ones of the reversed elements, in reversed order
+        order = reversed_along(b, order, axis)
+    if count is not None:
+        order = sliced(b, order, axis, Int(0), b.integer(count), positions.shape)
+    index = b.converted(order, torch.int64)
+    if descending:
+        last = b.temporary((), torch.int64)
+        size = x.shape[axis]
+        if isinstance(size, int):
+            last = b.scalar(size - 1, torch.int64)
+        else:
+            value = Float(b.integer(size - 1).value)
+            b.emit("Full", out=last, shape=[], value=value, dtype=TO_FORMAT[torch.int64])
+        forward = b.temporary(positions.shape, torch.int64)
+        b.emit("Subtract", a=last, b=index, out=forward)
+        index = forward
+    b.alias(node, index, 1)
+    if 0 in read:
+        b.emit("TakeAlongAxis", x=x, indices=index, out=b.result(node, 0), axis=axis)
+
+
+def _values(b: GraphBuilder, node: Node, x: Array, axis: int, *, descending: bool) -> None:
+    out = b.result(node, 0)
+    b.emit("Sort", x=x, out=out, axis=axis)
+    if descending:
+        b.alias(node, reversed_along(b, out, axis), 0)
+
+
+def _sort(b: GraphBuilder, node: Node) -> None:
+    _ordered(b, node, descending=bool(bind(node)["descending"]), count=None)
+
+
+def _topk(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    _ordered(b, node, descending=bool(bound["largest"]), count=bound["k"])
+
+
+_NUMBERS: Final = operand_dtypes(NUMERIC, "MLX sorts numbers.", "convert to int32")
+
+
+def _scalar_operand(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    is_scalar = not bound["self"].meta["val"].shape
+    return "self has rank 0" if is_scalar and bound["dim"] is not None else None
+
+
+ROWS: Final = (
+    *(
+        operator_row(
+            name,
+            _position(node),
+            _NUMBERS,
+            Constraint("rank", "self has a dimension, or dim is None.", _scalar_operand),
+        )
+        for name, node in (("argmax", "Argmax"), ("argmin", "Argmin"))
+    ),
+    *(operator_row(name, _sort, _NUMBERS, HAS_AXIS, preserved=True) for name in ("sort", "sort.stable")),
+    operator_row("topk", _topk, _NUMBERS, HAS_AXIS),
+)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs blobs on the host, from the blob alone."""

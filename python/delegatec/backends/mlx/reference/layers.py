@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products, convolutions, normalization and attention. Statistics and scores are computed in float32."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from torch.nn import functional as f
+
+from delegatec.backends.mlx.reference.run import Run, Semantics, axis_of, floating, promoted, reject
+
+Tensor = torch.Tensor
+
+
+def _addmm(run: Run, node: Any) -> None:
+    first, second = promoted(run[node.mat1], run[node.mat2])
+    if not first.dtype.is_floating_point:
+        reject(f"a product of {first.dtype}")
+    product, bias = first @ second, run.optional(node.bias)
+    if bias is not None:
+        product = product if node.alpha == 1 else product * node.alpha
+        product = product + (bias if node.beta == 1 else bias * node.beta).to(product.dtype)
+    run[node.out] = product
+
+
+def _each(node: Any, name: str, spatial: int) -> list[int]:
+    letters = [""] if spatial == 1 else "DHW"[-spatial:]
+    return [getattr(node, f"{name}{letter}") for letter in letters]
+
+
+def _channels_first(x: Tensor) -> Tensor:
+    return x.movedim(-1, 1)
+
+
+_CONVOLUTIONS: Final = {1: f.conv1d, 2: f.conv2d, 3: f.conv3d}
+_TRANSPOSED: Final = {1: f.conv_transpose1d, 2: f.conv_transpose2d, 3: f.conv_transpose3d}
+
+
+def _convolution(spatial: int) -> Semantics:
+    def run(run: Run, node: Any) -> None:
+        x, weight = promoted(run[node.x], run[node.w])
+        stride, padding, dilation = (_each(node, name, spatial) for name in ("stride", "padding", "dilation"))
+        found = _CONVOLUTIONS[spatial](
+            _channels_first(x), _channels_first(weight), None, stride, padding, dilation, node.groups
+        )
+        run[node.out] = found.movedim(1, -1)
+
+    return run
+
+
+def _transposed(spatial: int) -> Semantics:
+    def run(run: Run, node: Any) -> None:
+        x, weight = promoted(run[node.x], run[node.w])
+        stride, padding, dilation, added = (
+            _each(node, name, spatial) for name in ("stride", "padding", "dilation", "outputPadding")
+        )
+        # [O, ..., C / groups] as [C, O / groups, ...]
+        outputs, inputs = weight.shape[0] // node.groups, weight.shape[-1]
+        kernel = weight.reshape(node.groups, outputs, *weight.shape[1:-1], inputs)
+        kernel = kernel.movedim(-1, 1).flatten(0, 1)
+        found = _TRANSPOSED[spatial](
+            _channels_first(x), kernel, None, stride, padding, added, node.groups, dilation
+        )
+        run[node.out] = found.movedim(1, -1)
+
+    return run
+
+
+def _rms_norm(run: Run, node: Any) -> None:
+    x, weight = run[node.x], run.optional(node.weight)
+    wide = x.float()
+    found = (wide * (wide.square().mean(-1, keepdim=True) + node.eps).rsqrt()).to(x.dtype)
+    run[node.out] = found if weight is None else torch.mul(*promoted(found, weight))
+
+
+def _layer_norm(run: Run, node: Any) -> None:
+    x = run[node.x]
+    weight, bias = run.optional(node.weight), run.optional(node.bias)
+    parameters = [None if each is None else each.float() for each in (weight, bias)]
+    run[node.out] = f.layer_norm(x.float(), x.shape[-1:], *parameters, node.eps).to(x.dtype)
+
+
+def _softmax(run: Run, node: Any) -> None:
+    x = floating(run[node.x])
+    axis = axis_of(node.axis, x.dim())
+    run[node.out] = (x.float() if node.precise else x).softmax(axis).to(x.dtype)
+
+
+def _rope(run: Run, node: Any) -> None:
+    """Positions are those of the last but one dimension, from the offset on."""
+    x, offset, freqs = run[node.x], run.position(node.offset), run.optional(node.freqs)
+    half = node.dims // 2
+    if node.dims % 2 or not 0 < node.dims <= x.shape[-1]:
+        reject(f"a rotation of {node.dims} of {x.shape[-1]} elements")
+    steps = torch.arange(x.shape[-2], device=x.device)
+    if isinstance(offset, Tensor):
+        positions = steps + offset.reshape(-1, *[1] * (x.dim() - 2)) if offset.dim() else steps + offset
+    else:
+        positions = steps + offset
+    periods = node.base ** (torch.arange(half, device=x.device) / half) if freqs is None else freqs.float()
+    angle = (positions.float() * node.scale).unsqueeze(-1) / periods
+    cos, sin = angle.cos(), angle.sin()
+    rotated, rest = x[..., : node.dims].float(), x[..., node.dims :]
+    if node.traditional:
+        first, second = rotated[..., ::2], rotated[..., 1::2]
+    else:
+        first, second = rotated[..., :half], rotated[..., half:]
+    pair = (first * cos - second * sin, first * sin + second * cos)
+    found = torch.stack(pair, -1).flatten(-2) if node.traditional else torch.cat(pair, -1)
+    run[node.out] = torch.cat([found.to(x.dtype), rest], -1)
+
+
+def _sdpa(run: Run, node: Any) -> None:
+    q, k, v = (run[each] for each in (node.q, node.k, node.v))
+    if not q.dim() == k.dim() == v.dim() == 4 or q.shape[1] % k.shape[1]:
+        reject(f"attention of shapes {list(q.shape)}, {list(k.shape)} and {list(v.shape)}")
+    share = q.shape[1] // k.shape[1]
+    keys, values = (each.float().repeat_interleave(share, 1) for each in (k, v))
+    scores = (q.float() * node.scale) @ keys.mT
+    lowest = torch.finfo(torch.float32).min
+    mask = run.optional(node.mask)
+    allowed = None
+    if node.causal:
+        rows, columns = scores.shape[-2:]
+        allowed = torch.ones(rows, columns, dtype=torch.bool, device=q.device).tril(columns - rows)
+    elif mask is not None and mask.dtype == torch.bool:
+        allowed = mask
+    elif mask is not None:
+        scores = scores + mask.to(q.dtype).float()
+    if allowed is not None:
+        scores = torch.where(allowed, scores, lowest)
+    found = (scores.softmax(-1) @ values).to(q.dtype)
+    alive = _alive(scores, allowed, mask)
+    choice = run.unspecified.choose("masked_rows", lambda: ~alive, "attention of fully masked rows")
+    run[node.out] = torch.where(alive, found, math.nan) if choice == "nan" else found
+
+
+def _alive(scores: Tensor, allowed: Tensor | None, mask: Tensor | None) -> Tensor:
+    if allowed is not None:
+        return allowed.any(-1, keepdim=True)
+    if mask is not None:
+        return (scores > -math.inf).any(-1, keepdim=True)
+    return torch.ones((), dtype=torch.bool, device=scores.device)
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {
+    "Addmm": _addmm,
+    **{f"Conv{spatial}d": _convolution(spatial) for spatial in _CONVOLUTIONS},
+    **{f"ConvTranspose{spatial}d": _transposed(spatial) for spatial in _TRANSPOSED},
+    "LayerNorm": _layer_norm,
+    "RmsNorm": _rms_norm,
+    "Rope": _rope,
+    "Sdpa": _sdpa,
+    "Softmax": _softmax,
+}

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of one run of a blob: its slots (the runtime's `ExecutionState`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NoReturn
+
+import torch
+from delegatec_schemas import mlx_graph as schema
+
+from delegatec.backends.mlx.checks import text as text
+from delegatec.backends.mlx.dtypes import FROM_FORMAT
+from delegatec.backends.mlx.reference.unspecified import DEFAULT, Unspecified
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import shortened
+
+MAX_ELEMENTS: Final = 2**31 - 1
+_INT32: Final = torch.iinfo(torch.int32)
+
+
+def reject(message: str) -> NoReturn:
+    """Rejects a blob that the runtime or MLX would reject.
+
+    Raises:
+        DelegatecError: DC408.
+    """
+    raise DelegatecError(
+        [Diagnostic(code="DC408", message=f"the MLX runtime cannot run this blob: {shortened(message)}")]
+    )
+
+
+class Run:
+    """Slots of tensors and of values.
+
+    Args:
+        tensors: number of tensor slots.
+        values: number of value slots.
+        run_chain: runs a chain by its index.
+        unspecified: choices for unspecified behavior.
+        max_elements: the largest tensor; a damaged blob can request more memory than exists.
+        observe: receives each slot that is written, and its new value.
+
+    Attributes:
+        unspecified: as given.
+        run_chain: as given.
+    """
+
+    def __init__(
+        self,
+        tensors: int,
+        values: int,
+        run_chain: Callable[[int], None],
+        unspecified: Unspecified = DEFAULT,
+        max_elements: int = MAX_ELEMENTS,
+        observe: Callable[[int, torch.Tensor], None] = lambda *_: None,
+    ) -> None:
+        self.unspecified = unspecified
+        self.run_chain = run_chain
+        self._tensors: list[torch.Tensor | None] = [None] * tensors
+        self._values: list[int | None] = [None] * values
+        self._max_elements = max_elements
+        self._observe = observe
+
+    # ---- tensors -----------------------------------------------------------------------------------------
+
+    def get(self, slot: int) -> torch.Tensor:
+        """Returns the tensor of a slot."""
+        found = self._tensors[slot]
+        if found is None:
+            reject(f"tensor {slot} is used before it is written")
+        return found
+
+    def set(self, slot: int, tensor: torch.Tensor) -> None:
+        """Writes to a slot."""
+        self.check_size(tensor.shape)
+        self._tensors[slot] = tensor
+        self._observe(slot, tensor)
+
+    def __getitem__(self, operand: schema.TensorT) -> torch.Tensor:
+        return self.get(operand.id)
+
+    def __setitem__(self, operand: schema.TensorT, tensor: torch.Tensor) -> None:
+        self.set(operand.id, tensor)
+
+    def optional(self, operand: schema.TensorT | None) -> torch.Tensor | None:
+        """Returns an operand that may be absent."""
+        return None if operand is None else self[operand]
+
+    def check_size(self, shape: Sequence[int]) -> None:
+        """Rejects tensors that are too large."""
+        count = 1
+        for size in shape:
+            count *= size
+        if count > self._max_elements:
+            reject(f"a tensor of shape {list(shape)} has more than {self._max_elements} elements")
+
+    # ---- integers ----------------------------------------------------------------------------------------
+
+    def value(self, operand: schema.ValueT) -> int:
+        """Returns the integer of a slot."""
+        found = self._values[operand.id]
+        if found is None:
+            reject(f"value {operand.id} is used before it is written")
+        return found
+
+    def set_value(self, operand: schema.ValueT, value: int) -> None:
+        """Writes an integer to a slot."""
+        if not _INT32.min <= value <= _INT32.max:
+            reject(f"the integer {value} is beyond 32 bits")
+        self._values[operand.id] = value
+
+    def integer(self, operand: schema.IntT) -> int:
+        """Returns a literal, clamped to 32 bits, or a value."""
+        if operand.isValue:
+            return self.value(operand.value)
+        return int(max(_INT32.min, min(_INT32.max, operand.literal)))
+
+    def integers(self, operands: Iterable[schema.IntT]) -> list[int]:
+        """Returns several integers."""
+        return [self.integer(each) for each in operands]
+
+    def number(self, operand: schema.FloatT) -> float:
+        """Returns a literal, narrowed to float32, or a value."""
+        if operand.isValue:
+            return float(self.value(operand.value))
+        return float(torch.tensor(operand.literal, dtype=torch.float32).item())
+
+    def position(self, operand: schema.ValueOrTensorT) -> int | torch.Tensor:
+        """Returns a value, or a tensor of positions."""
+        return self.value(operand.value) if operand.isValue else self[operand.tensor]
+
+
+Semantics = Callable[[Run, Any], None]
+"""Runs one node: reads its operands from the slots, and writes its results."""
+
+
+def dtype_of(number: int) -> torch.dtype:
+    """Returns the dtype of a type of the format."""
+    if number not in FROM_FORMAT:
+        reject(f"unsupported dtype {number}")
+    return FROM_FORMAT[number]
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """Returns an axis counted from the front."""
+    if not -rank <= axis < rank:
+        reject(f"axis {axis} of {rank} dimensions")
+    return axis % rank
+
+
+def axes_of(axes: Sequence[int] | None, rank: int) -> list[int]:
+    """Returns the axes of a reduction: all if there are none."""
+    return [axis_of(axis, rank) for axis in axes] if axes else list(range(rank))
+
+
+def promoted(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Returns tensors in the dtype that MLX promotes them to."""
+    dtype = tensors[0].dtype
+    for each in tensors[1:]:
+        dtype = torch.promote_types(dtype, each.dtype)
+    return [each.to(dtype) for each in tensors]
+
+
+def floating(x: torch.Tensor) -> torch.Tensor:
+    """Returns a tensor in floating point: integers become float32."""
+    return x if x.dtype.is_floating_point else x.to(torch.float32)
