@@ -43,6 +43,7 @@ load("//rules:wheels.bzl", _wheels = "wheels")
 load(
     "//rules/private:builtin_backends.bzl",
     _ethos_u_program = "ethos_u_program",
+    _mlx_program = "mlx_program",
     _mps_program = "mps_program",
     _tosa_program = "tosa_program",
     _vgf_program = "vgf_program",
@@ -72,6 +73,7 @@ delegate_program = _delegate_program
 delegate_programs = _delegate_programs
 delegate_runtime = _delegate_runtime
 ethos_u_program = _ethos_u_program
+mlx_program = _mlx_program
 mps_program = _mps_program
 portable_program = _portable_program
 tosa_program = _tosa_program

@@ -7,6 +7,7 @@ load(
     "//rules/private:builtin_backends.bzl",
     _BACKENDS = "BACKENDS",
     _ethos_u_program = "ethos_u_program",
+    _mlx_program = "mlx_program",
     _mps_program = "mps_program",
     _tosa_program = "tosa_program",
     _vgf_program = "vgf_program",
@@ -100,6 +101,16 @@ def ethos_u_program(name, program, **kwargs):
     """
     lowered(_ethos_u_program, name = name, program = program, **kwargs)
 
+def mlx_program(name, program, **kwargs):
+    """Lowers an exported program for Apple's GPUs, with MLX.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
+        program: the `exported_program`.
+        **kwargs: the backend's options, and the attributes of every program rule that delegates.
+    """
+    lowered(_mlx_program, name = name, program = program, **kwargs)
+
 def mps_program(name, program, **kwargs):
     """Lowers an exported program for Apple's Metal Performance Shaders.
 
@@ -153,6 +164,7 @@ def xnnpack_program(name, program, **kwargs):
 
 _PROGRAMS = {
     "ethos_u": ethos_u_program,
+    "mlx": mlx_program,
     "mps": mps_program,
     "portable": portable_program,
     "tosa": tosa_program,

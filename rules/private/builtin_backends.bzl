@@ -76,6 +76,18 @@ BACKENDS = {
         package = "arm",
         title = "Arm Ethos-U NPUs, integers of 8 and 16 bits",
     ),
+    "mlx": backend(
+        options = {
+            "fp16_overflow": _FP16_OVERFLOW,
+            "precision": _PRECISION,
+            "runtime": option(
+                default = "1.5.1",
+                doc = "the oldest runtime that runs the program: operations that it lacks are not used",
+                values = ["1.4.1", "1.5.1"],
+            ),
+        },
+        title = "MLX, on Apple's GPUs, fp32, fp16 and bfloat16",
+    ),
     "mps": backend(
         options = {
             "fp16_overflow": _FP16_OVERFLOW,
@@ -150,6 +162,7 @@ BACKENDS = {
 }
 
 ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
+mlx_program = backend_program("mlx", BACKENDS["mlx"])
 mps_program = backend_program("mps", BACKENDS["mps"])
 tosa_program = backend_program("tosa", BACKENDS["tosa"])
 vgf_program = backend_program("vgf", BACKENDS["vgf"])

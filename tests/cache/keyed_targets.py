@@ -36,7 +36,7 @@ _FIXED: Final = """\
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("@rules_python//python:defs.bzl", "py_library")
-load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mps_program")
+load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mlx_program", "mps_program")
 load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
 load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_profile")
 load("//rules:defs.bzl", "program_report", "program_runtime", "program_test", "program_variant")
@@ -161,6 +161,7 @@ _BACKENDS: Final = {
         "stage": '"tosa"',
         "system_config": '"Other"',
     },
+    "mlx": {**_HALF, "runtime": '"1.4.1"'},
     "mps": {**_HALF, "int4": '"packed"'},
     "tosa": {"specification": '"TOSA-1.0+INT"'},
     "vgf": {"specification": '"TOSA-1.0+INT"'},
@@ -170,7 +171,7 @@ _BACKENDS: Final = {
 # Without them a target cannot set the others.
 _REQUIRED: Final = {
     "ethos_u": {"config": '"board.ini"', "memory_mode": '"Shared"', "system_config": '"Board"'},
-    **{name: {"precision": '"fp16"'} for name in ("mps", "vulkan", "xnnpack")},
+    **{name: {"precision": '"fp16"'} for name in ("mlx", "mps", "vulkan", "xnnpack")},
 }
 _ONE: Final = {"programs": '[":fixed_mps"]'}
 _ANOTHER: Final = {"programs": '[":other_mps"]'}

@@ -124,7 +124,10 @@ class _Converter:
 
     def _body(self, chain: int, bodies: dict[str, BlobGraph]) -> BlobGraph:
         nodes = tuple(self._nodes(chain, bodies))
-        return BlobGraph(f"chain {chain}", nodes, self._values, (), (), ())
+        results = tuple(id for node in nodes for id in node.results)
+        used = {*results, *(id for node in nodes for _, id in node.operands)}
+        values = {id: self._values[id] for id in sorted(used)}
+        return BlobGraph(f"chain {chain}", nodes, values, (), results, ())
 
     def _nodes(self, chain: int, bodies: dict[str, BlobGraph]) -> Iterator[BlobNode]:
         for position, instruction in enumerate(self._graph.chains[chain].instructions):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -20,7 +20,7 @@ from delegatec.backends.mlx.building.state import keep_state
 from delegatec.backends.mlx.building.tables import graph_of
 from delegatec.backends.mlx.building.values import Array, Int, Operation, Scalar
 from delegatec.backends.mlx.compile_spec import Settings
-from delegatec.backends.mlx.dtypes import TO_FORMAT
+from delegatec.backends.mlx.dtypes import HALVES, TO_FORMAT
 from delegatec.delegation.protocol.backend import NamedData, PreprocessResult
 from delegatec.delegation.protocol.mapping import debug_map_of
 from delegatec.delegation.protocol.view import PartitionView
@@ -55,6 +55,7 @@ class GraphBuilder:
         self._arrays: dict[Node, Array] = {}
         self._shared: dict[Hashable, Array] = {}
         self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
+        self._sources: dict[Array, Array] = {}  # converted value -> its operand
         self._sizes: Sizes[Int, Array] = Sizes(SizeValues(self.emit, self._tensors))
         self._state: dict[Array, Array] = {}  # buffer -> its new value
 
@@ -72,8 +73,9 @@ class GraphBuilder:
         self.draft.inputs.append(self._arrays[node])
 
     def output(self, node: Node) -> None:
-        """Makes the value of a node an output of the delegate."""
-        self.draft.outputs.append(self.of(node))
+        """Makes the value of a node an output of the delegate; the runtime converts it to the caller's dtype."""
+        array = self.of(node)
+        self.draft.outputs.append(self._sources.get(array, array))
 
     def buffer(self, node: Node) -> None:
         """Adds a buffer that the delegate keeps, which is zero at first; all are added before operations."""
@@ -183,6 +185,7 @@ class GraphBuilder:
         def make() -> Array:
             out = self.temporary(array.shape, dtype)
             self.emit("AsType", x=array, out=out, dtype=TO_FORMAT[dtype])
+            self._sources[out] = array
             if _widens(array.dtype, dtype):
                 self._widened[out] = array
             return out
@@ -270,9 +273,11 @@ def is_size(value: Any) -> bool:
 
 
 def _widens(narrow: torch.dtype, wide: torch.dtype) -> bool:
-    """Whether a dtype represents all values of another one, except bools."""
-    return (
-        narrow != torch.bool
-        and torch.promote_types(narrow, wide) == wide
-        and (narrow.is_floating_point == wide.is_floating_point)
-    )
+    """Whether a dtype represents all values of another one of the same kind."""
+    kinds = ({torch.float32}, HALVES), ({torch.int16, torch.int32, torch.int64}, {torch.int8, torch.uint8})
+    if any(wide in above and narrow in below for above, below in kinds):
+        return True
+    return (narrow, wide) in _WIDENING
+
+
+_WIDENING: Final = {(torch.int16, torch.int32), (torch.int16, torch.int64), (torch.int32, torch.int64)}

@@ -6,15 +6,17 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.edge.channels_last.rewrites import convolutions, exact_pools
+from delegatec.edge.channels_last.rewrites import convolutions, exact_pools, shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import attention, layer_norm, symbolic_scalars
+from delegatec.edge.legalize.rules import attention, batch_norm, layer_norm, symbolic_scalars
 
 REWRITES: Final[Rewrites] = rewrites(
     symbolic_scalars.REWRITES,
     convolutions.REWRITES,
     exact_pools.REWRITES,
+    shuffling.REWRITES,
+    (batch_norm.by_constants(), batch_norm.BY_ARITHMETIC),
     (layer_norm.OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
     itertools.chain.from_iterable(SHARED.values()),
 )
