@@ -18,7 +18,7 @@ from delegatec.backends.mlx.building.sizes import SizeValues
 from delegatec.backends.mlx.building.slots import Slots
 from delegatec.backends.mlx.building.state import keep_state
 from delegatec.backends.mlx.building.tables import graph_of
-from delegatec.backends.mlx.building.values import Array, Int, Operation, Scalar
+from delegatec.backends.mlx.building.values import Array, Float, Int, Operation, Scalar
 from delegatec.backends.mlx.compile_spec import Settings
 from delegatec.backends.mlx.dtypes import HALVES, TO_FORMAT
 from delegatec.delegation.protocol.backend import NamedData, PreprocessResult
@@ -162,10 +162,25 @@ class GraphBuilder:
         return self.shared(key, lambda: self._added(*self._constants.scalar(number, dtype, self.current)))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> Array:
-        """Returns an operand in a dtype: a number becomes a constant, a tensor is converted."""
+        """Returns an operand in a dtype: a number becomes a constant, a size a tensor, a tensor is converted."""
         if not isinstance(operand, Node):
             return self.scalar(operand, dtype)
+        if is_scalar(operand):
+            return self.filled(operand.meta["val"], dtype)
         return self.converted(self.of(operand), dtype)
+
+    def filled(self, size: int | torch.SymInt, dtype: torch.dtype) -> Array:
+        """Returns a size as a tensor of rank 0; it is exact up to 2^24."""
+        if not isinstance(size, torch.SymInt):
+            return self.scalar(size, dtype)
+
+        def make() -> Array:
+            out = self.temporary((), dtype)
+            value = Float(self._sizes.of(size).value)
+            self.emit("Full", out=out, shape=[], value=value, dtype=TO_FORMAT[dtype])
+            return out
+
+        return self.shared(("filled", size.node.expr, dtype), make)
 
     def in_float32(self, node: Node) -> Array:
         """Returns a floating-point operand in float32; weights keep their precision."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.sizes import is_computable
 from delegatec.backends.mlx.compile_spec import Runtime, Settings
 from delegatec.backends.mlx.dtypes import ALL, FLOATS
 from delegatec.backends.mlx.operators.row import Constraint
+from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import (
     bounded_shapes,
     contiguous,
@@ -21,6 +23,7 @@ from delegatec.edge.legalize.constraints import (
     same_dtypes,
 )
 from delegatec.edge.legalize.rules.symbolic_scalars import WITH_NUMBERS
+from delegatec.edge.symbols import is_scalar, largest
 
 EXACT_FLOAT32: Final = 2**24
 """The largest integer up to which float32, the format's type of some scalars, is exact."""
@@ -35,6 +38,22 @@ UNIVERSAL: Final[tuple[Constraint, ...]] = (
     ),
     no_empty_tensors("the runtime refuses to fill them, and to infer their sizes."),
     rank_at_most(16, "the limit of the runtime."),
+)
+
+
+def _computed(node: Node, _: object) -> str | None:
+    for each in bind(node).values():
+        if isinstance(each, Node) and is_scalar(each):
+            value = each.meta["val"]
+            if not isinstance(value, torch.SymInt) or not is_computable(value):
+                return f"the computed number {value}"
+            if (largest(value) or EXACT_FLOAT32) >= EXACT_FLOAT32:
+                return f"the size {value}, of up to {largest(value)}"
+    return None
+
+
+KNOWN_NUMBERS: Final = Constraint(
+    "argument", "Computed numbers are sizes below 2^24, which the format's float32 represents.", _computed
 )
 
 FLOAT_OPERANDS: Final = operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")

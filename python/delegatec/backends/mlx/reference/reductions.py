@@ -96,9 +96,9 @@ def _argsort(run: Run, node: Any) -> None:
 
     if run.unspecified.choose("ties", ties, "the order of equal elements") == "last":
         # of the reversed elements, whose order is kept
-        found = size - 1 - x.flip(axis).sort(axis, stable=True).indices
+        found = size - 1 - x.flip(axis).sort(dim=axis, stable=True).indices
     else:
-        found = x.sort(axis, stable=True).indices
+        found = x.sort(dim=axis, stable=True).indices
     run[node.out] = found.to(torch.uint32)
 
 

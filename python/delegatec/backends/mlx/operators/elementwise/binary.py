@@ -18,6 +18,7 @@ from delegatec.backends.common.row import variants
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mlx.dtypes import FLOATS, INTEGERS, NUMERIC
 from delegatec.backends.mlx.operators.row import Constraint, Lower, family, operator_row
+from delegatec.backends.mlx.operators.rules import KNOWN_NUMBERS
 from delegatec.edge.arguments import bind, dtype_of, promoted
 from delegatec.edge.legalize.constraints import result_dtypes
 
@@ -120,26 +121,37 @@ _BITWISE: Final = {
 }
 
 ROWS: Final = (
-    *(operator_row(name, _scaled("Add"), _SCALED) for name in variants({"add": ""}, "Tensor", "Scalar")),
-    *(operator_row(name, _scaled("Subtract"), _SCALED) for name in variants({"sub": ""}, "Tensor", "Scalar")),
-    operator_row("rsub.Scalar", _scaled("Subtract", is_reversed=True), _SCALED),
     *(
-        operator_row(name, or_logical("Multiply", "LogicalAnd"))
+        operator_row(name, _scaled("Add"), _SCALED, KNOWN_NUMBERS)
+        for name in variants({"add": ""}, "Tensor", "Scalar")
+    ),
+    *(
+        operator_row(name, _scaled("Subtract"), _SCALED, KNOWN_NUMBERS)
+        for name in variants({"sub": ""}, "Tensor", "Scalar")
+    ),
+    operator_row("rsub.Scalar", _scaled("Subtract", is_reversed=True), _SCALED, KNOWN_NUMBERS),
+    *(
+        operator_row(name, or_logical("Multiply", "LogicalAnd"), KNOWN_NUMBERS)
         for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
-    *(operator_row(name, _quotient, _NUMERIC_RESULT) for name in variants({"div": ""}, "Tensor", "Scalar")),
     *(
-        operator_row(name, _power, _FLOAT_RESULT, note="a node of its own for squares and roots")
+        operator_row(name, _quotient, _NUMERIC_RESULT, KNOWN_NUMBERS)
+        for name in variants({"div": ""}, "Tensor", "Scalar")
+    ),
+    *(
+        operator_row(
+            name, _power, _FLOAT_RESULT, KNOWN_NUMBERS, note="a node of its own for squares and roots"
+        )
         for name in ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
     ),
-    *family(variants({"remainder": "Remainder"}, "Tensor", "Scalar"), binary, _NUMERIC_RESULT),
+    *family(variants({"remainder": "Remainder"}, "Tensor", "Scalar"), binary, _NUMERIC_RESULT, KNOWN_NUMBERS),
     *family({"atan2": "Atan2"}, binary, _FLOAT_RESULT),
     operator_row("maximum", or_logical("Maximum", "LogicalOr")),
     operator_row("minimum", or_logical("Minimum", "LogicalAnd")),
 )
 
 LOGIC: Final = (
-    *family(variants(_COMPARISONS, "Tensor", "Scalar"), partial(binary, dtype=_compared)),
+    *family(variants(_COMPARISONS, "Tensor", "Scalar"), partial(binary, dtype=_compared), KNOWN_NUMBERS),
     *(
         operator_row(name, or_logical(*nodes), _BITS_RESULT)
         for member, nodes in _BITWISE.items()

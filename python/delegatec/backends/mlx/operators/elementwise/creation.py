@@ -11,7 +11,7 @@ from torch.fx import Node
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder, is_size
 from delegatec.backends.mlx.dtypes import TO_FORMAT
 from delegatec.backends.mlx.operators.row import Constraint, movement
-from delegatec.backends.mlx.operators.rules import CONTIGUOUS
+from delegatec.backends.mlx.operators.rules import CONTIGUOUS, KNOWN_NUMBERS
 from delegatec.edge.arguments import bind, dtype_of
 
 
@@ -19,7 +19,7 @@ def _full(b: GraphBuilder, node: Node) -> None:
     """Broadcasts a constant of rank 0, which is exact for integers, unlike the number of a Full."""
     scalar, *_ = (value for name, value in bind(node).items() if name in ("fill_value", "s"))
     shape = node.meta["val"].shape
-    value = b.scalar(scalar, dtype_of(node))
+    value = b.operand(scalar, dtype_of(node))
     if not shape:
         b.alias(node, value)
     else:
@@ -57,8 +57,8 @@ _INTEGERS: Final = Constraint(
 )
 
 ROWS: Final = (
-    movement("full", _full, note="a constant that is broadcast"),
-    movement("scalar_tensor", _full, note="a constant"),
+    movement("full", _full, KNOWN_NUMBERS, note="a constant that is broadcast"),
+    movement("scalar_tensor", _full, KNOWN_NUMBERS, note="a constant"),
     movement("arange.start_step", _arange, _INTEGERS),
     movement("_to_copy", _to_copy, CONTIGUOUS),
 )

@@ -11,7 +11,7 @@ from torch.fx import Node
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.dtypes import NUMERIC
 from delegatec.backends.mlx.operators.row import Lower, operator_row
-from delegatec.backends.mlx.operators.rules import FLOAT_OPERANDS
+from delegatec.backends.mlx.operators.rules import FLOAT_OPERANDS, KNOWN_NUMBERS
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
 
@@ -42,7 +42,7 @@ def _where(b: GraphBuilder, node: Node) -> None:
 _NUMERIC_RESULT: Final = result_dtypes(NUMERIC, "MLX does not order bools.", "convert to int32")
 
 ROWS: Final = (
-    operator_row("clamp", _clip("min", "max"), _NUMERIC_RESULT),
-    operator_row("hardtanh", _clip("min_val", "max_val"), FLOAT_OPERANDS),
+    operator_row("clamp", _clip("min", "max"), _NUMERIC_RESULT, KNOWN_NUMBERS),
+    operator_row("hardtanh", _clip("min_val", "max_val"), FLOAT_OPERANDS, KNOWN_NUMBERS),
     operator_row("where.self", _where),
 )

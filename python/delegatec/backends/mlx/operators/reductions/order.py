@@ -14,9 +14,9 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Size
-from delegatec.backends.mlx.building.moves import reversed_along, sliced
-from delegatec.backends.mlx.building.values import Array, Float, Int
-from delegatec.backends.mlx.dtypes import NUMERIC, TO_FORMAT
+from delegatec.backends.mlx.building.moves import reshaped, reversed_along, sliced
+from delegatec.backends.mlx.building.values import Array, Int
+from delegatec.backends.mlx.dtypes import NUMERIC
 from delegatec.backends.mlx.operators.row import Constraint, Lower, operator_row
 from delegatec.edge.arguments import bind, positive, read_results
 from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
@@ -34,9 +34,9 @@ def _position(name: str) -> Lower:
             x, axis, keepdim = flat, 0, False
         else:
             axis, keepdim = positive(bound["dim"], len(x.shape)), bool(bound["keepdim"])
-        found = b.temporary(out.shape, torch.uint32)
+        found = b.temporary(out.shape if bound["dim"] is not None else (), torch.uint32)
         b.emit(name, x=x, out=found, axis=axis, keepdims=keepdim)
-        b.alias(node, b.converted(found, torch.int64))
+        b.alias(node, b.converted(reshaped(b, found, out.shape), torch.int64))
 
     return lower
 
@@ -66,13 +66,7 @@ def _ordered(b: GraphBuilder, node: Node, *, descending: bool, count: Size | Non
         order = sliced(b, order, axis, Int(0), b.integer(count), positions.shape)
     index = b.converted(order, torch.int64)
     if descending:
-        last = b.temporary((), torch.int64)
-        size = x.shape[axis]
-        if isinstance(size, int):
-            last = b.scalar(size - 1, torch.int64)
-        else:
-            value = Float(b.integer(size - 1).value)
-            b.emit("Full", out=last, shape=[], value=value, dtype=TO_FORMAT[torch.int64])
+        last = b.filled(x.shape[axis] - 1, torch.int64)
         forward = b.temporary(positions.shape, torch.int64)
         b.emit("Subtract", a=last, b=index, out=forward)
         index = forward
