@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph of a blob as a `BlobGraph`.
 
-A blob does not store the shapes of what it computes: they are those of a run without elements, for the largest inputs.
-Slots hold several values in a run; here each value has its own id.
+A blob does not store the shapes of what it computes: they are those of a run without elements, for the
+largest inputs. A slot holds several values in a run, which have different ids here.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class GraphBuilder:
         self.draft.inputs.append(self._arrays[node])
 
     def output(self, node: Node) -> None:
-        """Makes the value of a node an output of the delegate; the runtime converts it to the caller's dtype."""
+        """Makes the value of a node an output of the delegate; the runtime converts it to its dtype."""
         array = self.of(node)
         self.draft.outputs.append(self._sources.get(array, array))
 
@@ -108,7 +108,7 @@ class GraphBuilder:
         return self.shared(("arranged", node, form), lambda: self._added(*make(node, self.current, arrange)))
 
     def permuted_when_loaded(self, node: Node, perm: list[int]) -> Array:
-        """Returns a constant with permuted dimensions: a view that the runtime makes when it loads the delegate.
+        """Returns a constant with permuted dimensions: a view that is made when the delegate is loaded.
 
         The constant is stored as it is, and may be shared with other uses.
         """
@@ -162,7 +162,7 @@ class GraphBuilder:
         return self.shared(key, lambda: self._added(*self._constants.scalar(number, dtype, self.current)))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> Array:
-        """Returns an operand in a dtype: a number becomes a constant, a size a tensor, a tensor is converted."""
+        """Returns an operand in a dtype: a number becomes a constant, a size or tensor is converted."""
         if not isinstance(operand, Node):
             return self.scalar(operand, dtype)
         if is_scalar(operand):
@@ -221,9 +221,8 @@ class GraphBuilder:
 
     def integer(self, size: Size) -> Int:
         """Returns an integer that may be dynamic."""
-        if isinstance(size, Node):
-            size = size.meta["val"]
-        return self._sizes.of(size) if isinstance(size, torch.SymInt) else Int(int(size))
+        value = size.meta["val"] if isinstance(size, Node) else size
+        return self._sizes.of(value) if isinstance(value, torch.SymInt) else Int(int(value))
 
     def integers(self, sizes: Sequence[Size]) -> list[Int]:
         """Returns integers that may be dynamic."""

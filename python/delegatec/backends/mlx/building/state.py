@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """State: buffers whose new values are written at the end of a run.
 
-A slot holds a tensor, and writing to it does not change others that were computed from its old tensor. So a new
-value is written as soon as it is known, if no later operation reads the old one; the runtime then updates memory in
-place.
+A slot holds a tensor, and writing to it does not change others that were computed from its old one. So a new
+value is written as soon as it is known, if no later operation reads the old one; the runtime then updates
+memory in place.
 
 Two properties of lazy graphs would make state wrong:
 
-*   What no output depends on is not computed at the end of a run, but in a later one, when the memory of the inputs
-    has other values. Such state is computed by reading one of its elements.
-*   Inputs are not copied: a new value that is an input, or a view of one, is copied.
+*   What no output depends on is not computed at the end of a run. The graph, with the inputs that it has,
+    would grow with each run. Such state is computed by reading an element of it.
+*   On Apple's systems inputs are not copied if they are aligned to pages: a new value that is an input,
+    or a view of one, is copied.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _copied(draft: Draft, name: str, array: Array) -> Array:
 
 
 def _write_early(draft: Draft, buffer: Array, new: Array) -> None:
-    """Lets the operation that computes a new value write it to the buffer, if nothing reads the old one later."""
+    """Lets the operation that computes a new value write it to the buffer, if nothing reads the old one."""
     operations = draft.main.operations
     makes = [index for index, each in enumerate(operations) if new in each.own_results()]
     (store,) = (index for index, each in enumerate(operations) if each.fields.get("out") is buffer)

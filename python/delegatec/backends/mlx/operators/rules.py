@@ -32,8 +32,8 @@ UNIVERSAL: Final[tuple[Constraint, ...]] = (
     bounded_shapes("the runtime of the program plans memory for results.", is_computable, WITH_NUMBERS),
     known_dtypes(
         ALL,
-        "Tensors are float32, float16, bfloat16, int8, uint8, int16, int32, int64 or bool: the runtime has no "
-        "others.",
+        "Tensors are float32, float16, bfloat16, int8, uint8, int16, int32, int64 or bool: the runtime has "
+        "no others.",
         "convert to float32 or int64",
     ),
     no_empty_tensors("the runtime refuses to fill them, and to infer their sizes."),

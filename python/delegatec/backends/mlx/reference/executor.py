@@ -72,8 +72,8 @@ class MlxReferenceExecutor(ReferenceExecutor):
             Its outputs, in the dtypes of the graph: the runtime converts them to those of the caller.
 
         Raises:
-            DelegatecError: DC408 if the runtime would fail; DC440 if the result is unspecified, and the choice is
-                to raise.
+            DelegatecError: DC408 if the runtime would fail; DC440 if the result is unspecified, and the
+                choice is to raise.
         """
         graph = self._graph
         if len(inputs) != len(graph.inputs):

@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from delegatec.backends.mlx.reference.run import Run, Semantics, axis_of, promoted, reject
+from delegatec.edge.arguments import broadcast
 
 Tensor = torch.Tensor
 
@@ -39,11 +40,8 @@ def _take(run: Run, node: Any) -> None:
         return
     index = run[node.index.tensor]
     positions, beyond = _positions(run, index, x.shape[axis])
-    found = (
-        x.index_select(axis, positions.flatten()).unflatten(axis, index.shape)
-        if index.dim()
-        else (x.index_select(axis, positions.reshape(1)).squeeze(axis))
-    )
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    found = x.index_select(axis, positions.reshape(-1)).reshape(shape)
     spread = beyond.reshape(*[1] * axis, *index.shape, *[1] * (x.dim() - axis - 1))
     run[node.out] = _read(run, found, spread)
 
@@ -54,7 +52,7 @@ def _take_along_axis(run: Run, node: Any) -> None:
     if index.dim() != x.dim():
         reject(f"an index of {index.dim()} dimensions for {x.dim()}")
     positions, beyond = _positions(run, index, x.shape[axis])
-    shape = torch.broadcast_shapes(
+    shape = broadcast(
         *(tuple(1 if dim == axis else size for dim, size in enumerate(each.shape)) for each in (x, index))
     )
     wide = [x.shape[axis] if dim == axis else size for dim, size in enumerate(shape)]
@@ -65,7 +63,9 @@ def _take_along_axis(run: Run, node: Any) -> None:
 
 def _gather(run: Run, node: Any) -> None:
     x = run[node.x]
-    indices = torch.broadcast_tensors(*(run[each] for each in node.indices))
+    given = [run[each] for each in node.indices]
+    leading = broadcast(*(each.shape for each in given))
+    indices = [each.expand(leading) for each in given]
     sizes = list(node.sliceSizes)
     if len(sizes) != x.dim() or len(node.axes) != len(indices):
         reject(f"slices of sizes {sizes} of {x.dim()} dimensions")
@@ -76,7 +76,6 @@ def _gather(run: Run, node: Any) -> None:
     for axis, index in zip(node.axes, indices, strict=True):
         chosen[axis], outside = _positions(run, index, x.shape[axis])
         beyond = beyond | outside
-    leading = indices[0].shape
     moved = x.permute(*node.axes, *(dim for dim in range(x.dim()) if dim not in node.axes))
     rest = [chosen[dim] for dim in range(x.dim()) if dim not in node.axes]
     found = moved[(*(chosen[axis] for axis in node.axes), *rest)]
@@ -89,7 +88,8 @@ def _scatter_add(run: Run, node: Any) -> None:
     axis = axis_of(node.axis, x.dim())
     x, updates = promoted(x, run[node.updates])
     positions, _ = _positions(run, index, x.shape[axis])
-    run[node.out] = x.scatter_add(axis, *torch.broadcast_tensors(positions, updates))
+    shape = broadcast(positions.shape, updates.shape)
+    run[node.out] = x.scatter_add(axis, positions.expand(shape), updates.expand(shape))
 
 
 def _slice_update(run: Run, node: Any) -> None:

@@ -78,8 +78,8 @@ def _rms_norm(run: Run, node: Any) -> None:
 def _layer_norm(run: Run, node: Any) -> None:
     x = run[node.x]
     weight, bias = run.optional(node.weight), run.optional(node.bias)
-    parameters = [None if each is None else each.float() for each in (weight, bias)]
-    run[node.out] = f.layer_norm(x.float(), x.shape[-1:], *parameters, node.eps).to(x.dtype)
+    scale, shift = (None if each is None else each.float() for each in (weight, bias))
+    run[node.out] = f.layer_norm(x.float(), x.shape[-1:], scale, shift, node.eps).to(x.dtype)
 
 
 def _softmax(run: Run, node: Any) -> None:

@@ -41,16 +41,19 @@ def _slice(run: Run, node: Any) -> None:
     # as in Python: negative bounds count from the end, others are clamped
     chosen = list(range(x.shape[axis]))[slice(start, stop, node.step)]
     if node.step > 0 and chosen:
-        index: tuple[Any, ...] = (slice(None),) * axis + (slice(chosen[0], chosen[-1] + 1, node.step),)
-        run[node.out] = x[index]
+        window: tuple[Any, ...] = (slice(None),) * axis + (slice(chosen[0], chosen[-1] + 1, node.step),)
+        run[node.out] = x[window]
     else:
-        run[node.out] = x.index_select(axis, torch.tensor(chosen, dtype=torch.int64, device=x.device))
+        index = torch.tensor(chosen, dtype=torch.int64, device=x.device)
+        # torch selects no unsigned integers of 32 bits
+        signed = x.view(torch.int32) if x.dtype == torch.uint32 else x
+        run[node.out] = signed.index_select(axis, index).view(x.dtype)
 
 
 def _split(run: Run, node: Any) -> None:
     x, sizes = run[node.x], run.integers(node.sizes)
     axis = axis_of(node.axis, x.dim())
-    parts = x.split(sizes[0] if len(sizes) == 1 else sizes, axis)
+    parts = torch.split(x, sizes[0] if len(sizes) == 1 else sizes, axis)
     if len(parts) != len(node.outs):
         reject(f"a Split into {len(parts)} parts, and {len(node.outs)} results")
     for slot, part in zip(node.outs, parts, strict=True):

@@ -114,7 +114,7 @@ class Run:
         """Returns a literal, clamped to 32 bits, or a value."""
         if operand.isValue:
             return self.value(operand.value)
-        return int(max(_INT32.min, min(_INT32.max, operand.literal)))
+        return max(_INT32.min, min(_INT32.max, int(operand.literal)))
 
     def integers(self, operands: Iterable[schema.IntT]) -> list[int]:
         """Returns several integers."""

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 import torch
-from torch._ops import OpOverload
 
 from delegatec.backends.common import testing
 from delegatec.backends.common.record import Record
 from delegatec.backends.common.testing import Compiled
 from delegatec.backends.common.testing.recording import recorded
+from delegatec.backends.mlx.backend import MLX
 from delegatec.backends.mlx.blob import read_blob
 from delegatec.backends.mlx.building import graph_builder
 from delegatec.backends.mlx.building.draft import Draft
@@ -34,7 +34,6 @@ def compile_module(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     precision: str = "fp32",
-    preserve: Collection[OpOverload] | None = None,
     dynamic_shapes: Any = None,
     **options: str,
 ) -> Compiled:
@@ -44,12 +43,11 @@ def compile_module(
         module: the module.
         args: example inputs.
         precision: "fp32" or "fp16".
-        preserve: composites that are not decomposed before the partitioner; by default those of the backend.
         dynamic_shapes: as of torch.export.
         **options: the backend's other options.
     """
-    kept = PRESERVED if preserve is None else preserve
-    return testing.compile_module("mlx", module, args, kept, dynamic_shapes, precision=precision, **options)
+    options["precision"] = precision
+    return testing.compile_module("mlx", module, args, PRESERVED, dynamic_shapes, **options)
 
 
 @contextmanager
@@ -74,4 +72,4 @@ def operations(blob: bytes) -> list[str]:
     return [NODE_NAMES[each.nodeType] for each in graph.chains[graph.mainChain].instructions]
 
 
-PRESERVED = testing.builtin_backends().resolve("mlx").preserved_operators()
+PRESERVED: Final = MLX.preserved_operators()

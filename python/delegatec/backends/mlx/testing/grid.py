@@ -64,7 +64,7 @@ def run_case(
     Returns:
         The compiled program, for further checks.
     """
-    compiled = compile_module(Call(function), args, precision, dynamic_shapes=dynamic_shapes, **options)
+    compiled = compile_module(Call(function), args, precision, dynamic_shapes, **options)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     found = operations(compiled.blobs()[0])
     assert found == expected.split() or not expected, f"the blob has {' '.join(found)}"
@@ -116,4 +116,4 @@ def rejected(
     function: Function, args: tuple[torch.Tensor, ...], precision: str = "fp32", **options: str
 ) -> list[tuple[str, str, str]]:
     """Returns operator, rule and message of each node that is not delegated."""
-    return compile_module(Call(function), args, precision, **options).left
+    return compile_module(Call(function), args, precision, None, **options).left

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic, comparisons and logic on two tensors, or a tensor and a scalar.
 
-MLX promotes dtypes by other rules than ATen, so lowerings emit conversions. It does not have arithmetic on bools: a
+MLX promotes dtypes by other rules than ATen, so lowerings emit conversions. It has no arithmetic on bools: a
 sum of bools is "or", a product "and".
 """
 

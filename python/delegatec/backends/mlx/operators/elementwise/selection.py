@@ -17,7 +17,7 @@ from delegatec.edge.legalize.constraints import result_dtypes
 
 
 def _clip(low: str, high: str) -> Lower:
-    """Returns the lowering of a call with these arguments as bounds. The upper one has precedence, as in ATen."""
+    """Returns the lowering of a call with these bounds. The upper one has precedence, as in ATen."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         bound, dtype = bind(node), dtype_of(node)

@@ -19,7 +19,7 @@ from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 
 
 def unary(name: str, dtype: Callable[[Node], torch.dtype] = dtype_of) -> Lower:
-    """Returns the lowering to a node of one operand; `dtype` is that of the operand, by default of the result."""
+    """Returns the lowering to a node of one operand, by default in the dtype of the result."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         source = b.operand(bind(node)["self"], dtype(node))

@@ -46,7 +46,7 @@ def _gather(b: GraphBuilder, node: Node) -> None:
 
 
 def _index(b: GraphBuilder, node: Node) -> None:
-    """Takes along a dimension; several are gathered, and then have the place of the first if they are adjacent."""
+    """Takes along a dimension; several are gathered, and adjacent ones then have the place of the first."""
     bound = bind(node)
     x = b.of(bound["self"])
     given = {dim: b.of(each) for dim, each in enumerate(bound["indices"]) if each is not None}

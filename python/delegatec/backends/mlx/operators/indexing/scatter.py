@@ -85,7 +85,7 @@ ROWS: Final = (
         _index_put,
         Constraint(
             "argument",
-            "One index of rank 1, values of the sizes of self except for that dimension, and no accumulation.",
+            "One index of rank 1, values of the other sizes of self, and no accumulation.",
             _other_put,
         ),
         note="the positions are read before the rest of the graph is computed",

@@ -23,13 +23,18 @@ def _attention(b: GraphBuilder, node: Node) -> None:
     bound, out = bind(node), b.result(node)
     q, k, v = (b.of(bound[name]) for name in _OPERANDS)
     scale = 1.0 / math.sqrt(q.shape[-1]) if bound["scale"] is None else float(bound["scale"])
-    mask = None if bound["attn_mask"] is None else _mask(b, bound["attn_mask"], len(q.shape))
+    mask = _mask(b, bound["attn_mask"], len(q.shape)) if _masks(b, bound["attn_mask"]) else None
     alive = None if mask is None else _alive(b, bound["attn_mask"], mask)
     result = out if alive is None else b.temporary(out.shape, out.dtype)
     fields = {"q": q, "k": k, "v": v, "scale": scale, "mask": mask, "causal": bool(bound["is_causal"])}
     b.emit("Sdpa", out=result, **fields)
     if alive is not None:
         b.emit("Where", condition=alive, x=result, y=b.scalar(0, out.dtype), out=out)
+
+
+def _masks(b: GraphBuilder, node: Node | None) -> bool:
+    """Whether there is a mask that may mask elements."""
+    return node is not None and (dtype_of(node) != torch.bool or b.facts.of(node).low < 1)
 
 
 def _mask(b: GraphBuilder, node: Node, rank: int) -> Array:
@@ -112,8 +117,8 @@ ROWS: Final = (
         Constraint("dtype", "The mask is bool, or of the dtype of the values.", _mask_dtype),
         Constraint(
             "shape",
-            "Queries are [batch, heads, rows, depth]; keys and values have one batch and length, and heads of "
-            "which those of queries are a multiple.",
+            "Queries are [batch, heads, rows, depth]; keys and values have one batch and length, and a "
+            "number of heads that divides that of queries.",
             _shapes,
         ),
         Constraint(

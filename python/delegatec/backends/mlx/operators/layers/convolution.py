@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of channels-last images and volumes. The format has no bias, and equal padding on both sides."""
+"""Convolutions of channels-last images and volumes. There is no bias, and one padding for both sides."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ ROWS: Final = (
         *_RULES,
         Constraint(
             "argument",
-            "Elements are removed before the first ones, and no more than a stride fewer after the last ones.",
+            "Elements are removed before the first ones, and less than a stride fewer after the last ones.",
             _uneven,
         ),
     ),

@@ -22,7 +22,7 @@ from delegatec.edge.legalize.constraints import operand_dtypes
 
 
 def _windows(b: GraphBuilder, x: Array, node: Node) -> tuple[Array, list[int]]:
-    """Returns a value with a dimension for the elements of each dimension of windows, and these dimensions."""
+    """Returns a value with dimensions for the elements of windows, and these dimensions."""
     bound = bind(node)
     kernel, stride = bound["kernel"], bound["stride"]
     dilation = bound.get("dilation", (1, 1))
@@ -86,7 +86,8 @@ def _factors(node: Node, amounts: Sequence[tuple[int, int]]) -> torch.Tensor:
         size, outputs = bound["x"].meta["val"].shape[dim], node.meta["val"].shape[dim]
         start = torch.arange(outputs) * stride - before
         counts.append((start + kernel).clamp(max=size) - start.clamp(min=0))
-    return (1.0 / (counts[0][:, None] * counts[1]).float()).unsqueeze(2)
+    factors: torch.Tensor = (counts[0][:, None] * counts[1]).float().reciprocal()
+    return factors.unsqueeze(2)
 
 
 def _wide_integers(node: Node, _: object) -> str | None:

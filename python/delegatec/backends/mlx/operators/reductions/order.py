@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions of extrema, sorting, and the largest elements.
 
-MLX sorts in ascending order, and NaN last, as ATen does. Descending order is that of the reversed elements, reversed:
-equal elements keep their order, and NaN is first. On a GPU, MLX's partition is a sort, so the largest elements are
-those of a sort.
+MLX sorts in ascending order, and NaN last, as ATen does. Descending order is that of the reversed elements,
+reversed: equal elements keep their order, and NaN is first. On a GPU, MLX's partition is a sort, so this is one,
+too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _ordered(b: GraphBuilder, node: Node, *, descending: bool, count: Size | Non
     """Lowers a call with two results: elements in order, and their positions; the first of them, or all."""
     x = b.of(bind(node)["self"])
     axis = positive(bind(node)["dim"], len(x.shape))
-    values, positions = node.meta["val"]
+    positions = node.meta["val"][1]
     read = read_results(node)
     if 1 not in read and count is None:
         _values(b, node, x, axis, descending=descending)

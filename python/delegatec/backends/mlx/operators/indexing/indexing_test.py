@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers and writes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+import torch
+
+from delegatec.backends.common.testing import Function, floats, ints
+from delegatec.backends.mlx.testing.grid import run_case
+
+_X: Final = floats(5, 6, 4)
+_INDEX: Final = torch.tensor([3, 0, -1, 3])
+
+CASES: Final[dict[str, tuple[Function, tuple[torch.Tensor, ...], str]]] = {
+    "rows": (lambda x, i: x[i] * 2, (_X, _INDEX), "Take Multiply"),
+    "columns": (lambda x, i: x[:, i.view(2, 2)] * 2, (_X, _INDEX), "Take Multiply"),
+    "selected": (lambda x, i: x.index_select(1, i.abs()) * 2, (_X, _INDEX), "Abs Take Multiply"),
+    "gathered": (
+        lambda x, i: x.gather(1, i) * 2,
+        (_X, ints(5, 3, 4, high=6)),
+        "TakeAlongAxis Multiply",
+    ),
+    "pairs": (lambda x, i: x[i, i] * 2, (_X, _INDEX), "Gather Reshape Multiply"),
+    "pairs of the last dimensions": (
+        lambda x, i: x[:, i, i] * 2,
+        (_X, _INDEX),
+        "Gather Reshape Transpose Multiply",
+    ),
+    "pairs of dimensions apart": (lambda x, i: x[i, :, i] * 2, (_X, _INDEX), "Gather Reshape Multiply"),
+    "slice": (lambda x: torch.slice_scatter(x, x[:2] * 2, 0, 1, 3), (_X,), "Slice Multiply SliceUpdate"),
+    "added": (
+        lambda x, i: x.scatter_add(1, i, x[:, :3]) * 2,
+        (_X, ints(5, 3, 4, high=6)),
+        "Slice ScatterAdd Multiply",
+    ),
+    "written": (
+        lambda x, i: x.index_copy(0, i, x[:2] * 2),
+        (_X, torch.tensor([4, 1])),
+        "Slice Multiply IndexCopy",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nodes(name: str) -> None:
+    function, args, expected = CASES[name]
+    run_case(function, args, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_indices_of_both_dtypes(dtype: torch.dtype) -> None:
+    run_case(lambda x, i: x[i] * 2, (_X, _INDEX.to(dtype)))
+
+
+def test_dynamic_indices() -> None:
+    count = torch.export.Dim("count", min=2, max=30)
+    shapes: Any = ((None, {0: count}),)
+    run_case(
+        lambda x, i: (x[i] * 2, x.index_select(1, i) + 1),
+        (_X, torch.tensor([3, 0, 4])),
+        dynamic_shapes=shapes,
+        others=[(_X, torch.arange(30) % 5)],
+    )

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products, convolutions, pools, normalization and attention: their nodes, and layouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.backends.common.testing import Call, Function, eager, floats, ints
+from delegatec.backends.mlx.testing import compile_module, operations
+from delegatec.backends.mlx.testing.grid import PRECISIONS, rejected, run_case
+
+_IMAGE: Final = floats(2, 6, 9, 8)
+
+
+def _called(module: nn.Module) -> Function:
+    module = module.eval()
+    return lambda x: module(x)
+
+
+LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] = {
+    "linear": (lambda: nn.Linear(4, 3), (2, 5, 4), "Addmm"),
+    "linear without bias": (lambda: nn.Linear(4, 3, bias=False), (5, 4), "Addmm"),
+    "layer norm": (lambda: nn.LayerNorm(8), (2, 3, 8), "LayerNorm"),
+    "layer norm without weights": (lambda: nn.LayerNorm(8, elementwise_affine=False), (2, 8), "LayerNorm"),
+    "layer norm of two dimensions": (lambda: nn.LayerNorm([3, 8]), (2, 3, 8), "Reshape LayerNorm Reshape"),
+    "rms norm": (lambda: nn.RMSNorm(8), (2, 3, 8), "RmsNorm"),
+    "embedding": (lambda: nn.Embedding(7, 3), (0,), "Take"),
+    "convolution": (lambda: nn.Conv2d(6, 4, 3), (2, 6, 9, 8), "Transpose Conv2d Add Transpose"),
+    "padding": (lambda: nn.Conv2d(6, 4, 3, 2, 1), (2, 6, 9, 8), "Transpose Conv2d Add Transpose"),
+    "depthwise": (lambda: nn.Conv2d(6, 6, 3, groups=6), (2, 6, 9, 8), "Transpose Conv2d Add Transpose"),
+    "in three dimensions": (
+        lambda: nn.Conv3d(2, 4, 3, padding=1, bias=False),
+        (1, 2, 4, 5, 6),
+        "Transpose Conv3d Transpose",
+    ),
+    "transposed": (
+        lambda: nn.ConvTranspose2d(6, 4, 3, 2, 1, 1, bias=False),
+        (2, 6, 5, 4),
+        "Transpose ConvTranspose2d Transpose",
+    ),
+    "maximum of windows": (lambda: nn.MaxPool2d(2), (2, 6, 8, 8), "Transpose Reshape Max Transpose"),
+    "overlapping windows": (
+        lambda: nn.MaxPool2d(3, 2, 1),
+        (2, 6, 9, 8),
+        "Transpose Pad AsStrided Max Transpose",
+    ),
+    "average of windows": (lambda: nn.AvgPool2d(3, 2), (2, 6, 9, 8), "Transpose AsStrided Mean Transpose"),
+    "batch norm": (lambda: nn.BatchNorm2d(6), (2, 6, 9, 8), "Multiply Add"),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_nodes(name: str, precision: str) -> None:
+    make, shape, expected = LAYERS[name]
+    torch.manual_seed(0)
+    x = ints(4, high=7) if name == "embedding" else floats(*shape)
+    run_case(
+        _called(make()),
+        (x,),
+        expected if precision == "fp32" else "",
+        precision,
+        atol=1e-2 if precision == "fp16" else 1e-5,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_models_of_half_precision(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.SiLU(), nn.Flatten(2), nn.LayerNorm(36), nn.Linear(36, 5))
+    run_case(_called(layers.to(dtype)), (floats(2, 3, 8, 8).to(dtype),), rtol=3e-2, atol=3e-2)
+
+
+def test_a_network_is_transposed_once() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        *(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU6(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 1)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5)),
+    ).eval()
+    compiled = compile_module(network, (floats(1, 3, 16, 16),))
+    assert operations(compiled.blobs()[0]).count("Transpose") == 1
+    x = floats(1, 3, 16, 16, seed=1)
+    torch.testing.assert_close(compiled(x)[0], next(eager(network, (x,))), rtol=1e-5, atol=1e-5)
+
+
+CONVOLUTIONS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]] = {
+    "one dimension": (lambda: nn.Conv1d(4, 6, 3, padding=1, groups=2), (2, 4, 9)),
+    "groups": (lambda: nn.Conv2d(6, 4, 3, groups=2, dilation=2), (2, 6, 9, 8)),
+    "same padding": (lambda: nn.Conv2d(6, 4, 4, padding="same"), (2, 6, 9, 8)),
+    "a part of the image": (lambda: nn.Conv2d(6, 4, 3, 4), (2, 6, 9, 8)),
+    "transposed, uneven": (lambda: nn.ConvTranspose2d(6, 4, 3, 3, 2, 2), (2, 6, 5, 4)),
+    "transposed, one dimension": (lambda: nn.ConvTranspose1d(4, 6, 4, 2, 1), (2, 4, 9)),
+    "transposed, in groups": (lambda: nn.ConvTranspose2d(6, 4, 3, 2, groups=2), (2, 6, 5, 4)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str) -> None:
+    make, shape = CONVOLUTIONS[name]
+    torch.manual_seed(0)
+    run_case(_called(make()), (floats(*shape),), atol=1e-5)
+
+
+POOLS: Final[dict[str, tuple[Function, torch.Tensor]]] = {
+    "counted padding": (lambda x: F.avg_pool2d(x, 3, 2, 1), _IMAGE),
+    "padding that is not counted": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), _IMAGE),
+    "beyond the border": (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), _IMAGE),
+    "dilation": (lambda x: F.max_pool2d(x, 3, 2, 1, 2), _IMAGE),
+    "windows of two sizes": (lambda x: F.adaptive_avg_pool2d(x, (7, 3)), _IMAGE),
+    "one dimension": (lambda x: F.max_pool1d(x, 3, 2, 1), _IMAGE[0]),
+    "negative images": (lambda x: F.max_pool2d(x - 5, 3, 2, 1), _IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pools(name: str) -> None:
+    function, x = POOLS[name]
+    run_case(function, (x,), special=1)
+
+
+def test_images_of_dynamic_sizes() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 1)).eval()
+    half = torch.export.Dim("half", min=2, max=8)
+    shapes = (({0: torch.export.Dim("batch", min=1, max=4), 2: 8 * half},),)
+    others = [(floats(1, 3, 16, 12),), (floats(4, 3, 64, 12),)]
+    run_case(lambda x: network(x), (floats(2, 3, 24, 12),), dynamic_shapes=shapes, others=others, atol=1e-5)
+
+
+# ---- attention -------------------------------------------------------------------------------------------
+
+_Q: Final = floats(2, 4, 5, 8)
+_K: Final = floats(2, 4, 7, 8, seed=1)
+_V: Final = floats(2, 4, 7, 8, seed=2)
+_MASK: Final = floats(2, 1, 5, 7, seed=3) > -0.3
+
+
+def _attention(**options: Any) -> Function:
+    return lambda *operands: F.scaled_dot_product_attention(*operands, **options)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_attention(precision: str) -> None:
+    tolerance = {"atol": 1e-2, "rtol": 1e-2} if precision == "fp16" else {}
+    casts = "AsType AsType AsType " if precision == "fp16" else ""
+    run_case(_attention(), (_Q, _K, _V), f"{casts}Sdpa", precision, **tolerance)
+    run_case(_attention(scale=0.3), (_Q, _K, _V), f"{casts}Sdpa", precision, **tolerance)
+    run_case(_attention(is_causal=True), (_K, _K, _V), "", precision, **tolerance)
+
+
+def test_attention_of_groups() -> None:
+    run_case(_attention(enable_gqa=True), (_Q, _K[:, :2], _V[:, :2]), "Slice Slice Sdpa" * 0)
+
+
+def test_fully_masked_rows_are_zero() -> None:
+    """Once for all layers with a mask."""
+    mask = _MASK.clone()
+    mask[1, 0, 2] = False
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        once = F.scaled_dot_product_attention(q, k, v, mask)
+        return F.scaled_dot_product_attention(once, k, v, mask)
+
+    run_case(function, (_Q, _K, _V, mask), "Any Sdpa Where Sdpa Where")
+    bias = torch.where(mask, 0.0, -math.inf)
+    run_case(_attention(), (_Q, _K, _V, bias), "NotEqual Any Sdpa Where")
+
+
+def test_finite_masks_need_no_guard() -> None:
+    run_case(
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, torch.where(m, 0.0, -1e9)),
+        (_Q, _K, _V, _MASK),
+        "Where Sdpa",
+    )
+    known = torch.ones(5, 7, dtype=torch.bool).tril(2)
+    run_case(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, known), (_Q, _K, _V), "Sdpa")
+
+
+def test_causal_masks_of_other_shapes() -> None:
+    """The runtime aligns the last rows, ATen the first ones."""
+    run_case(_attention(is_causal=True), (_Q, _K, _V))
+
+
+def test_rejected() -> None:
+    left = rejected(lambda x: F.conv2d(x, torch.ones(2, 6, 3, 3, dtype=torch.int64)), (ints(1, 6, 5, 5),))
+    assert [rule for _, rule, _ in left] == ["dtype"]
+    compiled = compile_module(Call(lambda x: F.max_pool2d(x, 2, return_indices=True)), (_IMAGE,))
+    assert [rule for _, rule, _ in compiled.left] == ["result"]
