@@ -9,7 +9,7 @@ from typing import Final
 from delegatec.edge.channels_last.rewrites import convolutions, exact_pools, shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import attention, batch_norm, layer_norm, symbolic_scalars
+from delegatec.edge.legalize.rules import attention, batch_norm, division, layer_norm, symbolic_scalars
 
 REWRITES: Final[Rewrites] = rewrites(
     symbolic_scalars.REWRITES,
@@ -17,6 +17,7 @@ REWRITES: Final[Rewrites] = rewrites(
     exact_pools.REWRITES,
     shuffling.REWRITES,
     (batch_norm.by_constants(), batch_norm.BY_ARITHMETIC),
+    division.BY_REMAINDER,
     (layer_norm.OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -18,8 +18,10 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.arithmetic import scalar_overload
+from delegatec.edge.legalize.rules.integer_moves import is_exact
 from delegatec.edge.legalize.rules.pointwise import NUMERIC_RESULT
 from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import is_scalar
@@ -213,6 +215,34 @@ def _rounded_to(value: Any, dtype: torch.dtype) -> float:
     return torch.tensor(value, dtype=torch.float64).to(dtype).item()
 
 
+_INTEGERS: Final = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def _integers_by_remainder(builder: Builder, node: Node) -> Node | None:
+    """Divides a multiple of the divisor, whose quotient is an integer: the rest of each step is smaller."""
+    bound, dtype = bind(node), dtype_of(node)
+    mode, second = bound.get("rounding_mode", "floor"), bound["other"]
+    if mode is None:
+        return None
+    x, y = (value_of(builder, each, dtype) for each in (bound["self"], second))
+    divisor = y.to(torch.float32) if isinstance(second, Node) else float(second)
+    if is_exact(builder.facts, x.node) and is_exact(builder.facts, y.node):
+        quotient = x.to(torch.float32) / divisor
+        quotient = quotient.floor() if mode == "floor" else quotient.trunc()
+        # the quotient of the lowest integer and -1 wraps around
+        return (quotient if dtype.itemsize > 4 else quotient.to(torch.int32)).to(dtype).node
+    rest = Value(builder, builder.call(aten.remainder.Tensor, x.node, y.node))
+    is_opposite = rest.ne(0) & (x.lt(0) ^ y.lt(0))
+    # the multiple that is nearer to zero, which does not overflow
+    left = x - is_opposite.where(rest - y, rest)
+    found = part = (left.to(torch.float32) / divisor).round().to(dtype)
+    for _ in range(2 if dtype == torch.int64 else 1):
+        left = left - part * y
+        part = (left.to(torch.float32) / divisor).round().to(dtype)
+        found = found + part
+    return (found - is_opposite.to(dtype) if mode == "floor" else found).node
+
+
 _FLOOR: Final = _division(_integer_floor, _floor, rounds_scalars=False)
 
 
@@ -270,6 +300,17 @@ REWRITES: Final = tuple(
     )
     for target in targets
 )
+
+BY_REMAINDER: Final = tuple(
+    Rewrite(
+        target,
+        _integers_by_remainder,
+        (result_dtypes(_INTEGERS, "it is for integers."),),
+        note="of integers, by the exact remainder: a quotient of float32, corrected once or twice",
+    )
+    for target in (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default)
+)
+"""For targets with a remainder of integers, which is exact, and a division of floats only."""
 
 TRUNCATED: Final = tuple(
     Rewrite(target, _rounded_and_truncated, note="of the rounded quotient")

@@ -144,7 +144,13 @@ ROWS: Final = (
         )
         for name in ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
     ),
-    *family(variants({"remainder": "Remainder"}, "Tensor", "Scalar"), binary, _NUMERIC_RESULT, KNOWN_NUMBERS),
+    *family(
+        variants({"remainder": "Remainder"}, "Tensor", "Scalar"),
+        binary,
+        _NUMERIC_RESULT,
+        KNOWN_NUMBERS,
+        preserved=True,
+    ),
     *family({"atan2": "Atan2"}, binary, _FLOAT_RESULT),
     operator_row("maximum", or_logical("Maximum", "LogicalOr")),
     operator_row("minimum", or_logical("Minimum", "LogicalAnd")),

@@ -16,7 +16,7 @@ _INDEX: Final = torch.tensor([3, 0, -1, 3])
 
 CASES: Final[dict[str, tuple[Function, tuple[torch.Tensor, ...], str]]] = {
     "rows": (lambda x, i: x[i] * 2, (_X, _INDEX), "Take Multiply"),
-    "columns": (lambda x, i: x[:, i.view(2, 2)] * 2, (_X, _INDEX), "Take Multiply"),
+    "columns": (lambda x, i: x[:, i.view(2, 2)] * 2, (_X, _INDEX), "Reshape Take Multiply"),
     "selected": (lambda x, i: x.index_select(1, i.abs()) * 2, (_X, _INDEX), "Abs Take Multiply"),
     "gathered": (
         lambda x, i: x.gather(1, i) * 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
@@ -25,7 +26,9 @@ def _layer_norm(b: GraphBuilder, node: Node) -> None:
 def _rms_norm(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     weight = None if bound["weight"] is None else b.of(bound["weight"])
-    b.emit("RmsNorm", x=b.of(bound["input"]), weight=weight, out=b.result(node), eps=float(bound["eps"]))
+    x = b.of(bound["input"])
+    eps = torch.finfo(x.dtype).eps if bound["eps"] is None else float(bound["eps"])
+    b.emit("RmsNorm", x=x, weight=weight, out=b.result(node), eps=eps)
 
 
 def _softmax(b: GraphBuilder, node: Node) -> None:
@@ -54,10 +57,6 @@ def _other_dims(node: Node, _: object) -> str | None:
     return None if len(shape) == 1 else f"normalized_shape is {list(shape)}"
 
 
-def _no_epsilon(node: Node, _: object) -> str | None:
-    return "eps is None" if bind(node)["eps"] is None else None
-
-
 def _has_axis(node: Node, _: object) -> str | None:
     return None if bind(node)["self"].meta["val"].dim() else "self has rank 0"
 
@@ -81,7 +80,6 @@ ROWS: Final = (
         FLOAT_OPERANDS,
         SAME_DTYPES,
         _LAST,
-        Constraint("argument", "eps is given.", _no_epsilon),
         preserved=True,
     ),
     operator_row("_softmax", _softmax, FLOAT_OPERANDS, _AXIS, note="half precision in float32"),

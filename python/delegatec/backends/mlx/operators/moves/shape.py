@@ -162,7 +162,7 @@ ROWS: Final = (
     movement("split_with_sizes", _split, preserved=True),
     movement("repeat", _repeat),
     movement("flip", _flip, note="a slice with a negative step for each dimension"),
-    movement("roll", _roll, Constraint("argument", "dims is not empty.", _flat_roll)),
+    movement("roll", _roll, Constraint("argument", "dims is not empty.", _flat_roll), preserved=True),
     movement(
         "constant_pad_nd",
         _pad,

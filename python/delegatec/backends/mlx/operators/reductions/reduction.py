@@ -18,13 +18,13 @@ from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 
-def _emit(b: GraphBuilder, node: Node, name: str, x: Array, **fields: int) -> None:
+def _emit(b: GraphBuilder, node: Node, name: str, x: Array) -> None:
     """Reduces a value, unless it has no dimensions or none is reduced."""
     dims, keepdim = reduced_dims(node), bool(bind(node).get("keepdim", False))
     if not dims:
         b.alias(node, x)
         return
-    b.emit(name, x=x, out=b.result(node), axes=dims, keepdims=keepdim, **fields)
+    b.emit(name, x=x, out=b.result(node), axes=dims, keepdims=keepdim)
 
 
 def reduction(name: str, dtype: Callable[[Node], torch.dtype] = dtype_of, on_bools: str = "") -> Lower:
@@ -37,11 +37,23 @@ def reduction(name: str, dtype: Callable[[Node], torch.dtype] = dtype_of, on_boo
     return lower
 
 
+def _correction(node: Node) -> float:
+    bound = bind(node)
+    if "unbiased" in bound:
+        return float(bound["unbiased"])
+    return 1.0 if bound["correction"] is None else float(bound["correction"])
+
+
 def _moment(name: str) -> Lower:
+    """Returns the lowering to a moment of values in float32."""
+
     def lower(b: GraphBuilder, node: Node) -> None:
-        bound = bind(node)
-        ddof = 1 if bound["correction"] is None else int(bound["correction"])
-        _emit(b, node, name, b.of(bound["self"]), ddof=ddof)
+        bound, out = bind(node), b.result(node)
+        x, dims = b.in_float32(bound["self"]), reduced_dims(node)
+        found = out if out.dtype == x.dtype else b.temporary(out.shape, x.dtype)
+        keepdim, ddof = bool(bound["keepdim"]), int(_correction(node))
+        b.emit(name, x=x, out=found, axes=dims, keepdims=keepdim, ddof=ddof)
+        b.alias(node, b.converted(found, out.dtype))
 
     return lower
 
@@ -69,11 +81,10 @@ def _cumsum(b: GraphBuilder, node: Node) -> None:
 
 
 def _other_correction(node: Node, _: object) -> str | None:
-    correction, shape = bind(node)["correction"], bind(node)["self"].meta["val"].shape
-    if not shape:
+    if not bind(node)["self"].meta["val"].shape:
         return "self has rank 0"
-    is_integer = correction is None or float(correction).is_integer()
-    return None if is_integer else f"correction is {correction}"
+    correction = _correction(node)
+    return None if correction.is_integer() else f"correction is {correction}"
 
 
 def _no_dims(node: Node, _: object) -> str | None:
@@ -96,11 +107,21 @@ ROWS: Final = (
     *(operator_row(name, reduction("Max", on_bools="Any"), _NUMERIC) for name in ("amax", "max")),
     *(operator_row(name, reduction("Min", on_bools="All"), _NUMERIC) for name in ("amin", "min")),
     *(operator_row(name, reduction("Any", lambda _: torch.bool)) for name in ("any", "any.dim", "any.dims")),
-    operator_row(
-        "var.correction",
-        _moment("Var"),
-        *_FLOAT32,
-        Constraint("argument", "The correction is an integer, and self has a dimension.", _other_correction),
+    *(
+        operator_row(
+            name,
+            _moment(node),
+            operand_dtypes(FLOATS, "it is computed in floating point."),
+            Constraint(
+                "argument", "The correction is an integer, and self has a dimension.", _other_correction
+            ),
+            note="in float32",
+            preserved=True,
+        )
+        for name, node in (
+            *(("var.correction", "Var"), ("var.dim", "Var")),
+            *(("std.correction", "Std"), ("std.dim", "Std")),
+        )
     ),
     operator_row(
         "logsumexp",

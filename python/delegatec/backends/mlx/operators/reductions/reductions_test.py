@@ -42,7 +42,7 @@ CASES: Final[dict[str, tuple[Function, torch.Tensor, str]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_nodes(name: str) -> None:
     function, x, expected = CASES[name]
-    special = int("order" not in name and "est" not in name and "product" not in name)
+    special = int(all(each not in name for each in ("log", "order", "est", "product")))
     run_case(function, (x,), expected, special=special, atol=1e-5)
 
 
@@ -80,5 +80,5 @@ def test_dynamic_rows() -> None:
 
 
 def test_rejected() -> None:
-    ((operator, rule, _),) = rejected(lambda x: (x + 1).var(0, correction=0.5) * 2, (X,))
-    assert (operator, rule) == ("aten.var.correction", "argument")
+    left = rejected(lambda x: torch.sort(x > 0, 1).values, (X,))
+    assert [(operator, rule) for operator, rule, _ in left][:1] == [("aten.sort.default", "dtype")]
