@@ -32,7 +32,8 @@ class Small(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.conv(x).clamp(min=0.0).mean((2, 3))
-        return self.linear(y * 3.0).split([1, 3], 1)[1] - 3.0
+        result: torch.Tensor = self.linear(y * 3.0).split([1, 3], 1)[1] - 3.0
+        return result
 
 
 X: Final = torch.randn(1, 1, 5, 5)
@@ -139,7 +140,7 @@ def packed(graph: schema.GraphT) -> bytes:
 
 def executor(data: bytes) -> MlxReferenceExecutor:
     found = MlxReferenceExecutor(read_blob(memoryview(data)), max_elements=1 << 20)
-    found.load_named_data({"weight": memoryview(torch.arange(6.0).numpy()).cast("B")})
+    found.load_named_data({"weight": memoryview(torch.arange(6.0).numpy().tobytes())})
     return found
 
 

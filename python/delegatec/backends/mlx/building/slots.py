@@ -66,14 +66,14 @@ class Slots:
             free: slots that it may use; it adds those that it no longer needs.
         """
         touched = list(_outer_values(chain, kept))
-        numbers: dict[Value, int] = {}
+        indices: dict[Value, int] = {}
         for values in touched:
             for value in values:
-                numbers.setdefault(value, len(numbers))
-        known = list(numbers)
+                indices.setdefault(value, len(indices))
+        known = list(indices)
         ends = last_uses(
-            [[numbers[value] for value in values] for values in touched],
-            [numbers[value] for value in kept if value in numbers],
+            [[indices[value] for value in values] for values in touched],
+            [indices[value] for value in kept if value in indices],
         )
         for operation, values, ended in zip(chain.operations, touched, ends, strict=True):
             last = [known[index] for index in ended]

@@ -67,7 +67,7 @@ def keep_state(draft: Draft, state: Mapping[Array, Array]) -> None:
 
 
 def _copied(draft: Draft, name: str, array: Array) -> Array:
-    """Appends a copy of a value; a Maximum of equal operands has memory of its own."""
+    """Appends a copy of a value; a Maximum of equal operands has other memory."""
     copy = Array(array.dtype, array.shape)
     fields = {"x": array} if name == "IdCopy" else {"a": array, "b": array}
     draft.main.operations.append(Operation(name, {**fields, "out": copy}))

@@ -39,7 +39,7 @@ def graph_of(draft: Draft, slots: Slots) -> schema.GraphT:
     chains, initial = list(draft.walk()), draft.initial()
     if initial.operations:
         chains.append(initial)
-    numbers = {id(chain): index for index, chain in enumerate(chains)}
+    indices = {id(chain): index for index, chain in enumerate(chains)}
     constants, inputs, outputs, buffers = slots.counts
     return schema.GraphT(
         version=VERSION,
@@ -50,7 +50,7 @@ def graph_of(draft: Draft, slots: Slots) -> schema.GraphT:
         numTemporaries=slots.temporaries,
         numValues=slots.values,
         chains=[
-            schema.ChainT([_instruction(each, slots, numbers) for each in chain.operations])
+            schema.ChainT([_instruction(each, slots, indices) for each in chain.operations])
             for chain in chains
         ],
         initChain=len(chains) - 1 if initial.operations else -1,

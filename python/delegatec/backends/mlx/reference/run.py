@@ -114,7 +114,7 @@ class Run:
         """Returns a literal, clamped to 32 bits, or a value."""
         if operand.isValue:
             return self.value(operand.value)
-        return max(_INT32.min, min(_INT32.max, int(operand.literal)))
+        return _clamped(int(operand.literal))
 
     def integers(self, operands: Iterable[schema.IntT]) -> list[int]:
         """Returns several integers."""
@@ -129,6 +129,11 @@ class Run:
     def position(self, operand: schema.ValueOrTensorT) -> int | torch.Tensor:
         """Returns a value, or a tensor of positions."""
         return self.value(operand.value) if operand.isValue else self[operand.tensor]
+
+
+def _clamped(literal: int) -> int:
+    low, high = int(_INT32.min), int(_INT32.max)
+    return max(low, min(high, literal))
 
 
 Semantics = Callable[[Run, Any], None]

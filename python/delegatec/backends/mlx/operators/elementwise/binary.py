@@ -139,9 +139,7 @@ ROWS: Final = (
         for name in variants({"div": ""}, "Tensor", "Scalar")
     ),
     *(
-        operator_row(
-            name, _power, _FLOAT_RESULT, KNOWN_NUMBERS, note="a node of its own for squares and roots"
-        )
+        operator_row(name, _power, _FLOAT_RESULT, KNOWN_NUMBERS, note="a separate node for squares and roots")
         for name in ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
     ),
     *family(

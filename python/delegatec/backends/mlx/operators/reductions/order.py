@@ -2,8 +2,7 @@
 """Positions of extrema, sorting, and the largest elements.
 
 MLX sorts in ascending order, and NaN last, as ATen does. Descending order is that of the reversed elements,
-reversed: equal elements keep their order, and NaN is first. On a GPU, MLX's partition is a sort, so this is one,
-too.
+reversed: equal elements keep their order, and NaN is first. MLX partitions by a sort on GPUs, as here.
 """
 
 from __future__ import annotations
