@@ -14,6 +14,8 @@ from tests.generated.quantizing import QUANTIZATIONS
 
 # Backend, precision: each is a column of the campaign.
 PORTABLE: Final = "portable"
+MLX: Final = "mlx"
+MLX_FLOAT16: Final = "mlx fp16"
 MPS: Final = "mps"
 MPS_FLOAT16: Final = "mps fp16"
 VULKAN: Final = "vulkan"
@@ -78,6 +80,8 @@ _XNNPACK: Final = partial(Target, "xnnpack", keeps_nonfinite=False, keeps_subnor
 
 PLAIN: Final = {
     PORTABLE: Target(),
+    MLX: Target("mlx"),
+    MLX_FLOAT16: Target("mlx", {"precision": "fp16"}, _EPSILON16, MLX),
     MPS: Target("mps"),
     MPS_FLOAT16: Target("mps", {"precision": "fp16"}, _EPSILON16, MPS),
     VULKAN: _VULKAN({}),
