@@ -19,7 +19,7 @@ def test_page_is_up_to_date(name: str) -> None:
     assert committed == PAGES[name](), f"docs/{name} is out of date: bazel run //docs:generate"
 
 
-@pytest.mark.parametrize("package", ["arm", "mps", "vulkan", "xnnpack"])
+@pytest.mark.parametrize("package", ["arm", "mlx", "mps", "vulkan", "xnnpack"])
 def test_the_legend_explains_each_name_once(package: str) -> None:
     rows, legend = PAGES[f"operators_{package}.md"]().split("\n## Legend\n")
     explained = re.findall(r"^\| `([a-z-]+:[^`]+)` \|", legend, re.MULTILINE)

@@ -32,7 +32,7 @@ Every rule also has Bazel's common attributes, such as `visibility`, `tags` and 
 
 # Heading -> the rules whose common attributes it lists, and those whose tables leave them out.
 _DELEGATING: Final = tuple(
-    f"{name}_program" for name in ("delegate", "ethos_u", "mps", "tosa", "vgf", "vulkan", "xnnpack")
+    f"{name}_program" for name in ("delegate", "ethos_u", "mlx", "mps", "tosa", "vgf", "vulkan", "xnnpack")
 )
 _COMMON: Final = {
     "Attributes of every rule that lowers": (*_DELEGATING, "portable_program"),

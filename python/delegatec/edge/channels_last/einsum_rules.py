@@ -69,18 +69,19 @@ def linear(node: Node) -> Operation | None:
 def convolution(node: Node) -> Operation | None:
     """A channels-last convolution: channels have any order if it is dense, depthwise or of single pixels."""
     bound = bind(node)
-    order = bound.get("weight_order", "ODHWI")
+    rank = len(shape_of(node))
+    order = bound.get("weight_order", _ORDERS[rank])
     if bound.get("groups", 1) == 1:
-        return (_pixels(node) if order == "OHWI" else None) or _dense(order)(node)
-    if shape_of(node)[3] == shape_of(bound["x"])[3] == bound["groups"]:
-        return _depthwise(order)(node)
-    return _in_groups(order)(node)
+        return (_pixels(node) if order == "OHWI" else None) or _dense(order, rank)(node)
+    if shape_of(node)[-1] == shape_of(bound["x"])[-1] == bound["groups"]:
+        return _depthwise(order, rank)(node)
+    return _in_groups(order, rank)(node)
 
 
 def transposed_convolution(node: Node) -> Operation | None:
     """A channels-last transposed convolution."""
     bound = bind(node)
-    return (_dense if bound["groups"] == 1 else _in_groups)(bound["weight_order"])(node)
+    return (_dense if bound["groups"] == 1 else _in_groups)(bound["weight_order"], 4)(node)
 
 
 def _pixels(node: Node) -> Operation | None:
@@ -104,26 +105,28 @@ def _pixels(node: Node) -> Operation | None:
 _NAMES: Final = ("x", "weight", "bias")
 # Dimensions of weights; "p", "q" and "r" are sizes of the result.
 _LETTERS: Final = str.maketrans("OIDHW", "oczyx")
+# By the rank of the images: the order of weights, and the dimensions of images and results without channels.
+_ORDERS: Final = {3: "OWI", 4: "OHWI", 5: "ODHWI"}
+_SIZES: Final = {3: ("nw", "nq"), 4: ("nhw", "npq"), 5: ("ndhw", "nrpq")}
 
 
 @cache
-def _dense(order: str) -> OperationRule:
-    weight = order.translate(_LETTERS)
-    x, result = ("ndhwc", "nrpqo") if "D" in order else ("nhwc", "npqo")
-    return einsum(f"{x},{weight},o->{result}", "co", _NAMES)
+def _dense(order: str, rank: int) -> OperationRule:
+    weight, (x, result) = order.translate(_LETTERS), _SIZES[rank]
+    return einsum(f"{x}c,{weight},o->{result}o", "co", _NAMES)
 
 
 @cache
-def _depthwise(order: str) -> OperationRule:
-    weight = order.translate(_LETTERS).replace("c", "i").replace("o", "c")
-    return einsum(f"nhwc,{weight},c->npqc", "c", _NAMES)
+def _depthwise(order: str, rank: int) -> OperationRule:
+    weight, (x, result) = order.translate(_LETTERS).replace("c", "i").replace("o", "c"), _SIZES[rank]
+    return einsum(f"{x}c,{weight},c->{result}c", "c", _NAMES)
 
 
 @cache
-def _in_groups(order: str) -> OperationRule:
+def _in_groups(order: str, rank: int) -> OperationRule:
     # channels in groups are not those of the weight: no dimension has elements in any order
-    weight = order.translate(_LETTERS).replace("c", "i").replace("o", "u")
-    return einsum(f"nhwc,{weight},o->npqo", "", _NAMES)
+    weight, (x, result) = order.translate(_LETTERS).replace("c", "i").replace("o", "u"), _SIZES[rank]
+    return einsum(f"{x}c,{weight},o->{result}o", "", _NAMES)
 
 
 POOL: Final = einsum("nhwc->npqc", "c", ("x",))

@@ -19,6 +19,9 @@ from torch.nn import functional as f
 _ZEROS: Final = "int x_zero=0, int weight_zero=0"
 _ORDER: Final = 'str weight_order="OHWI"'
 _SCHEMAS: Final = (
+    # weight: [O, kW, I]
+    "conv1d(Tensor x, Tensor weight, Tensor? bias, int[1] stride, int[2] padding, int[1] dilation, "
+    "int groups) -> Tensor",
     # padding: top, bottom, left, right
     "conv2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[4] padding, int[2] dilation, "
     f"int groups, {_ZEROS}, *, {_ORDER}) -> Tensor",
@@ -35,6 +38,19 @@ _SCHEMAS: Final = (
     # scale: numerator and denominator of rows, then of columns; mode: "nearest" or "bilinear"
     "resize(Tensor x, int[4] scale, int[2] offset, int[2] border, str mode) -> Tensor",
 )
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """Convolves rows."""
+    return _convolve(x, _channels_first(weight), bias, stride, padding, dilation, groups, 0, 0)
 
 
 def conv2d(
@@ -176,7 +192,7 @@ def _convolve(
     # the zero point is subtracted first: padding is zero
     images = f.pad(_channels_first(_centered(x, x_zero)), _innermost_first(padding))
     kernel = _centered(weight, weight_zero)
-    convolve = f.conv2d if x.dim() == 4 else f.conv3d
+    convolve: Any = {3: f.conv1d, 4: f.conv2d, 5: f.conv3d}[x.dim()]
     result = convolve(images, kernel, None, tuple(stride), 0, tuple(dilation), groups)
     return _accumulated(result, x.dtype, bias)
 
@@ -226,7 +242,7 @@ def _windows(
     return x
 
 
-_FUNCTIONS: Final = (conv2d, conv3d, conv_transpose2d, max_pool2d, avg_pool2d, resize)
+_FUNCTIONS: Final = (conv1d, conv2d, conv3d, conv_transpose2d, max_pool2d, avg_pool2d, resize)
 _LIBRARY: Final[Any] = torch.library.Library("delegatec_nhwc", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):
     _LIBRARY.define(_schema)

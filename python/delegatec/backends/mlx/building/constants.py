@@ -7,6 +7,7 @@ So methods and delegates with equal constants share them, of any dtypes and shap
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch.fx import Node
@@ -48,7 +49,11 @@ class Constants:
         self._problems: list[tuple[Array | None, Diagnostic]] = []
 
     def of_node(
-        self, node: Node, current: Node | None, arrange: Arrange | None = None
+        self,
+        node: Node,
+        current: Node | None,
+        arrange: Arrange | None = None,
+        shape: Sequence[int] | None = None,
     ) -> tuple[Array, Constant]:
         """Returns the value of a placeholder in the dtype of the node.
 
@@ -56,14 +61,15 @@ class Constants:
             node: the placeholder.
             current: the node that is lowered, for messages.
             arrange: permutes its elements while they are written.
+            shape: of the permuted elements; by default that of the arrangement.
         """
         tensor, dtype = self._view.constants[node], node.meta["val"].dtype
         is_unchanged = arrange is None and dtype == tensor.dtype
         name = external_name(node, tensor) if is_unchanged else None
         if name is not None:
             return Array(dtype, tuple(tensor.shape)), Constant(name, None, node.name)
-        data, shape, lost = self._converted(tensor, dtype, arrange)
-        array = Array(dtype, shape)
+        data, found, lost = self._converted(tensor, dtype, arrange)
+        array = Array(dtype, found if shape is None else tuple(shape))
         if lost:
             message = f"{name_of(self._view.program, node)} has {lost}"
             self._problems.append((array, beyond_float16(message, current)))

@@ -96,16 +96,21 @@ class GraphBuilder:
             self._arrays[node] = self.shared(storage, lambda: self._added(*make(node, self.current)))
         return self._arrays[node]
 
-    def arranged(self, node: Node, form: Hashable, arrange: Arrange) -> Array:
+    def arranged(self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int]) -> Array:
         """Returns a constant with its elements in another order.
 
         Args:
             node: its placeholder.
             form: names the order.
             arrange: see `Arrange`.
+            shape: of the arranged elements.
         """
-        make = self._constants.of_node
-        return self.shared(("arranged", node, form), lambda: self._added(*make(node, self.current, arrange)))
+
+        def make() -> Array:
+            array, constant = self._constants.of_node(node, self.current, arrange, shape)
+            return self._added(array, constant)
+
+        return self.shared(("arranged", node, form), make)
 
     def permuted_when_loaded(self, node: Node, perm: list[int]) -> Array:
         """Returns a constant with permuted dimensions: a view that is made when the delegate is loaded.

@@ -11,10 +11,12 @@ from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 from delegatec.edge.legalize.rules import attention, batch_norm, division, layer_norm, symbolic_scalars
 
+_LAYERS: Final = convolutions.Layers(has_rows=True, has_groups=True, divides_exactly=False)
+
 REWRITES: Final[Rewrites] = rewrites(
     symbolic_scalars.REWRITES,
-    convolutions.REWRITES,
-    exact_pools.REWRITES,
+    (convolutions.rewrite_for(_LAYERS, "channels last; groups of volumes one by one"),),
+    exact_pools.ANY_WINDOWS,
     shuffling.REWRITES,
     (batch_norm.by_constants(), batch_norm.BY_ARITHMETIC),
     division.BY_REMAINDER,

@@ -13,7 +13,13 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
-from delegatec.edge.channels_last.rewrites.images import emit, fitted, in_images
+from delegatec.edge.channels_last.rewrites.images import (
+    channels_first,
+    channels_last,
+    emit,
+    fitted,
+    in_images,
+)
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, cat, value_of
@@ -70,12 +76,34 @@ class Convolution:
         )
 
 
+@dataclass(frozen=True)
+class Layers:
+    """The convolutions of a target.
+
+    Attributes:
+        has_rows: whether it convolves rows; others become images of one row.
+        has_groups: whether it convolves rows and images in groups of any size.
+        divides_exactly: whether windows must end with the padded image.
+    """
+
+    has_rows: bool = False
+    has_groups: bool = False
+    divides_exactly: bool = True
+
+
+_FEW: Final = Layers()
+
 Finish = Callable[[Value, int], Value]
 """Returns another value for the accumulators of output channels, from the given one on."""
 
 
 def convolve(
-    x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish = lambda found, _: found
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    call: Convolution,
+    finish: Finish = lambda found, _: found,
+    layers: Layers = _FEW,
 ) -> Value | None:
     """Convolves by channels-last operators.
 
@@ -85,6 +113,7 @@ def convolve(
         bias: of the dtype of the accumulators.
         call: the other arguments.
         finish: is applied to accumulators [N, ..., O], before they are moved.
+        layers: the convolutions of the target.
 
     Returns:
         The finished accumulators, [N, O, ...]; None if there is no operator for it.
@@ -93,14 +122,16 @@ def convolve(
     is_depthwise = call.groups > 1 and x.shape[1] == call.groups
     if call.transposed and (spatial == 3 or set(call.dilation) != {1} or is_depthwise):
         return None
-    of_images = call.along_rows() if spatial == 1 else call
+    in_rows = spatial == 1 and layers.has_rows and not call.transposed
+    of_images = call.along_rows() if spatial == 1 and not in_rows else call
+    one_by_one = call.transposed or not layers.has_groups
 
     def convolved(images: Value) -> Value:
-        if call.groups > 1 and (not is_depthwise or spatial == 3):
-            return _in_groups(images, weight, bias, of_images, finish)
-        return _convolve(images, _arranged(weight, of_images), bias, of_images, finish, 0)
+        if call.groups > 1 and (spatial == 3 or (one_by_one and not is_depthwise)):
+            return _in_groups(images, weight, bias, of_images, finish, layers)
+        return _convolve(images, _arranged(weight, of_images), bias, of_images, finish, 0, layers)
 
-    return in_images(x, convolved)
+    return channels_first(convolved(channels_last(x))) if in_rows else in_images(x, convolved)
 
 
 def _arranged(weight: Value, call: Convolution, group: int | None = None) -> Value:
@@ -111,7 +142,7 @@ def _arranged(weight: Value, call: Convolution, group: int | None = None) -> Val
         size //= call.groups
         start = group * size
     shape = [size if dim == 0 else weight.shape[dim] for dim in dims]
-    if weight.rank == 3:
+    if weight.rank == 3 and len(call.stride) == 2:
         shape.insert(1, 1)
     builder = weight.builder
     constant = builder.facts.constant(weight.node)
@@ -124,7 +155,9 @@ def _arranged(weight: Value, call: Convolution, group: int | None = None) -> Val
     return weight.slice(0, start, start + size).permute(*dims).view(*shape)
 
 
-def _in_groups(x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish) -> Value:
+def _in_groups(
+    x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish, layers: Layers
+) -> Value:
     parts = []
     channels = x.shape[-1] // call.groups
     outputs = weight.shape[1] if call.transposed else weight.shape[0] // call.groups
@@ -132,7 +165,7 @@ def _in_groups(x: Value, weight: Value, bias: Value | None, call: Convolution, f
         part = x.slice(x.rank - 1, group * channels, (group + 1) * channels)
         own = None if bias is None else _part(bias, group * outputs, (group + 1) * outputs)
         alone, start = replace(call, groups=1), group * outputs
-        parts.append(_convolve(part, _arranged(weight, call, group), own, alone, finish, start))
+        parts.append(_convolve(part, _arranged(weight, call, group), own, alone, finish, start, layers))
     return cat(parts, x.rank - 1)
 
 
@@ -144,7 +177,13 @@ def _part(bias: Value, start: int, end: int) -> Value:
 
 
 def _convolve(
-    x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish, start: int
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    call: Convolution,
+    finish: Finish,
+    start: int,
+    layers: Layers,
 ) -> Value:
     if call.transposed:
         return _transposed(x, weight, bias, call, finish, start)
@@ -155,12 +194,16 @@ def _convolve(
     ):
         reach = dilation * (weight.shape[dim] - 1) + 1
         outputs.append((x.shape[dim] + 2 * before - reach) // stride + 1)
-        x, after = fitted(x, dim, outputs[-1], reach, stride, before)
+        if layers.divides_exactly:
+            x, after = fitted(x, dim, outputs[-1], reach, stride, before)
+        else:
+            after = before
         padding += (before, after)
     arguments: list[Any] = [weight, bias, list(call.stride), padding, list(call.dilation)]
     operator = NHWC.conv3d.default
-    if x.rank == 4:
-        operator, arguments = NHWC.conv2d.default, [*arguments, call.groups]
+    if x.rank < 5:
+        operator = NHWC.conv1d.default if x.rank == 3 else NHWC.conv2d.default
+        arguments.append(call.groups)
     shape = (x.shape[0], *outputs, weight.shape[0])
     result = emit(operator, x, *arguments, *_zeros(call), shape=shape, dtype=_accumulator(x))
     return finish(result, start)
@@ -197,20 +240,19 @@ def _accumulator(x: Value) -> torch.dtype:
     return _ACCUMULATORS.get(x.dtype, x.dtype)
 
 
-def _convolution(builder: Builder, node: Node) -> Node | None:
-    bound = bind(node)
-    x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
-    bias = None if bound["bias"] is None else value_of(builder, bound["bias"])
-    result = convolve(x, weight, bias, Convolution.of(node))
-    return None if result is None else result.node
+def rewrite_for(layers: Layers, note: str) -> Rewrite:
+    """Returns the rewrite of a convolution to those of a target."""
+
+    def rule(builder: Builder, node: Node) -> Node | None:
+        bound = bind(node)
+        x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
+        bias = None if bound["bias"] is None else value_of(builder, bound["bias"])
+        result = convolve(x, weight, bias, Convolution.of(node), layers=layers)
+        return None if result is None else result.node
+
+    constraint = operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
+    return Rewrite(aten.convolution.default, rule, (constraint,), note=note, preserved=True)
 
 
-REWRITES: Final = (
-    Rewrite(
-        aten.convolution.default,
-        _convolution,
-        (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),),
-        note="channels last; one dimension as images of one row, groups that are not depthwise one by one",
-        preserved=True,
-    ),
-)
+_NOTE: Final = "channels last; one dimension as images of one row, groups that are not depthwise one by one"
+REWRITES: Final = (rewrite_for(_FEW, _NOTE),)

@@ -9,10 +9,11 @@ from typing import Any, Final
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
+from delegatec.backends.mlx.building.moves import reshaped, transposed
 from delegatec.backends.mlx.building.values import Array, Int
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.backends.mlx.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, each
 from delegatec.edge.channels_last.operators import NHWC
 
 _LETTERS: Final = "DHW"
@@ -46,7 +47,10 @@ def _fields(spatial: int, **values: Sequence[int]) -> dict[str, int]:
 
 
 def _with_bias(b: GraphBuilder, node: Node, name: str, **fields: Any) -> None:
-    bias, out = bind(node)["bias"], b.result(node)
+    _with_bias_of(b, bind(node)["bias"], name, b.result(node), **fields)
+
+
+def _with_bias_of(b: GraphBuilder, bias: Node | None, name: str, out: Array, **fields: Any) -> None:
     if bias is None:
         b.emit(name, out=out, **fields)
         return
@@ -91,6 +95,49 @@ def _transposed(b: GraphBuilder, node: Node) -> None:
     _with_bias(b, node, "ConvTranspose2d", x=x, w=weight, groups=bound["groups"], **fields)
 
 
+def _transposed_of_any_form(b: GraphBuilder, node: Node) -> None:
+    """Moves the channels to the end, and back, of what the channels-last operator does not compute."""
+    bound = bind(node)
+    inputs, outputs, *kernel = bound["weight"].meta["val"].shape
+    spatial, groups = len(kernel), bound["groups"]
+    names = ("stride", "padding", "dilation", "output_padding")
+    stride, padding, dilation, added = (each(bound[name], spatial) for name in names)
+
+    parts, order = (groups, inputs // groups, outputs, *kernel), [0, 2, *range(3, 3 + spatial), 1]
+    shape = (groups * outputs, *kernel, inputs // groups)
+    if b.constant_value(bound["weight"]) is None:
+        weight = reshaped(b, transposed(b, reshaped(b, b.of(bound["weight"]), parts), order), shape)
+    else:
+        form = ("transposed", groups)
+        weight = b.arranged(bound["weight"], form, lambda each: each.view(parts).permute(order), shape)
+    last = [0, *range(2, spatial + 2), 1]
+    x = transposed(b, b.of(bound["input"]), last)
+    found = b.temporary([node.meta["val"].shape[dim] for dim in last], x.dtype)
+    fields = _fields(spatial, stride=stride, padding=padding, dilation=dilation, outputPadding=added)
+    _with_bias_of(b, bound["bias"], f"ConvTranspose{spatial}d", found, x=x, w=weight, groups=groups, **fields)
+    b.alias(node, transposed(b, found, [0, spatial + 1, *range(1, spatial + 1)]))
+
+
+def _of_other_form(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    spatial = len(bound["weight"].meta["val"].shape) - 2
+    if not bound["transposed"]:
+        return "transposed is false"
+    if bound["groups"] > 1:
+        return f"{bound['groups']} groups of volumes" if spatial == 3 else None
+    is_plain = spatial < 3 and set(each(bound["dilation"], spatial)) == {1}
+    return "a dense convolution without dilation" if is_plain else None
+
+
+def _removed(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    kernel = bound["weight"].meta["val"].shape[2:]
+    padding, dilation = (each(bound[name], len(kernel)) for name in ("padding", "dilation"))
+    reach = [apart * (size - 1) for apart, size in zip(dilation, kernel, strict=True)]
+    fits = all(amount <= most for amount, most in zip(padding, reach, strict=True))
+    return None if fits else f"padding is {list(padding)} for a kernel of {list(kernel)}"
+
+
 def _uneven(node: Node, _: object) -> str | None:
     bound = bind(node)
     for (before, after), stride in zip(pairs(bound["out_padding"]), bound["stride"], strict=True):
@@ -126,7 +173,22 @@ _PADDING: Final = Constraint("argument", "Padding is not negative.", _negative)
 ROWS: Final = (
     *(
         operator_row(operator, _convolution, *_RULES, _PADDING, note="padded first if the sides differ")
-        for operator in (NHWC.conv2d.default, NHWC.conv3d.default)
+        for operator in (NHWC.conv1d.default, NHWC.conv2d.default, NHWC.conv3d.default)
+    ),
+    operator_row(
+        "convolution",
+        _transposed_of_any_form,
+        FLOAT_OPERANDS,
+        SAME_DTYPES,
+        Constraint(
+            "argument",
+            "Transposed, and in three dimensions, in groups of one or two, or with dilation: others are "
+            "channels last.",
+            _of_other_form,
+        ),
+        Constraint("argument", "Padding is less than the kernel: MLX fails on more.", _removed),
+        note="between two transpositions",
+        preserved=True,
     ),
     operator_row(
         NHWC.conv_transpose2d.default,

@@ -40,6 +40,17 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
         (1, 2, 4, 5, 6),
         "Transpose Conv3d Transpose",
     ),
+    "one dimension": (
+        lambda: nn.Conv1d(4, 6, 3, 2, padding=1, groups=2),
+        (2, 4, 10),
+        "Transpose Conv1d Add Transpose",
+    ),
+    "groups": (lambda: nn.Conv2d(6, 4, 3, 2, groups=2), (2, 6, 10, 8), "Transpose Conv2d Add Transpose"),
+    "dilated windows": (
+        lambda: nn.MaxPool2d(3, 2, 1, 2),
+        (2, 6, 9, 8),
+        "Transpose Pad AsStrided Max Transpose",
+    ),
     "transposed": (
         lambda: nn.ConvTranspose2d(6, 4, 3, 2, 1, 1, bias=False),
         (2, 6, 5, 4),
@@ -51,7 +62,7 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
         (2, 6, 9, 8),
         "Transpose Pad AsStrided Max Transpose",
     ),
-    "average of windows": (lambda: nn.AvgPool2d(3, 2), (2, 6, 9, 9), "Transpose AsStrided Mean Transpose"),
+    "average of windows": (lambda: nn.AvgPool2d(3, 2), (2, 6, 9, 8), "Transpose AsStrided Mean Transpose"),
     "batch norm": (lambda: nn.BatchNorm2d(6), (2, 6, 9, 8), "Multiply Add"),
 }
 
@@ -100,6 +111,8 @@ CONVOLUTIONS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]] 
     "transposed, uneven": (lambda: nn.ConvTranspose2d(6, 4, 3, 3, 2, 2), (2, 6, 5, 4)),
     "transposed, one dimension": (lambda: nn.ConvTranspose1d(4, 6, 4, 2, 1), (2, 4, 9)),
     "transposed, in groups": (lambda: nn.ConvTranspose2d(6, 4, 3, 2, groups=2), (2, 6, 5, 4)),
+    "transposed, with dilation": (lambda: nn.ConvTranspose1d(4, 6, 3, 2, 1, dilation=2), (2, 4, 7)),
+    "transposed, in three dimensions": (lambda: nn.ConvTranspose3d(4, 2, 3, 2, 1, 1), (1, 4, 3, 4, 2)),
 }
 
 
