@@ -99,7 +99,8 @@ class Run:
 
     def value(self, operand: schema.ValueT) -> int:
         """Returns the integer of a slot."""
-        found = self._values[operand.id]
+        slot: int = operand.id
+        found = self._values[slot]
         if found is None:
             reject(f"value {operand.id} is used before it is written")
         return found
