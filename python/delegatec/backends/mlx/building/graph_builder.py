@@ -14,6 +14,7 @@ from delegatec.backends.common.sizes import Sizes
 from delegatec.backends.mlx.blob import write_blob
 from delegatec.backends.mlx.building.constants import Constants, Number
 from delegatec.backends.mlx.building.draft import Constant, Draft
+from delegatec.backends.mlx.building.packing import Packing
 from delegatec.backends.mlx.building.sizes import SizeValues
 from delegatec.backends.mlx.building.slots import Slots
 from delegatec.backends.mlx.building.state import keep_state
@@ -29,6 +30,8 @@ from delegatec.edge.symbols import is_scalar
 
 Operand = Node | Number
 Size = int | torch.SymInt | Node
+Step = tuple[str, str, dict[str, Any]]
+"""A node of the format, the name of its operand, and its other fields."""
 
 
 class GraphBuilder:
@@ -120,13 +123,37 @@ class GraphBuilder:
 
         def make() -> Array:
             stored = self._added(*self._constants.of_node(node, self.current))
-            view = self.temporary([stored.shape[dim] for dim in perm], stored.dtype)
-            self.draft.permuted[view] = stored, perm
-            return view
+            return self._prepared(stored, "Transpose", [stored.shape[dim] for dim in perm], perm=perm)
 
         tensor = self._view.constants[node]
         storage = (tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
         return self.shared(("permuted", storage, tuple(perm)), make)
+
+    def packed(self, node: Node, packing: Packing) -> Array:
+        """Returns a constant matrix of integers, packed when it is written; once per node and packing."""
+
+        def make() -> Array:
+            return self._added(*self._constants.packed(node, packing))
+
+        return self.shared(("packed", node, packing), make)
+
+    def prepared(self, tensor: torch.Tensor, shape: Sequence[int], steps: Sequence[Step]) -> Array:
+        """Returns what the runtime computes from a constant of the lowering when it loads the delegate.
+
+        Args:
+            tensor: the constant.
+            shape: of the result.
+            steps: its computation, in order.
+        """
+        return self._prepared(self.table(tensor), shape, steps)
+
+    def _prepared(self, stored: Array, shape: Sequence[int], steps: Sequence[Step]) -> Array:
+        result = self.temporary(shape, stored.dtype)
+        self.draft.prepared[result] = (
+            stored,
+            [Operation(name, {operand: stored, "out": stored, **fields}) for name, operand, fields in steps],
+        )
+        return result
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
         """Returns the tensor of a node if it is a constant; do not write to it.
