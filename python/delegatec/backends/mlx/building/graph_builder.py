@@ -123,7 +123,8 @@ class GraphBuilder:
 
         def make() -> Array:
             stored = self._added(*self._constants.of_node(node, self.current))
-            return self._prepared(stored, "Transpose", [stored.shape[dim] for dim in perm], perm=perm)
+            shape = [stored.shape[dim] for dim in perm]
+            return self._prepared(stored, shape, [("Transpose", "x", {"perm": perm})])
 
         tensor = self._view.constants[node]
         storage = (tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
