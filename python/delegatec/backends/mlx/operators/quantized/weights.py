@@ -108,7 +108,9 @@ def _gathered(node: Node, constant: Constant) -> _Table | None:
     shape = (values.shape[0], values.shape[1] // int(found.block[1]))
     shifts = zeros[0].reshape(shape) if zeros and zeros[0] is not None and zeros[0].any() else None
     block = (1, int(found.block[1]))
-    matrix = QuantizedConstant(node, tables[0], values.detach(), block, scales.detach().reshape(shape), shifts)
+    matrix = QuantizedConstant(
+        node, tables[0], values.detach(), block, scales.detach().reshape(shape), shifts
+    )
     return _Table(matrix, rows[0])
 
 
