@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from delegatec.backends.common.liveness import live
-from delegatec.backends.mlx.building.values import Array, Chain, Operation, Scalar, Value
+from delegatec.backends.mlx.building.values import Array, Chain, Operation, Value
 from delegatec.delegation import Part
 
 
@@ -38,10 +38,10 @@ class Draft:
         outputs: values, in the order of its outputs.
         buffers: its state, which the runtime keeps between runs.
         constants: tensor -> what it is.
-        prepared: tensor -> a constant, and the operations that compute the tensor from it when the delegate is
-            loaded. They write to the constant, which nothing else reads.
+        prepared: tensor -> a constant, and the operations that compute the tensor from it when the
+            delegate is loaded. They write to the constant, which nothing else reads.
         main: the operations of each run.
-        observed: integers that nothing reads, whose operations have an effect.
+        observed: values that nothing reads, whose operations have an effect.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Draft:
         self.constants: dict[Array, Constant] = {}
         self.prepared: dict[Array, tuple[Array, list[Operation]]] = {}
         self.main = Chain()
-        self.observed: list[Scalar] = []
+        self.observed: list[Value] = []
         self._open = [self.main]
 
     def append(self, operation: Operation) -> None:
@@ -68,7 +68,7 @@ class Draft:
             self._open.pop()
 
     def drop_dead_code(self) -> None:
-        """Removes operations and constants on which no output, buffer or observed integer depends."""
+        """Removes operations and constants on which no output, buffer or observed value depends."""
         self.main.operations, needed = self.needed([*self.outputs, *self.buffers, *self.observed])
         self.prepared = {array: found for array, found in self.prepared.items() if array in needed}
         needed |= {constant for constant, _ in self.prepared.values()}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 from torch.fx import Node
@@ -29,6 +29,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.edge.symbols import is_scalar
 
 Operand = Node | Number
+Shared = TypeVar("Shared")
 Size = int | torch.SymInt | Node
 Step = tuple[str, str, dict[str, Any]]
 """A node of the format, the name of its operand, and its other fields."""
@@ -46,6 +47,7 @@ class GraphBuilder:
         settings: as given.
         draft: the graph so far.
         facts: analysis results for the program.
+        program: the private program of the partition.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
@@ -53,10 +55,11 @@ class GraphBuilder:
         self.settings = settings
         self.draft = Draft()
         self.facts = view.facts
+        self.program = view.program
         self._view = view
         self._constants = Constants(view, settings)
         self._arrays: dict[Node, Array] = {}
-        self._shared: dict[Hashable, Array] = {}
+        self._shared: dict[Hashable, Any] = {}
         self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
         self._sources: dict[Array, Array] = {}  # converted value -> its operand
         self._sizes: Sizes[Int, Array] = Sizes(SizeValues(self.emit, self._tensors))
@@ -240,11 +243,12 @@ class GraphBuilder:
 
         return self.shared(("cast", array, dtype), make)
 
-    def shared(self, key: Hashable, make: Callable[[], Array]) -> Array:
-        """Returns a value shared by lowerings, such as a table of indices; the first call makes it."""
+    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
+        """Returns values shared by lowerings, such as a table of indices; the first call makes it."""
         if key not in self._shared:
             self._shared[key] = make()
-        return self._shared[key]
+        found: Shared = self._shared[key]
+        return found
 
     def _added(self, array: Array, constant: Constant) -> Array:
         self.draft.constants[array] = constant

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention to a cache: only to the rows that its mask allows, those up to the last query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.mlx.building.graph_builder import GraphBuilder
+from delegatec.backends.mlx.building.moves import sliced
+from delegatec.backends.mlx.building.values import Array, Int
+from delegatec.backends.mlx.operators.positions import rows_of, span_of
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.passes.filled_rows import RESHAPES, FilledRows
+from delegatec.edge.symbols import sizes_key
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The filled rows of a cache.
+
+    Attributes:
+        end: the row after them.
+        is_causal: whether the mask allows all of them up to each query: the causal mask of the format, whose
+            last row and column are those of the last query.
+    """
+
+    end: Int
+    is_causal: bool
+
+    def of(self, b: GraphBuilder, x: Array, dim: int) -> Array:
+        """Emits the slice of them, once."""
+        shape = [-1 if each == dim else size for each, size in enumerate(x.shape)]
+        make = lambda: sliced(b, x, dim, Int(0), self.end, shape)  # noqa: E731
+        return b.shared(("filled", x, dim, self.end), make)
+
+
+def filled_rows(b: GraphBuilder, node: Node) -> Filled | None:
+    """Returns the rows of keys that the mask of attention allows; None if it may allow all of them."""
+    bound = bind(node)
+    mask, length, queries = bound["attn_mask"], shape_of(bound["key"])[2], shape_of(bound["query"])[2]
+    if mask is None or dtype_of(mask) != torch.bool or bound["is_causal"] or not isinstance(length, int):
+        return None
+    known = b.shared("filled rows", lambda: FilledRows(Builder(b.program, b.facts)))
+    found = known.positions(mask, length)
+    # with another count, the first query may not attend to any row
+    span = None if found is None or found[1] != 1 else span_of(found[0], b.facts.constant)
+    if span is None or sizes_key([span.count]) != sizes_key([queries]):
+        return None
+    _, end = rows_of(b, span, length)
+    while mask.target in RESHAPES:
+        mask = bind(mask)["self"]
+    *leading, rows, _ = sizes_key(shape_of(mask))
+    is_comparison = known.compares(mask)
+    return Filled(end, is_comparison and {*leading} <= {1} and (rows,) == sizes_key([queries]))
