@@ -43,7 +43,9 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
     span = span_of(index, b.facts.constant)
     if span is not None and isinstance(x.shape[axis], int):
         start, stop = rows_of(b, span, x.shape[axis])
-        b.emit("SliceUpdate", dst=x, update=values, out=b.result(node), axis=Int(axis), start=start, stop=stop)
+        b.emit(
+            "SliceUpdate", dst=x, update=values, out=b.result(node), axis=Int(axis), start=start, stop=stop
+        )
         return
     positions = b.converted(b.of(index), torch.int64)
     b.emit("IndexCopy", dst=x, update=values, indices=positions, out=b.result(node), axis=axis)

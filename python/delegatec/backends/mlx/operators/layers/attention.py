@@ -26,7 +26,7 @@ def _attention(b: GraphBuilder, node: Node) -> None:
     scale = 1.0 / math.sqrt(q.shape[-1]) if bound["scale"] is None else float(bound["scale"])
     filled = filled_rows(b, node)
     if filled is not None:
-        k, v = (filled.of(b, each, 2) for each in (k, v))
+        k, v = (filled.rows(b, bound[name]) for name in ("key", "value"))
     if filled is not None and filled.is_causal:
         b.emit("Sdpa", q=q, k=k, v=v, out=out, scale=scale, causal=True)
         return

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch.fx import Node
@@ -16,6 +17,13 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.filled_rows import RESHAPES, FilledRows
 from delegatec.edge.symbols import sizes_key
+
+
+aten = torch.ops.aten
+
+_ROWS: Final = 2
+"""The dimension of the rows of a cache."""
+_BY_ELEMENT: Final = (aten._to_copy.default, aten.mul.Tensor)
 
 
 @dataclass(frozen=True)
@@ -34,14 +42,27 @@ class Filled:
     def of(self, b: GraphBuilder, x: Array, dim: int) -> Array:
         """Emits the slice of them, once."""
         shape = [-1 if each == dim else size for each, size in enumerate(x.shape)]
-        make = lambda: sliced(b, x, dim, Int(0), self.end, shape)  # noqa: E731
-        return b.shared(("filled", x, dim, self.end), make)
+        return b.shared(("filled", x, dim, self.end), lambda: sliced(b, x, dim, Int(0), self.end, shape))
+
+    def rows(self, b: GraphBuilder, node: Node) -> Array:
+        """Emits the filled rows of keys or values; those of a quantized cache are scaled as floats after that."""
+        bound = bind(node) if node.target in _BY_ELEMENT else {}
+        operands = [bound[name] for name in ("self", "other") if name in bound]
+        length = shape_of(node)[_ROWS]
+        if not operands or any(shape_of(each)[_ROWS : _ROWS + 1] != (length,) for each in operands):
+            return self.of(b, b.of(node), _ROWS)
+        parts = [b.converted(self.rows(b, each), dtype_of(node)) for each in operands]
+        if len(parts) == 1:
+            return parts[0]
+        out = b.temporary(parts[0].shape, dtype_of(node))
+        b.emit("Multiply", a=parts[0], b=parts[1], out=out)
+        return out
 
 
 def filled_rows(b: GraphBuilder, node: Node) -> Filled | None:
     """Returns the rows of keys that the mask of attention allows; None if it may allow all of them."""
     bound = bind(node)
-    mask, length, queries = bound["attn_mask"], shape_of(bound["key"])[2], shape_of(bound["query"])[2]
+    mask, length, queries = bound["attn_mask"], shape_of(bound["key"])[_ROWS], shape_of(bound["query"])[2]
     if mask is None or dtype_of(mask) != torch.bool or bound["is_causal"] or not isinstance(length, int):
         return None
     known = b.shared("filled rows", lambda: FilledRows(Builder(b.program, b.facts)))
