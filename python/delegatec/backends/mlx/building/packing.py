@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights in MLX's affine format: w = scale * q + bias, with one scale and one bias for each group.
 
-q is unsigned and has 2 to 8 bits. A row is a stream of bits, those of the first value first, the lowest bit first; its
-bytes are those of little-endian uint32. Groups are of 32, 64 or 128 columns. (Measured: `mlx.core.dequantize` of
-0.31.2 returns these values.)
+q is unsigned and has 2 to 8 bits. A row is a stream of bits, those of the first value first, the lowest bit
+first; its bytes are those of little-endian uint32. Groups are of 32, 64 or 128 columns. (Measured:
+`mlx.core.dequantize` of 0.31.2 returns these values.)
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def unpacked(packed: torch.Tensor, bits: int) -> torch.Tensor:
     data = packed.contiguous().view(torch.uint8)
     if bits == 8:
         return data
-    units = data.unflatten(-1, (-1, size))
+    units = data.view(*data.shape[:-1], -1, size)
     wide = units[..., 0] if size == 1 else units[..., 0].to(torch.int64)
     for byte in range(1, size):
         wide = wide | (units[..., byte].to(torch.int64) << (8 * byte))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed weights: words that `mlx.core.dequantize` of MLX 0.31.2 reads as the values, parts of them, and parameters."""
+"""Packed weights: words that `mlx.core.dequantize` of MLX 0.31.2 reads as the values, and parts of them."""
 
 from __future__ import annotations
 

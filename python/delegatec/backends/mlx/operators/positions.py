@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consecutive positions, such as those of the tokens of a call: integers of the graph, which select slices."""
+"""Consecutive positions, such as those of the tokens of a call: integers of the graph that select slices."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _counts(node: Node, constant: Callable[[Node], Tensor | None]) -> bool:
 def rows_of(b: GraphBuilder, span: Span, length: int) -> tuple[Int, Int]:
     """Returns the first one of several rows, and the row after them.
 
-    A run fails if a dimension of a length does not have all of them: it makes tensors with sizes that are positive
-    only if it has. Nothing computes these tensors.
+    A run fails if a dimension of this length does not have all of them: it makes tensors whose sizes are
+    positive only if it has. Nothing computes these tensors.
     """
 
     def make() -> tuple[Int, Int]:

@@ -28,7 +28,7 @@ def _weight(run: Run, node: Any) -> Tensor:
     scales, biases = promoted(scales, biases)
     run.check_size((*w.shape[:-1], columns))
     # the runtime computes in float32, and may round products of half precision
-    values = unpacked(w, bits).unflatten(-1, (-1, group)).to(torch.float32)
+    values = unpacked(w, bits).view(*scales.shape, group).to(torch.float32)
     found = torch.addcmul(biases.float().unsqueeze(-1), values, scales.float().unsqueeze(-1))
     return found.flatten(-2).to(scales.dtype)
 

@@ -18,7 +18,6 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.passes.filled_rows import RESHAPES, FilledRows
 from delegatec.edge.symbols import sizes_key
 
-
 aten = torch.ops.aten
 
 _ROWS: Final = 2
@@ -45,7 +44,7 @@ class Filled:
         return b.shared(("filled", x, dim, self.end), lambda: sliced(b, x, dim, Int(0), self.end, shape))
 
     def rows(self, b: GraphBuilder, node: Node) -> Array:
-        """Emits the filled rows of keys or values; those of a quantized cache are scaled as floats after that."""
+        """Emits the filled rows of keys or values; a quantized cache is sliced before it is scaled."""
         bound = bind(node) if node.target in _BY_ELEMENT else {}
         operands = [bound[name] for name in ("self", "other") if name in bound]
         length = shape_of(node)[_ROWS]

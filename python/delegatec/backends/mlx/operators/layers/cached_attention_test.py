@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import torch

@@ -41,8 +41,8 @@ def _linear(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     weight: Node = bound["weight"]
     if quantized := quantized_matrix(b, weight):
-        matrix, is_transposed = quantized
-        result = product(b, node, b.of(bound["input"]), matrix, not is_transposed)
+        packed, is_transposed = quantized
+        result = product(b, node, b.of(bound["input"]), packed, not is_transposed)
         _with_bias(b, node, result, bound["bias"])
         return
     if b.constant_value(weight) is not None:

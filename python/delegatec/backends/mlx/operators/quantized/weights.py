@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that are quantized in groups of columns: dequantized as a whole, by rows, or in matrix products.
 
-Products and gathers find the quantized operands of a dequantized weight here, and the call that dequantizes it has no
-uses then. All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`), that of
-activations at run time included.
+Products and gathers find the quantized operands of a dequantized weight here, and the call that dequantizes it
+has no uses then. All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`),
+that of activations at run time included.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _gathered(node: Node, constant: Constant) -> _Table | None:
 def _operands(b: GraphBuilder, matrix: QuantizedConstant, dtype: torch.dtype) -> Quantized:
     """Adds the constants of a weight.
 
-    Scales that serve several groups of the format are stored once, and biases of weights without zero points are
-    not stored: the runtime computes them when it loads the delegate.
+    Scales that serve several groups of the format are stored once, and biases of weights without zero points
+    are not stored: the runtime computes them when it loads the delegate.
     """
     packing = packing_of(matrix)
     assert packing is not None
@@ -160,8 +160,8 @@ def _dequantize(b: GraphBuilder, node: Node) -> None:
     found = _operands(b, table.matrix, dtype_of(node))
     if table.rows is not None:
         rows, count = b.of(table.rows), table.rows.meta["val"].shape[0]
-        parts = [_taken(b, each, rows, count) for each in (found.w, found.scales, found.biases)]
-        found = Quantized(*parts, found.packing)
+        w, scales, biases = (_taken(b, each, rows, count) for each in (found.w, found.scales, found.biases))
+        found = Quantized(w, scales, biases, found.packing)
     out = b.temporary(node.meta["val"].shape, found.dtype)
     b.emit("Dequantize", out=out, **found.fields())
     b.alias(node, b.converted(out, dtype_of(node)))
@@ -191,8 +191,8 @@ ROWS: Final = (
         known=(
             ByFacts(
                 "packed",
-                "The weight is a constant matrix with groups of a multiple of 32 columns, and a range of at most 256 "
-                "values.",
+                "The weight is a constant matrix with groups of a multiple of 32 columns, and a range of at "
+                "most 256 values.",
                 _unpackable,
             ),
         ),

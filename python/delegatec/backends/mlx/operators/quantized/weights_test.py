@@ -100,7 +100,7 @@ def _both(x: Tensor, weight: Tensor, _: Tensor) -> Tensor:
     return functional.linear(x, weight) + weight.sum()
 
 
-def _range(bits: int) -> dict[str, int]:
+def _range(bits: int) -> dict[str, Any]:
     return {"low": -(1 << (bits - 1)), "high": (1 << (bits - 1)) - 1}
 
 
