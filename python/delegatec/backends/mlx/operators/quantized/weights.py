@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that are quantized in groups of columns: dequantized as a whole, by rows, or in matrix products.
 
-Products and gathers find the quantized operands of a dequantized weight here, and the call that dequantizes it
-has no uses then. All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`),
-that of activations at run time included.
+Products and gathers find the quantized operands of a dequantized weight here, and the call that dequantizes
+it has no uses then. All other quantization reaches the delegate as arithmetic
+(`edge/legalize/rules/quantized.py`), that of activations at run time included.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from delegatec.edge.quantization.constant import INTEGERS, Constant, QuantizedCo
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS, operands_of
 
 aten = torch.ops.aten
+
+_DEQUANTIZING: Final = (DEQUANTIZE_BLOCKS, aten._to_copy.default)
+"""Calls that dequantize weights; a conversion of integers does with the scale 1."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,11 @@ class _Table:
 
 def _table(node: Node, constant: Constant) -> _Table | None:
     """Returns what a call dequantizes; None if it cannot be packed."""
-    if node.target is not DEQUANTIZE_BLOCKS:
+    if node.target not in _DEQUANTIZING:
         return None
     found = quantized_constant(node, constant)
+    if found is None and node.target is not DEQUANTIZE_BLOCKS:
+        return None
     table = _gathered(node, constant) if found is None else _Table(found, None)
     if table is None or table.matrix.values.dim() != 2 or packing_of(table.matrix) is None:
         return None

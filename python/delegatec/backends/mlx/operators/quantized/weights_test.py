@@ -165,6 +165,16 @@ def test_operators_of_torch(operator: str) -> None:
     run_case(layer, (ROWS,), MATMUL)
 
 
+def test_integers_that_are_converted() -> None:
+    """They have a scale of 1, and the product is scaled after it, as torchao computes int8 weights."""
+    layer = Layer(_linear, **_range(8))
+
+    def function(x: Tensor) -> Tensor:
+        return functional.linear(x, layer.weight.to(x.dtype)) * layer.scale[:, 0]
+
+    run_case(function, (ROWS,), f"{MATMUL} Multiply")
+
+
 def test_bytes() -> None:
     """Values have their bits; scales of several groups are stored once, and biases are computed."""
     layer = Layer(_linear, (24, 384), (1, 384))
