@@ -35,6 +35,11 @@ class Span:
     first: Node
     count: Any
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """A comparable form."""
+        return self.first, *sizes_key([self.count])
+
 
 def span_of(node: Node, constant: Callable[[Node], Tensor | None]) -> Span | None:
     """Returns the positions that a tensor has in ascending order; None if they may not be consecutive.
@@ -76,26 +81,35 @@ def _counts(node: Node, constant: Callable[[Node], Tensor | None]) -> bool:
     return is_range and (bind(node)["start"], bind(node)["step"]) == (0, 1)
 
 
-def rows_of(b: GraphBuilder, span: Span, length: int) -> tuple[Int, Int]:
-    """Returns the first one of several rows, and the row after them.
-
-    A run fails if a dimension of this length does not have all of them: it makes tensors whose sizes are
-    positive only if it has. Nothing computes these tensors.
-    """
+def bounds_of(b: GraphBuilder, span: Span) -> tuple[Int, Int]:
+    """Returns the first position, and the one after the last."""
 
     def make() -> tuple[Int, Int]:
-        first = Int(Scalar())
-        b.emit("Item", x=b.of(span.first), out=first.value)
-        end = _computed(b, "AddInt", first, b.integer(span.count))
+        first = Scalar()
+        b.emit("Item", x=b.of(span.first), out=first)
+        return Int(first), _computed(b, "AddInt", Int(first), b.integer(span.count))
+
+    return b.shared(("bounds", *span.key), make)
+
+
+def checked_bounds_of(b: GraphBuilder, span: Span, length: int) -> tuple[Int, Int]:
+    """Returns these bounds of a span in a dimension of a length.
+
+    A run fails if the dimension does not have all of the positions: it makes tensors whose sizes are positive
+    only if it has. Nothing computes these tensors.
+    """
+
+    def check() -> tuple[Int, Int]:
+        first, end = bounds_of(b, span)
         before = _computed(b, "AddInt", first, Int(1))
         after = _computed(b, "SubtractInt", Int(length + 1), end)
         for size in (before, after):
-            checked = b.temporary((-1,), torch.uint8)
-            b.emit("Full", out=checked, shape=[size], value=Float(0.0), dtype=TO_FORMAT[torch.uint8])
-            b.draft.observed.append(checked)
+            made = b.temporary((-1,), torch.uint8)
+            b.emit("Full", out=made, shape=[size], value=Float(0.0), dtype=TO_FORMAT[torch.uint8])
+            b.draft.observed.append(made)
         return first, end
 
-    return b.shared(("rows", span.first, *sizes_key([span.count]), length), make)
+    return b.shared(("checked bounds", *span.key, length), check)
 
 
 def _computed(b: GraphBuilder, name: str, first: Int, second: Int) -> Int:

@@ -11,7 +11,7 @@ from torch.fx import Node
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.building.values import Int
 from delegatec.backends.mlx.dtypes import NUMERIC
-from delegatec.backends.mlx.operators.positions import rows_of, span_of
+from delegatec.backends.mlx.operators.positions import checked_bounds_of, span_of
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
@@ -42,7 +42,7 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
     ((axis, index),) = ((dim, each) for dim, each in enumerate(bound["indices"]) if each is not None)
     span = span_of(index, b.facts.constant)
     if span is not None and isinstance(x.shape[axis], int):
-        start, stop = rows_of(b, span, x.shape[axis])
+        start, stop = checked_bounds_of(b, span, x.shape[axis])
         b.emit(
             "SliceUpdate", dst=x, update=values, out=b.result(node), axis=Int(axis), start=start, stop=stop
         )

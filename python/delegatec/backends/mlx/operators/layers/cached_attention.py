@@ -12,7 +12,7 @@ from torch.fx import Node
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.building.moves import sliced
 from delegatec.backends.mlx.building.values import Array, Int
-from delegatec.backends.mlx.operators.positions import rows_of, span_of
+from delegatec.backends.mlx.operators.positions import Span, bounds_of, checked_bounds_of, span_of
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.filled_rows import RESHAPES, FilledRows
@@ -70,9 +70,23 @@ def filled_rows(b: GraphBuilder, node: Node) -> Filled | None:
     span = None if found is None or found[1] != 1 else span_of(found[0], b.facts.constant)
     if span is None or sizes_key([span.count]) != sizes_key([queries]):
         return None
-    _, end = rows_of(b, span, length)
     while mask.target in RESHAPES:
         mask = bind(mask)["self"]
     *leading, rows, _ = sizes_key(shape_of(mask))
-    is_comparison = known.compares(mask)
-    return Filled(end, is_comparison and {*leading} <= {1} and (rows,) == sizes_key([queries]))
+    is_matrix = {*leading} <= {1} and (rows,) == sizes_key([queries])
+    if known.compares(mask) and is_matrix and _is_written(b, bound["key"], span, length):
+        return Filled(checked_bounds_of(b, span, length)[1], True)
+    # rows that are used again have positions beyond the last one, and slices end there
+    return Filled(bounds_of(b, span)[1], False)
+
+
+def _is_written(b: GraphBuilder, keys: Node, span: Span, length: int) -> bool:
+    """Whether keys have new rows at the positions of the queries, so that the cache has these positions."""
+    while keys.target in _BY_ELEMENT:
+        keys = bind(keys)["self"]
+    if keys.target is not aten.index_put.default or shape_of(keys)[_ROWS : _ROWS + 1] != (length,):
+        return False
+    indices = bind(keys)["indices"]
+    index = indices[_ROWS] if len(indices) > _ROWS else None
+    written = None if index is None else span_of(index, b.facts.constant)
+    return written is not None and written.key == span.key

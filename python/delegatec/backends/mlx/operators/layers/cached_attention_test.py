@@ -145,6 +145,19 @@ def test_rows_that_are_used_again() -> None:
     assert _names(found)["IndexCopy"] == 2
 
 
+@pytest.mark.parametrize(
+    "mask", [torch.le, lambda rows, positions: (rows <= positions) & (rows >= positions - 20)]
+)
+def test_positions_beyond_the_last_row(mask: Mask) -> None:
+    """All rows are filled then."""
+    layer = Layer(mask, indices=lambda positions: positions % LENGTH)
+    found, eager = _compiled(layer), copy.deepcopy(layer)
+    for start, count in ((0, 5), (5, 5), (10, 4), (14, 1), (15, 5)):
+        inputs = (floats(1, count, 32, seed=start), torch.tensor([start]))
+        torch.testing.assert_close(found(*inputs)[0], eager(*inputs), rtol=1e-5, atol=1e-5)
+    assert _names(found)["Full"] == 0
+
+
 def test_single_tokens() -> None:
     layer = Layer()
     found, eager = _compiled(layer, tokens=1), copy.deepcopy(layer)
