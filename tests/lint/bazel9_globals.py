@@ -131,6 +131,7 @@ _CC_RULES: Final = ("cc_binary", "cc_import", "cc_library", "cc_test")
 
 # File of another module -> what it exports and our files load.
 LOADED: Final = {
+    "@delegatec_row//:row.bzl": "EXEC_COMPATIBLE_WITH = []",
     "@bazel_features//:features.bzl": "bazel_features = struct(globals = struct())",
     "@bazel_skylib//:workspace.bzl": "bazel_skylib_workspace = _nothing",
     "@bazel_skylib//lib:unittest.bzl": (

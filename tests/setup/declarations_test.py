@@ -24,7 +24,7 @@ def declared(sites: str, *others: str) -> set[str]:
     (names,) = re.findall(
         rf"^{sites} = (\[.*?\])", text("third_party/python/sites.bzl"), re.MULTILINE | re.DOTALL
     )
-    pattern = r'^    (?:    )?\w+\(name = "(delegatec_\w+)"\)'
+    pattern = r'^    (?:    )?\w+\(name = "(delegatec_\w+)"[,)]'
     named = {name for path in others for name in re.findall(pattern, text(path), re.MULTILINE)}
     return {f"delegatec_pip_{name}" for name in ast.literal_eval(names)} | named
 

@@ -10,6 +10,8 @@ from nested_bazel import nested_bazel, source_root
 WORKSPACE = """\
 local_repository(name = "rules_delegate", path = "%s")
 load("@rules_delegate//third_party/python:interpreter.bzl", "python_interpreter")
+load("@rules_delegate//third_party/python:rows.bzl", "python_row")
+python_row(name = "delegatec_row")
 python_interpreter(name = "another_python")
 """
 

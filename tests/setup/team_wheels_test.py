@@ -17,9 +17,13 @@ def _script(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
+def _read(path: Path) -> object:
+    return _script("locked_wheels").read_lock(path, path.name, _script("rows").first_row().markers)
+
+
 def _lock(folder: Path, text: str, shown: str = "lock.txt") -> object:
     (folder / shown).write_text(text)
-    return _script("locked_wheels").read_lock(folder / shown, shown)
+    return _read(folder / shown)
 
 
 HASH = f"--hash=sha256:{'0' * 64}"
@@ -82,13 +86,13 @@ def test_a_line_that_is_not_locked(tmp_path: Path, line: str, problem: str) -> N
 )
 def test_other_files(tmp_path: Path, content: bytes, problem: str) -> None:
     (tmp_path / "lock.txt").write_bytes(content)
-    (found,) = _script("locked_wheels").read_lock(tmp_path / "lock.txt", "lock.txt").problems
+    (found,) = _read(tmp_path / "lock.txt").problems
     assert problem in found
 
 
 def test_a_lock_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "lock.txt").write_bytes(f"name==1.0 {HASH}".encode("utf-8-sig"))
-    lock = _script("locked_wheels").read_lock(tmp_path / "lock.txt", "lock.txt")
+    lock = _read(tmp_path / "lock.txt")
     assert lock.problems == [] and [*lock.pins] == ["name"]
 
 
@@ -142,9 +146,11 @@ def test_requirements_that_are_missing(tmp_path: Path) -> None:
     site = wheels_fit.installed(tmp_path / "site")
     missing = ["parent==1.0 needs absent>=1: missing", "child==1.0 needs drawing: missing"]
     unsuitable = "parent==1.0 needs numpy<2: has 2.4.6"
-    found = wheels_fit.unmet_requirements(site, lock.pins, compiler.pins, frozenset())
+    markers = _script("rows").first_row().markers
+    found = wheels_fit.unmet_requirements(site, lock.pins, compiler.pins, frozenset(), markers)
     assert sorted(found) == sorted([*missing, unsuitable])
-    found = wheels_fit.unmet_requirements(site, lock.pins, compiler.pins, frozenset({"absent", "drawing"}))
+    allowed = frozenset({"absent", "drawing"})
+    found = wheels_fit.unmet_requirements(site, lock.pins, compiler.pins, allowed, markers)
     assert found == [unsuitable]
 
 

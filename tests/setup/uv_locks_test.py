@@ -114,7 +114,9 @@ def _read(
 ) -> Any:
     (folder / "uv.lock").write_text(text)
     scripts = importlib.import_module("uv_locks")
-    return scripts.read_uv_lock(folder / "uv.lock", "uv.lock", scripts.Choice(project, extras, groups))
+    markers = importlib.import_module("rows").first_row().markers
+    choice = scripts.Choice(project, extras, groups)
+    return scripts.read_uv_lock(folder / "uv.lock", "uv.lock", choice, markers)
 
 
 BASE = {"numpy": "1.26.4", "torch": "2.13.0+cpu"}

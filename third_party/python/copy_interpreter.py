@@ -37,7 +37,7 @@ def left_out(_: str, names: list[str]) -> list[str]:
 
 
 def copy_standard_library(destination: Path) -> None:
-    """Copies the standard library to `lib/python3.11`."""
+    """Copies the standard library to `lib/pythonX.Y`."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     shutil.copytree(
         sysconfig.get_path("stdlib"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installs the wheels of a lock into a directory, and removes the files that a build does not need.
 
-Usage: install_wheels.py --lock FILE --target FOLDER [--drop PATTERN]... [--keep PATH]...
+Usage: install_wheels.py --row FILE --lock FILE --target FOLDER [--drop PATTERN]... [--keep PATH]...
 
 The host's configuration of pip determines the index, the lock the wheels.
 """
@@ -14,35 +14,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The platform of the locks: glibc 2.28 or newer on x86-64, and CPython 3.11.
-PIP_PLATFORM = (
-    *(
-        f"--platform={tag}_x86_64"
-        for tag in (
-            "manylinux_2_28",
-            "manylinux_2_27",
-            "manylinux_2_24",
-            "manylinux_2_17",
-            "manylinux2014",
-            "manylinux_2_12",
-            "manylinux2010",
-            "manylinux_2_5",
-            "manylinux1",
-        )
-    ),
-    "--python-version=3.11",
-    "--implementation=cp",
-    "--only-binary=:all:",
-)
+from rows import Row, chosen_row
 
 # A file next to the modules: versions and hashes of the wheels.
 INSTALLED_LOCK = "wheels.lock.txt"
 
 
-def install(lock: str, target: str) -> None:
+def install(lock: str, target: str, row: Row) -> None:
     """Installs exactly the wheels of the lock, one wheel per line, with pip."""
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", *PIP_PLATFORM]
+        [sys.executable, "-m", "pip", "install", *row.pip_options()]
         + ["--quiet", "--disable-pip-version-check", "--no-warn-conflicts", "--root-user-action=ignore"]
         + ["--no-compile", "--no-deps", "--require-hashes", "--target", target, "--requirement", lock],
         check=True,
@@ -68,13 +49,14 @@ def trim(target: Path, drop: list[str], keep: list[str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--row", type=Path, required=True, help="row.json of @delegatec_row")
     parser.add_argument("--lock", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--drop", action="append", default=[])
     parser.add_argument("--keep", action="append", default=[])
     options = parser.parse_args()
     try:
-        install(options.lock, options.target)
+        install(options.lock, options.target, chosen_row(options.row))
     except subprocess.CalledProcessError as error:
         return int(error.returncode)
     trim(Path(options.target), options.drop, options.keep)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CPython that is part of the build: a copy of the host's, and the only one that actions run."""
+"""A CPython that is part of the build, and the only one that actions run: a copy of the host's, or Debian's."""
 
 load("//rules/private:labels.bzl", "load_statement")
+load("//third_party/debian:packages.bzl", "download_debian_packages")
+load(":debian_pythons.bzl", "PACKAGES", "SNAPSHOT")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
+load(":rows.bzl", "ROW_ATTRIBUTES", "read_row")
 
 _BUILD = """\
 
@@ -37,33 +40,58 @@ toolchain(
 )
 """
 
-def _fail(message, output):
+def _fail(message, output, row):
     fail("\n".join([
         "",
         "error DC010: " + message,
         output,
-        "  help: name another CPython 3.11 with --repo_env=DELEGATEC_PYTHON=/path/to/python",
+        "  help: name another CPython %s with --repo_env=DELEGATEC_PYTHON=/path/to/python" % row.python,
         "",
     ]))
 
-def _python_interpreter_impl(rctx):
-    copied = rctx.execute([host_python(rctx), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."], timeout = 600)
+def _copy_of_host(rctx, row):
+    copied = rctx.execute(
+        [host_python(rctx, version = row.python), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."],
+        timeout = 600,
+    )
     if copied.return_code:
-        _fail("the host's Python cannot be copied", copied.stderr)
+        _fail("the host's Python cannot be copied", copied.stderr, row)
+    return "bin/python3"
+
+def _debian(rctx, row):
+    downloaded = download_debian_packages(rctx, PACKAGES[row.python][row.platform], SNAPSHOT, "packages")
+    if downloaded.missing:
+        _fail("Debian's Python %s: %s" % (row.python, downloaded.missing), "  expected: a network that reaches Debian's mirrors", row)
+    python = host_python(rctx)
+    extracted = rctx.execute(
+        [python, "-B", rctx.path(rctx.attr._debian_interpreter), row.python, "."] + downloaded.files,
+        environment = {"PYTHONPATH": str(rctx.path(rctx.attr._package).dirname)},
+        timeout = 600,
+    )
+    if extracted.return_code:
+        _fail("Debian's Python %s cannot be extracted" % row.python, extracted.stderr, row)
+    rctx.delete("packages")
+    return "bin/python3" if row.host else python
+
+def _python_interpreter_impl(rctx):
+    row = read_row(rctx)
+    python = _debian(rctx, row) if row.interpreter == "debian" else _copy_of_host(rctx, row)
 
     # The copy writes the manifest, which shows that it works.
-    listed = rctx.execute(["bin/python3", "-I", "-B", rctx.path(rctx.attr._compile_tree), "bin", "lib", "python.manifest"], timeout = 600)
+    listed = rctx.execute([python, "-I", "-B", rctx.path(rctx.attr._compile_tree), "bin", "lib", "python.manifest"], timeout = 600)
     if listed.return_code:
-        _fail("the copy of the host's Python does not run", listed.stderr)
+        _fail("the build's copy of Python does not run", listed.stderr, row)
     loads = [load_statement(Label("@rules_python//python:%s.bzl" % name), name) for name in ("py_runtime", "py_runtime_pair")]
     rctx.file("BUILD.bazel", "".join(loads) + _BUILD, executable = False)
 
 python_interpreter = repository_rule(
     implementation = _python_interpreter_impl,
-    doc = "Makes a relocatable copy of the host's CPython 3.11, without the parts that a build does not need.",
-    attrs = {
+    doc = "Makes a relocatable copy of the row's CPython, without the parts that a build does not need.",
+    attrs = dict({
         "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
         "_copy_interpreter": attr.label(default = "//third_party/python:copy_interpreter.py"),
-    },
+        "_debian_interpreter": attr.label(default = "//third_party/python:debian_interpreter.py"),
+        "_package": attr.label(default = "//third_party/debian:package.py"),
+    }, **ROW_ATTRIBUTES),
     environ = HOST_PYTHON_ENVIRON,
 )

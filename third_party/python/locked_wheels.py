@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,17 +31,6 @@ INDEX_OPTIONS = {
 
 # The algorithms that pip accepts.
 HASH = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
-
-# The build's platform; pip applies the lock's markers for the Python that runs it.
-MARKER_ENVIRONMENT = {
-    "implementation_name": "cpython",
-    "os_name": "posix",
-    "platform_machine": "x86_64",
-    "platform_python_implementation": "CPython",
-    "platform_system": "Linux",
-    "python_version": "3.11",
-    "sys_platform": "linux",
-}
 
 
 @dataclass(frozen=True)
@@ -78,12 +67,13 @@ class Lock:
     problems: list[str]
 
 
-def read_lock(path: Path, shown: str) -> Lock:
+def read_lock(path: Path, shown: str, markers: Mapping[str, str]) -> Lock:
     """Reads a lock.
 
     Args:
         path: the file.
         shown: its name in messages.
+        markers: the build's platform: pip would apply the lock's markers for the Python that runs it.
     """
     pins: dict[str, Pin] = {}
     options, problems = [], []
@@ -104,7 +94,7 @@ def read_lock(path: Path, shown: str) -> Lock:
             else:
                 options.append(option)
             continue
-        pin, problem = _pin(line, location)
+        pin, problem = _pin(line, location, markers)
         if problem:
             problems.append(problem)
         elif pin is not None:
@@ -142,14 +132,14 @@ def _option(line: str, folder: Path) -> str | None:
     return line
 
 
-def _pin(line: str, location: str) -> tuple[Pin | None, str]:
+def _pin(line: str, location: str, markers: Mapping[str, str]) -> tuple[Pin | None, str]:
     """Returns a wheel and the problem with it; neither if it is for another platform."""
     specifier, *hashes = re.split(r"\s+--hash[= ]", line)
     try:
         requirement = Requirement(specifier)
     except InvalidRequirement:
         return None, f"{location}: {specifier}: not a requirement"
-    if requirement.marker is not None and not requirement.marker.evaluate(MARKER_ENVIRONMENT):
+    if requirement.marker is not None and not requirement.marker.evaluate({**markers}):
         return None, ""
     exact = [each for each in requirement.specifier if each.operator in ("==", "===")]
     if requirement.url or len(exact) != 1 or exact[0].version.endswith(".*"):

@@ -2,6 +2,7 @@
 """The site-packages directories, with the files to remove from each. The locks next to this file list their wheels."""
 
 load(":interpreter.bzl", "python_interpreter")
+load(":rows.bzl", "python_row")
 load(":wheels.bzl", "wheels")
 
 # Files that no build and no test needs, in any wheel.
@@ -245,7 +246,7 @@ def python_sites(names, existing = []):
     """Declares @delegatec_pip_NAME for each name. Their modules are compiled by @delegatec_python.
 
     Args:
-        names: names of sites, keys of `_SITES`; the lock of each is `NAME.lock.txt`.
+        names: names of sites, keys of `_SITES`; the lock of each is `NAME.lock.txt` of the row.
         existing: names of repositories that are already declared, which are not changed.
     """
     for name in names:
@@ -258,17 +259,21 @@ def python_sites(names, existing = []):
                 drop = site.drop,
                 exports = site.exports,
                 keep = site.keep,
-                lock = Label("//third_party/python:%s.lock.txt" % name),
+                lock = Label("@delegatec_row//:%s.lock.txt" % name),
                 replaced = replaced.keys(),
                 replacements = replaced.values(),
             )
 
-def rules_python_repositories(existing = []):
-    """Declares @delegatec_python and the sites that the rules use.
+def rules_python_repositories(existing = [], row = "", rows = None):
+    """Declares @delegatec_row, @delegatec_python and the sites that the rules use.
 
     Args:
         existing: names of repositories that are already declared, which are not changed.
+        row: the row of the table of Python, torch and platforms.
+        rows: a table of the workspace.
     """
+    if "delegatec_row" not in existing:
+        python_row(name = "delegatec_row", row = row, sites = sorted(_SITES), table = rows)
     if "delegatec_python" not in existing:
         python_interpreter(name = "delegatec_python")
     python_sites(RULES_SITES, existing)

@@ -3,6 +3,7 @@
 
 load("//rules/private:labels.bzl", "label_text", "load_statement")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
+load(":rows.bzl", "ROW_ATTRIBUTES", "read_row", "row_python")
 
 _BUILD = """\
 
@@ -58,8 +59,9 @@ def _wheels_impl(rctx):
     for script in [rctx.attr._install_wheels, rctx.attr._locked_wheels, rctx.attr._uv_locks, rctx.attr._wheels_fit]:
         rctx.path(script)
     lock = _lock(rctx)
+    row = read_row(rctx)
     compiler = rctx.path(rctx.attr._compiler_lock)
-    install = [host_python(rctx, modules = ["pip"]), "-B", rctx.path(rctx.attr._team_wheels)]
+    install = [host_python(rctx, modules = ["pip"]), "-B", rctx.path(rctx.attr._team_wheels), "--row", row.file]
     install += ["--uv-lock" if rctx.attr.uv_lock else "--lock", "%s=%s" % (_shown(lock), rctx.path(lock))]
     install += ["--project", rctx.attr.project] if rctx.attr.project else []
     install += ["--compiler", "the compiler's lock=%s" % compiler]
@@ -102,7 +104,7 @@ def _wheels_impl(rctx):
         ]))
     rctx.report_progress("Compiling modules")
     compiled = rctx.execute(
-        [rctx.path(rctx.attr._interpreter), "-I", "-B", rctx.path(rctx.attr._compile_tree), "site-packages", "site-packages.manifest"],
+        [row_python(rctx, row), "-I", "-B", rctx.path(rctx.attr._compile_tree), "site-packages", "site-packages.manifest"],
         timeout = 3600,
     )
     if compiled.return_code:
@@ -127,7 +129,7 @@ a wheel.
 A wheel that the compiler has in the same version is left to it. Wheels that do not fit the compiler's are an error
 (DC016) that lists all of them: other versions, missing requirements, modules with the same name, wheels for GPUs.
 """,
-    attrs = {
+    attrs = dict({
         "allow_missing": attr.string_list(
             doc = "Distributions that wheels of the lock require, but the model does not need.",
         ),
@@ -163,7 +165,7 @@ A wheel that the compiler has in the same version is left to it. Wheels that do 
             doc = "Instead of `lock`, a uv.lock: what one of its projects needs on this platform.",
         ),
         "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
-        "_compiler_lock": attr.label(default = "//third_party/python:compiler.lock.txt"),
+        "_compiler_lock": attr.label(default = "@delegatec_row//:compiler.lock.txt"),
         "_compiler_manifest": attr.label(default = "@delegatec_pip_compiler//:site-packages.manifest"),
         "_install_wheels": attr.label(default = "//third_party/python:install_wheels.py"),
         "_interpreter": attr.label(default = "@delegatec_python//:bin/python3"),
@@ -171,6 +173,6 @@ A wheel that the compiler has in the same version is left to it. Wheels that do 
         "_team_wheels": attr.label(default = "//third_party/python:team_wheels.py"),
         "_uv_locks": attr.label(default = "//third_party/python:uv_locks.py"),
         "_wheels_fit": attr.label(default = "//third_party/python:wheels_fit.py"),
-    },
+    }, **ROW_ATTRIBUTES),
     environ = HOST_PYTHON_ENVIRON,
 )

@@ -6,9 +6,8 @@ The host's Python runs it: it has `tomllib`, and its pip contains `packaging`.
 
 from __future__ import annotations
 
-import platform
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from pip._vendor.packaging.markers import Marker
 from pip._vendor.packaging.specifiers import SpecifierSet
 from pip._vendor.packaging.utils import canonicalize_name
 
-from locked_wheels import HASH, MARKER_ENVIRONMENT, Lock, Pin
+from locked_wheels import HASH, Lock, Pin
 
 _VERSION = 1
 _INDEX = "https://pypi.org/simple"
@@ -45,17 +44,18 @@ class _UnusableError(Exception):
     """What cannot be used, for the user."""
 
 
-def read_uv_lock(path: Path, shown: str, choice: Choice) -> Lock:
+def read_uv_lock(path: Path, shown: str, choice: Choice, markers: Mapping[str, str]) -> Lock:
     """Reads a uv.lock.
 
     Args:
         path: the file.
         shown: its name in messages.
         choice: the part of it.
+        markers: the build's platform.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        reader = _Reader(tomllib.loads(text), _lines(text), shown)
+        reader = _Reader(tomllib.loads(text), _lines(text), shown, markers)
         pins = reader.pins(choice)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         return Lock({}, [], [f"{shown}: not TOML: {error}"])
@@ -81,11 +81,13 @@ class _Reader:
         problems: wheels that cannot be used.
     """
 
-    def __init__(self, document: dict[str, Any], lines: list[int], shown: str) -> None:
+    def __init__(
+        self, document: dict[str, Any], lines: list[int], shown: str, markers: Mapping[str, str]
+    ) -> None:
         if document.get("version") != _VERSION:
             raise _UnusableError(f"of version {document.get('version')}; version {_VERSION} can be read")
         # uv leaves out what it implies from the markers.
-        python, known = document.get("requires-python", ""), platform.python_version()
+        python, known = document.get("requires-python", ""), markers["python_full_version"]
         if known not in SpecifierSet(python):
             raise _UnusableError(f"it is for Python {python}, and the build has {known}")
         if document.get("conflicts"):
@@ -94,6 +96,7 @@ class _Reader:
         self._locations = {
             id(package): f"{shown}:{line}" for package, line in zip(self._packages, lines, strict=False)
         }
+        self._markers = markers
         self.indexes: set[str] = set()
         self.problems: list[str] = []
 
@@ -109,7 +112,7 @@ class _Reader:
         seen: set[tuple[int, str]] = set()
         while pending:
             dependency = pending.pop()
-            if not _applies(dependency.get("marker", "")):
+            if not _applies(dependency.get("marker", ""), self._markers):
                 continue
             package = self._package(dependency)
             for extra in ("", *dependency.get("extra", [])):
@@ -177,10 +180,10 @@ def _is_project(package: dict[str, Any]) -> bool:
     return any(kind in package.get("source", {}) for kind in _PROJECTS)
 
 
-def _applies(marker: str) -> bool:
+def _applies(marker: str, markers: Mapping[str, str]) -> bool:
     if not marker:
         return True
     try:
-        return Marker(marker).evaluate(MARKER_ENVIRONMENT)
+        return Marker(marker).evaluate({**markers})
     except ValueError:  # such as InvalidMarker and UndefinedComparison
         raise _UnusableError(f"the marker {marker} cannot be read") from None

@@ -3,6 +3,7 @@
 
 load("//rules/private:labels.bzl", "label_text", "load_statement")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
+load(":rows.bzl", "ROW_ATTRIBUTES", "read_row", "row_python")
 
 _BUILD = """\
 
@@ -30,8 +31,17 @@ py_library(
 def _wheels_impl(rctx):
     # First: Bazel runs the rule again if a file is not there yet.
     replaced = {path: rctx.read(source) for path, source in zip(rctx.attr.replaced, rctx.attr.replacements)}
+    row = read_row(rctx)
+    if "==" not in rctx.read(rctx.attr.lock):
+        fail("\n".join([
+            "",
+            "error DC017: row %s has no lock of %s" % (row.name, rctx.attr.lock.name),
+            "  expected: a row for which pip finds all of its wheels",
+            "  help: use another row, or a target that does not need these wheels",
+            "",
+        ]))
     install = [host_python(rctx, modules = ["pip"]), "-B", rctx.path(rctx.attr._install_wheels)]
-    install += ["--lock", rctx.path(rctx.attr.lock), "--target", "site-packages"]
+    install += ["--row", row.file, "--lock", rctx.path(rctx.attr.lock), "--target", "site-packages"]
     for pattern in rctx.attr.drop:
         install += ["--drop", pattern]
     for path in rctx.attr.keep:
@@ -51,7 +61,7 @@ def _wheels_impl(rctx):
         rctx.file("site-packages/" + path, content, executable = False)
     rctx.report_progress("Compiling modules")
     compiled = rctx.execute(
-        [rctx.path(rctx.attr._interpreter), "-I", "-B", rctx.path(rctx.attr._compile_tree), "site-packages", "site-packages.manifest"],
+        [row_python(rctx, row), "-I", "-B", rctx.path(rctx.attr._compile_tree), "site-packages", "site-packages.manifest"],
         timeout = 3600,
     )
     if compiled.return_code:
@@ -71,7 +81,7 @@ def _wheels_impl(rctx):
 wheels = repository_rule(
     implementation = _wheels_impl,
     doc = "Installs the wheels of one lock with pip, trims them, and compiles their modules.",
-    attrs = {
+    attrs = dict({
         "drop": attr.string_list(
             doc = "Patterns of files to remove, relative to site-packages (`**` matches nested directories).",
         ),
@@ -95,6 +105,6 @@ wheels = repository_rule(
         "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
         "_install_wheels": attr.label(default = "//third_party/python:install_wheels.py"),
         "_interpreter": attr.label(default = "@delegatec_python//:bin/python3"),
-    },
+    }, **ROW_ATTRIBUTES),
     environ = HOST_PYTHON_ENVIRON,
 )

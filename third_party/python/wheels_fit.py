@@ -18,7 +18,7 @@ from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.utils import canonicalize_name
 from pip._vendor.packaging.version import Version
 
-from locked_wheels import MARKER_ENVIRONMENT, Pin
+from locked_wheels import Pin
 
 # Distributions that exist for GPUs only.
 _GPU = re.compile(r"(nvidia|cuda|cupy)(-.+)?|(pytorch-)?triton(-.+)?|.+-cu1\d")
@@ -94,7 +94,11 @@ def installed(site: Path) -> dict[str, Installed]:
 
 
 def unmet_requirements(
-    site: Mapping[str, Installed], pins: Mapping[str, Pin], below: Mapping[str, Pin], allowed: frozenset[str]
+    site: Mapping[str, Installed],
+    pins: Mapping[str, Pin],
+    below: Mapping[str, Pin],
+    allowed: frozenset[str],
+    markers: Mapping[str, str],
 ) -> list[str]:
     """Returns the requirements of a team's wheels that are missing, or there in an unsuitable version.
 
@@ -103,6 +107,7 @@ def unmet_requirements(
         pins: the lock.
         below: the wheels of the compiler and of other locks, which the same targets use.
         allowed: names of distributions that may be missing.
+        markers: the build's platform.
     """
     versions = {name: pin.version for name, pin in below.items()}
     versions |= {name: each.version for name, each in site.items()}
@@ -112,7 +117,7 @@ def unmet_requirements(
     while True:
         before = {name: set(each) for name, each in extras.items()}
         for name, distribution in site.items():
-            for requirement in _required(distribution, extras[name]):
+            for requirement in _required(distribution, extras[name], markers):
                 needed = canonicalize_name(requirement.name)
                 if needed in extras:
                     extras[needed] |= requirement.extras
@@ -127,11 +132,11 @@ def unmet_requirements(
             return list(problems)
 
 
-def _required(distribution: Installed, extras: set[str]) -> Iterator[Requirement]:
+def _required(distribution: Installed, extras: set[str], markers: Mapping[str, str]) -> Iterator[Requirement]:
     """Yields the requirements that hold on the build's platform with some extras."""
     for requirement in distribution.requires:
         if requirement.marker is None or any(
-            requirement.marker.evaluate({**MARKER_ENVIRONMENT, "extra": extra}) for extra in ("", *extras)
+            requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras)
         ):
             yield requirement
 
