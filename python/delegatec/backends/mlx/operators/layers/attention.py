@@ -103,6 +103,9 @@ def _arguments(node: Node, _: object) -> str | None:
     bound = bind(node)
     if bound["dropout_p"]:
         return f"dropout_p is {bound['dropout_p']}"
+    depth = bound["query"].meta["val"].shape[-1]
+    if bound["scale"] is None and not isinstance(depth, int):
+        return f"scale is of a depth of {depth} elements"
     rows, columns = (bound[name].meta["val"].shape[-2] for name in ("query", "key"))
     if bound["is_causal"] and sizes_key([rows]) != sizes_key([columns]):
         return f"is_causal of {rows} rows and {columns} columns"
@@ -132,7 +135,8 @@ ROWS: Final = (
         ),
         Constraint(
             "argument",
-            "dropout_p is 0; is_causal only with as many rows as columns: the runtime aligns the last ones.",
+            "dropout_p is 0; scale is given, or the depth is static; is_causal only with as many rows as "
+            "columns: the runtime aligns the last ones.",
             _arguments,
         ),
         note="rows whose elements may all be masked are replaced by zeros",

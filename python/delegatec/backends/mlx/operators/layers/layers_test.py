@@ -203,6 +203,19 @@ def test_causal_masks_of_other_shapes() -> None:
     run_case(_attention(is_causal=True), (_Q, _K, _V))
 
 
+def test_scales_of_dynamic_depths() -> None:
+    """1 / sqrt(depth) is a number of the node: that of the example would hold for no other depth."""
+    depth = (({3: torch.export.Dim("depth", min=1, max=9)},),)
+    compiled = compile_module(
+        Call(lambda x: F.scaled_dot_product_attention(x, x, x)), (_Q,), dynamic_shapes=depth
+    )
+    assert all("Sdpa" not in operations(blob) for blob in compiled.blobs())
+    for x in (_Q, _Q[..., :3]):
+        torch.testing.assert_close(compiled(x)[0], F.scaled_dot_product_attention(x, x, x))
+    scaled = Call(lambda x: F.scaled_dot_product_attention(x, x, x, scale=0.5))
+    assert operations(compile_module(scaled, (_Q,), dynamic_shapes=depth).blobs()[0]) == ["Sdpa"]
+
+
 def test_rejected() -> None:
     left = rejected(lambda x: F.conv2d(x, torch.ones(2, 6, 3, 3, dtype=torch.int64)), (ints(1, 6, 5, 5),))
     assert [rule for _, rule, _ in left] == ["dtype"]
