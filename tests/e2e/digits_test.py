@@ -32,7 +32,7 @@ def test_eager_accuracy(expected: torch.Tensor, pictures: Pictures) -> None:
     assert accuracy(expected, pictures) == pytest.approx(ACCURACY)
 
 
-@pytest.mark.parametrize("name", ["portable", "mps", "vulkan", "xnnpack"])
+@pytest.mark.parametrize("name", ["portable", "mlx", "mps", "vulkan", "xnnpack"])
 def test_accuracy_equals_eager_mode(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
     path = f"examples/digits/digits_{name}.pte"
     program = Real(path) if name in ("portable", "xnnpack") else Simulated(path)
@@ -41,16 +41,24 @@ def test_accuracy_equals_eager_mode(name: str, expected: torch.Tensor, pictures:
     assert largest_difference([logits], [expected]) <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["portable", "xnnpack"])
+@pytest.mark.parametrize("name", ["portable", "mlx", "xnnpack"])
 def test_any_batch_up_to_its_bound(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
     """One program, calls with 64 images and a last one with 2."""
-    program = Real(f"examples/digits/digits_batch_{name}.pte")
+    path = f"examples/digits/digits_batch_{name}.pte"
+    program = Simulated(path) if name == "mlx" else Real(path)
     logits = torch.cat([program(batch)[0] for batch in pictures.pixels.split(64)])
     assert largest_difference([logits], [expected]) <= TOLERANCE
 
 
 @pytest.mark.parametrize(
-    ("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend"), ("xnnpack", "XnnpackBackend")]
+    ("name", "backend"),
+    [
+        ("mlx", "MLXBackend"),
+        ("batch_mlx", "MLXBackend"),
+        ("mps", "MPSBackend"),
+        ("vulkan", "VulkanBackend"),
+        ("xnnpack", "XnnpackBackend"),
+    ],
 )
 def test_everything_is_one_delegate(name: str, backend: str) -> None:
     found = calls(f"examples/digits/digits_{name}.pte")

@@ -26,8 +26,8 @@ SENTENCES = [
 PAIRS = ((0, 1), (2, 3), (4, 5))
 # Of values up to 0.2. Found: 2e-7, and 3e-4 for float16.
 TOLERANCE = {
-    **dict.fromkeys(("portable", "mps", "vulkan", "xnnpack"), 2e-6),
-    **dict.fromkeys(("mps_fp16", "vulkan_fp16", "xnnpack_fp16"), 2e-3),
+    **dict.fromkeys(("portable", "mlx", "mps", "vulkan", "xnnpack"), 2e-6),
+    **dict.fromkeys(("mlx_fp16", "mps_fp16", "vulkan_fp16", "xnnpack_fp16"), 2e-3),
 }
 # The others have delegates that reference executors run.
 IN_RUNTIME = ("portable", "xnnpack", "xnnpack_fp16")
@@ -98,7 +98,9 @@ def test_a_sentence_of_nothing_but_padding(program: tuple[str, Encoder], eager: 
     assert largest_difference(encoder(nothing, nothing), eager(nothing, nothing)) <= TOLERANCE[name]
 
 
-@pytest.mark.parametrize(("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend")])
+@pytest.mark.parametrize(
+    ("name", "backend"), [("mlx", "MLXBackend"), ("mps", "MPSBackend"), ("vulkan", "VulkanBackend")]
+)
 @pytest.mark.parametrize("precision", ["", "_fp16"])
 def test_everything_is_one_delegate(name: str, backend: str, precision: str) -> None:
     found = calls(f"examples/minilm/minilm_{name}{precision}.pte")

@@ -10,8 +10,8 @@ from built import Real, Simulated, calls, largest_difference, manifest
 
 # Of logits up to 5. Found: 9e-6; and 0.04 for float16, as in eager mode in float16.
 TOLERANCE = {
-    **dict.fromkeys(("portable", "mps", "vulkan", "xnnpack"), 5e-5),
-    **dict.fromkeys(("mps_fp16", "vulkan_fp16", "xnnpack_fp16"), 0.08),
+    **dict.fromkeys(("portable", "mlx", "mps", "vulkan", "xnnpack"), 5e-5),
+    **dict.fromkeys(("mlx_fp16", "mps_fp16", "vulkan_fp16", "xnnpack_fp16"), 0.08),
 }
 IN_RUNTIME = ("portable", "xnnpack", "xnnpack_fp16")
 
@@ -34,7 +34,13 @@ def test_logits_agree_with_eager_mode(name: str, eager: torch.nn.Module) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend"), ("xnnpack", "XnnpackBackend")]
+    ("name", "backend"),
+    [
+        ("mlx", "MLXBackend"),
+        ("mps", "MPSBackend"),
+        ("vulkan", "VulkanBackend"),
+        ("xnnpack", "XnnpackBackend"),
+    ],
 )
 @pytest.mark.parametrize("precision", ["", "_fp16"])
 def test_everything_is_one_delegate(name: str, backend: str, precision: str) -> None:
