@@ -146,7 +146,7 @@ def _duplicate_note(owners: Sequence[str], weights: Sequence[tuple[str, int]], t
     return Note(
         "duplicated-weights",
         message,
-        help="fewer delegates store them once; vulkan and xnnpack share weights between delegates",
+        help="fewer delegates store them once; mlx, vulkan and xnnpack share weights between delegates",
     )
 
 

@@ -164,10 +164,16 @@ def test_weights_that_two_delegates_store() -> None:
 
 @pytest.mark.parametrize(
     ("module", "backend"),
-    [(Tied(64), "xnnpack"), (Tied(64), "vulkan"), (Tied(64, is_tied=False), "mps"), (Tied(16), "mps")],
+    [
+        (Tied(64), "xnnpack"),
+        (Tied(64), "vulkan"),
+        (Tied(64), "mlx"),
+        (Tied(64, is_tied=False), "mps"),
+        (Tied(16), "mps"),
+    ],
 )
 def test_no_note_on_shared_or_small_weights(module: nn.Module, backend: str) -> None:
-    """XNNPACK and Vulkan store weights once, next to their delegates."""
+    """XNNPACK, Vulkan and MLX store weights once, next to their delegates."""
     methods = export(Model(module, (torch.rand(2, module.first.in_features),)))  # type: ignore[union-attr, arg-type]
     lowered = lower(methods, backend, rules=PartitionRules(block_operators=("aten.sort",)))
     assert len(lowered.reports["forward"].delegates) == 2

@@ -34,7 +34,7 @@ class Enlarged(nn.Module):
         return f.conv_transpose2d(larger, self.weight, stride=2).relu() + larger.sum()
 
 
-@pytest.mark.parametrize("backend", ["vulkan", "xnnpack"])
+@pytest.mark.parametrize("backend", ["mlx", "vulkan", "xnnpack"])
 def test_a_size_that_follows_from_two_others(backend: str) -> None:
     torch.manual_seed(0)
     module = Enlarged().eval()
@@ -98,7 +98,7 @@ class Grouped(nn.Module):
         return transposed, f.conv2d(x, weight, groups=x.shape[1])
 
 
-@pytest.mark.parametrize("backend", ["mps", "vulkan", "xnnpack", "tosa"])
+@pytest.mark.parametrize("backend", ["mlx", "mps", "vulkan", "xnnpack", "tosa"])
 def test_a_number_of_groups_that_varies(backend: str) -> None:
     channels = Dim.DYNAMIC(min=2, max=8)
     calls = [(torch.randn(2, count, 5, 5), torch.randn(count, 1, 2, 2)) for count in (4, 2, 8)]
@@ -156,7 +156,7 @@ class Bounded(Prefix):
         return rows.view(1, rows.shape[1], 2, 4).transpose(1, 2) * 2
 
 
-@pytest.mark.parametrize("backend", ["vulkan", "xnnpack"])
+@pytest.mark.parametrize("backend", ["mlx", "vulkan", "xnnpack"])
 @pytest.mark.parametrize("kind", [Prefix, Bounded])
 def test_a_size_that_is_read_from_a_tensor(backend: str, kind: type[nn.Module]) -> None:
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from delegatec_schemas import mps_graph, tosa_graph, xnnpack_graph
+from delegatec_schemas import mlx_graph, mps_graph, tosa_graph, xnnpack_graph
 from torch import Tensor, nn
 
 from delegatec.backends.common.graph_format import GraphFormat
@@ -16,6 +16,9 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.lowering import lower
 
 SIGMOIDS: dict[str, Callable[[Any], bool]] = {
+    "mlx": lambda graph: any(
+        each.nodeType == mlx_graph.Node.Sigmoid for chain in graph.chains for each in chain.instructions
+    ),
     "mps": lambda graph: any(node.mpsnodeUnionType == mps_graph.Operation.Sigmoid for node in graph.mpsNodes),
     "tosa": lambda graph: any(
         each.op == tosa_graph.Op.SIGMOID for each in graph.regions[0].blocks[0].operators

@@ -48,9 +48,9 @@ Requires-Python: >=3.11
 {requirements}
 Description-Content-Type: text/markdown
 
-`delegatec` compiles PyTorch models to the `.pte` files of ExecuTorch's runtime, for MPS, Vulkan, XNNPACK,
-TOSA, VGF and Ethos-U, and compares them with eager mode on the host. It is the compiler of the Bazel rules
-`rules_delegate`.
+`delegatec` compiles PyTorch models to the `.pte` files of ExecuTorch's runtime, for MLX, MPS, Vulkan,
+XNNPACK, TOSA, VGF and Ethos-U, and compares them with eager mode on the host. It is the compiler of the
+Bazel rules `rules_delegate`.
 
     import delegatec
 

@@ -144,6 +144,7 @@ BACKEND_IDS = {
     "tosa": "TOSABackend",
     "ethos_u": "EthosUBackend",
     "vgf": "VgfBackend",
+    "mlx": "MLXBackend",
     "mps": "MPSBackend",
     "vulkan": "VulkanBackend",
     "xnnpack": "XnnpackBackend",

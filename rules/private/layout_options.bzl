@@ -30,7 +30,7 @@ and has a channels-last input.
         default = False,
         doc = """\
 Whether the runtime's kernels load the model's weights from the `.ptd` of the `exported_program`, which is built with
-the program and shared by programs of all backends. Delegates of XNNPACK read unchanged weights of layers from it as
+the program and shared by programs of all backends. Delegates of MLX and XNNPACK read unchanged weights of layers from it as
 well; those of other backends contain theirs.
 """,
     ),

@@ -97,7 +97,7 @@ def prepared(folder: Path) -> list[Kind]:
     archive.save(export(stateful), "stateful.pt2", {"size": (1, 2.0, torch.ones(2))})
     save_file({"x": X.repeat(2, 1, 1, 1, 1)}, "samples.safetensors")
     numpy.save("samples.npy", X.repeat(2, 1, 1, 1, 1).numpy())
-    names = ("portable", "xnnpack", "vulkan", "mps", "tosa", "ethos_u", "vgf")
+    names = ("portable", "xnnpack", "vulkan", "mlx", "mps", "tosa", "ethos_u", "vgf")
     _run("quantize --label=net --program=net.pt2 --calibration=samples.npy --pt2=int8.pt2")
     lowered = [name for name in names if _lowered(name)]
     _run("lower --label=net --program=net.pt2 --pte=shared.pte --external-weights")
@@ -130,6 +130,7 @@ def _models() -> list[Kind]:
         lowered(),
         lowered("xnnpack"),
         lowered("vulkan"),
+        lowered("mlx"),
         lowered("mps", "tosa"),
     )
     return [

@@ -246,6 +246,13 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         "option 'fp16_overflow' of backend mps has no effect with precision 'fp32'",
         flags=("--backend=mps", "--option=fp16_overflow=saturate"),
     ),
+    lower(
+        "names a runtime that has no MLX",
+        "DC402",
+        "option 'runtime' of backend mlx",
+        "1.4.1 or 1.5.1",
+        flags=("--backend=mlx", "--option=runtime=1.3"),
+    ),
     lower("sets an option of no backend", "DC402", "portable", flags=("--option=precision=fp16",)),
     lower(
         "lowers a model in float for an NPU",

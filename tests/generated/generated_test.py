@@ -15,6 +15,8 @@ from tests.generated.processes import results
 from tests.generated.profiles import PROFILES
 from tests.generated.quantizing import INT8, PEER_INT8, WEIGHTS_INT4
 from tests.generated.targets import (
+    MLX,
+    MLX_FLOAT16,
     MPS,
     MPS_FLOAT16,
     PORTABLE,
@@ -32,6 +34,7 @@ from tests.generated.targets import (
 _SAMPLES: Final = (
     ("any", 1_000_200, 20, (PORTABLE, MPS, MPS_FLOAT16)),
     ("any", 1_000_300, 20, (PORTABLE, MPS, MPS_FLOAT16)),
+    ("any", 1_500_000, 12, (MLX, MLX_FLOAT16)),
     ("any", 2_000_000, 20, (VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)),
     ("any", 3_000_000, 20, (TOSA, TOSA_FLOATING)),
     ("any", 4_000_000, 20, (XNNPACK, XNNPACK_FLOAT16)),

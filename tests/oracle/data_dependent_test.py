@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWa
 
 # Those that run in the stock runtime, and those that run in reference executors.
 _IN_RUNTIME = ("portable", "xnnpack")
-_OTHERS = ("mps", "vulkan", "tosa")
+_OTHERS = ("mlx", "mps", "vulkan", "tosa")
 _OPTIONS = {"ethos_u.accelerator": "ethos-u55-128", "ethos_u.stage": "tosa"}
 
 # Nothing else is left to a delegate: the rest of these models has sizes that it cannot compute.

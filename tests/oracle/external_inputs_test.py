@@ -127,7 +127,7 @@ def test_a_program_computes_with_the_values_of_each_file(name: str, backend: str
             torch.testing.assert_close(program.run([x])[0], module(x), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["xnnpack", "vulkan", "mps"])
+@pytest.mark.parametrize("backend", ["xnnpack", "vulkan", "mps", "mlx"])
 def test_delegates_take_them_as_inputs(backend: str) -> None:
     model = Model(_Adapted(), (_X,), external_weights=("down", "up", "factor"))
     lowered = lower(export(model), backend, external_weights=model.external_weights)

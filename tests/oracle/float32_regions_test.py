@@ -117,7 +117,7 @@ class _LinearAttention(torch.nn.Module):
         return result
 
 
-@pytest.mark.parametrize("backend", ["mps", "vulkan", "xnnpack"])
+@pytest.mark.parametrize("backend", ["mlx", "mps", "vulkan", "xnnpack"])
 def test_values_beyond_float16(backend: str, tmp_path: Path) -> None:
     module, x = _LinearAttention().eval(), torch.randn(1, 8, 16, 16)
     lowered = lower(export(Model(module, (x,))), backend, {"precision": "fp16"})

@@ -18,7 +18,7 @@ IN_PROCESSES = (
 )
 # A sample, without programs that need wheels of vendors' compilers.
 SAMPLE = (
-    "kind('(exported|mps|portable|quantized|tosa|vulkan)_program rule', "
+    "kind('(exported|mlx|mps|portable|quantized|tosa|vulkan)_program rule', "
     "//examples/digits/... + //tests/rules/models:all)"
 )
 GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+samples,+signature"

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_adapter", "language_model_test", "mps_program", "portable_program", "program_accuracy_test", "program_benchmark", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "app_budget_test", "app_kernels", "delegate_program", "ethos_u_program", "exported_program", "language_model", "language_model_adapter", "language_model_test", "mlx_program", "mps_program", "portable_program", "program_accuracy_test", "program_benchmark", "program_budget_test", "program_cc_library", "program_index", "program_runtime", "program_test", "program_variant", "quantized_program", "speech_to_text", "speech_to_text_test", "tosa_program", "vgf_program", "vision_language", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -30,6 +30,7 @@ def refusal_tests(name):
     delegate_program(name = "misspelt_option", backend = "mps", options = {"precison": "fp16"}, program = program, tags = ["manual"])
     delegate_program(name = "list_for_a_string", backend = "mps", options = {"precision": ["fp16", "fp32"]}, program = program, tags = ["manual"])
     delegate_program(name = "line_break", backend = "a:B", options = {"flags": ["--a", "--b\nc"]}, program = program, tags = ["manual"])
+    mlx_program(name = "runtime_without_mlx", program = program, runtime = "1.3", tags = ["manual"])
     mps_program(name = "misspelt_value", int4 = "paked", program = program, tags = ["manual"])
     mps_program(name = "unknown_value", fp16_overflow = "clip", precision = "fp8", program = program, tags = ["manual"])
     vulkan_program(name = "misspelt_storage", program = program, storage = "bufer", tags = ["manual"])
@@ -219,6 +220,7 @@ def refusal_tests(name):
         "repeated_portable": ["error DC423", "backend \"portable\" is listed twice: portable, portable"],
         "rules_for_portable": ["error DC423", "block_operators and inline_delegates have no effect without a backend that delegates", "deps have no effect: no backend is a plug-in"],
         "runtime_without_attribute": ["error DC516", "runtime \"executorch_runtime\" does not name an attribute of a module", "such as \"executorch_runtime:RUNTIME\""],
+        "runtime_without_mlx": ["error DC402", "option \"runtime\" of backend \"mlx\" cannot be \"1.3\"", "expected: 1.4.1 or 1.5.1"],
         "seed_without_function": ["error DC101", "seed is set, and nothing of the target is a function", "or no seed"],
         "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],

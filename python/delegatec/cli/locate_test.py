@@ -57,7 +57,7 @@ def _separately(backend: str) -> None:
     _run("locate", "--sources=net.sources.json", *inputs, *outputs, "--reasons=located.reasons")
 
 
-@pytest.mark.parametrize("backend", ["portable", "mps", "vulkan"])
+@pytest.mark.parametrize("backend", ["portable", "mlx", "mps", "vulkan"])
 def test_the_same_files_as_of_a_lowering_with_lines(backend: str) -> None:
     _run(*_lower(f"--backend={backend}", *(f"--{name}=with.{name}" for name in WRITTEN)))
     pte = Path("net.pte").read_bytes()

@@ -10,7 +10,7 @@ from typing import Final
 
 from delegatec.cli.documents import from_where_the_user_is
 
-_BACKENDS: Final = ("mps", "portable", "vulkan", "xnnpack")
+_BACKENDS: Final = ("mlx", "mps", "portable", "vulkan", "xnnpack")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
