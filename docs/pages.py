@@ -147,9 +147,14 @@ def _packages() -> set[str]:
     return {".".join(type(backend).__module__.split(".")[:3]) for backend in builtin_backends()}
 
 
+OF_BACKENDS: Final[dict[str, Callable[[], str]]] = {
+    f"operators_{each.rpartition('.')[2]}.md": _page_of(each) for each in sorted(_packages())
+}
+"""The pages of delegates."""
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": partial(errors_page, GENERATED),
     "operators_aten.md": operators_aten_page,
     "operators_portable.md": operators_portable_page,
-    **{f"operators_{each.rpartition('.')[2]}.md": _page_of(each) for each in sorted(_packages())},
+    **OF_BACKENDS,
 }

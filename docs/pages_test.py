@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from errors_page import BLOCKS, example
-from pages import PAGES, operators_aten_page, operators_portable_page
+from pages import OF_BACKENDS, PAGES, operators_aten_page, operators_portable_page
 
 from delegatec.diagnostics import CODES
 
@@ -19,9 +19,9 @@ def test_page_is_up_to_date(name: str) -> None:
     assert committed == PAGES[name](), f"docs/{name} is out of date: bazel run //docs:generate"
 
 
-@pytest.mark.parametrize("package", ["arm", "mlx", "mps", "vulkan", "xnnpack"])
-def test_the_legend_explains_each_name_once(package: str) -> None:
-    rows, legend = PAGES[f"operators_{package}.md"]().split("\n## Legend\n")
+@pytest.mark.parametrize("name", OF_BACKENDS)
+def test_the_legend_explains_each_name_once(name: str) -> None:
+    rows, legend = OF_BACKENDS[name]().split("\n## Legend\n")
     explained = re.findall(r"^\| `([a-z-]+:[^`]+)` \|", legend, re.MULTILINE)
     assert sorted(explained) == sorted({*re.findall(r"`([a-z-]+:[^`]+)`", rows)})
 

@@ -59,6 +59,17 @@ class Decoder(torch.nn.Module):
         return self.layer(self.embedding(ids))
 """
 
+CLASSIFIER = """\
+import torch
+import delegatec
+
+
+def network() -> torch.nn.Module:
+    layers = torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(72, 10)
+    return torch.nn.Sequential(*layers).eval()
+
+
+"""
 
 PAGES = sorted(
     str(path.relative_to(ROOT))
@@ -158,6 +169,15 @@ def test_several_sizes_are_methods() -> None:
     assert list(lowered.reports) == ["prefill_16", "prefill_128", "step"]
     for report in lowered.reports.values():
         assert (len(report.delegates), report.nodes_left) == (1, 0)
+
+
+def test_a_dynamic_size_is_in_the_delegate() -> None:
+    page = (ROOT / "docs" / "mlx.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(def build.*?)```", page, re.DOTALL)
+    namespace: dict[str, object] = {}
+    exec(CLASSIFIER + code, namespace)
+    (report,) = lower(export(namespace["build"]()), "mlx").reports.values()  # type: ignore[operator]
+    assert (len(report.delegates), report.nodes_left) == (1, 0)
 
 
 def test_the_message_is_what_the_compiler_says(
