@@ -22,6 +22,8 @@ aten = torch.ops.aten
 
 _PRODUCTS: Final = (aten.mm.default, aten.bmm.default)
 _QUANTIZED: Final = (torch.int8, torch.uint8)
+_LEAST: Final = torch.iinfo(torch.int8).min
+_LARGEST: Final = torch.iinfo(torch.uint8).max
 _MOVES: Final = (aten.slice.Tensor, aten.view.default, aten.permute.default)
 _FOLLOWING: Final = (aten._to_copy.default, aten.view.default, aten.mul.Tensor, aten.mul.Scalar)
 
@@ -50,7 +52,7 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
     bound = bind(node)
     if node.target in _PRODUCTS and dtype_of(node) == torch.float16:
         operands = [bound["self"], bound["mat2"]]
-        if not all(map(_is_quantized, operands)):
+        if not all(_is_quantized(builder, each) for each in operands):
             return None
         first, second = (value_of(builder, each, torch.float32) for each in operands)
         return first @ second
@@ -73,8 +75,14 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
     return scaled
 
 
-def _is_quantized(node: Node) -> bool:
-    """Whether a value consists of quantized values, which float16 represents exactly."""
+def _is_quantized(builder: Builder, node: Node) -> bool:
+    """Whether a value consists of integers of 8 bits, which float16 represents exactly.
+
+    Activations are rounded and clamped to these: their conversion to int8 and back is not in the program.
+    """
     while node.target in _MOVES:
         node = node.all_input_nodes[0]
-    return node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _QUANTIZED
+    if node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _QUANTIZED:
+        return True
+    known = builder.facts.of(node)
+    return known.is_integral and _LEAST <= known.low and known.high <= _LARGEST

@@ -27,3 +27,17 @@ def test_products_of_quantized_values() -> None:
     to_float16(program)
     (result,) = interpret(program, (quantized_values, weight, scale))
     torch.testing.assert_close(result, module(quantized_values, weight, scale), rtol=2e-3, atol=0)
+
+
+def test_products_of_rounded_activations() -> None:
+    """Which are not converted to int8."""
+
+    def function(x: Tensor, weight: Tensor) -> Tensor:
+        product = x.round().clamp(-128, 127) @ weight.to(torch.float32)
+        return product.to(torch.int32).to(torch.float32) * 0.001
+
+    x, weight = torch.full((4, 512), 99.6), torch.full((512, 6), 90, dtype=torch.int8)
+    program = to_edge(torch.export.export(Call(function), (x, weight)))
+    to_float16(program)
+    (result,) = interpret(program, (x, weight))
+    torch.testing.assert_close(result, function(x, weight), rtol=2e-3, atol=0)

@@ -21,7 +21,7 @@ from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
-_RESHAPES: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims})
+RESHAPES: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims})
 _BOTH: Final = frozenset({aten.logical_and.default, aten.bitwise_and.Tensor})
 # Comparison -> the operands that are the indices of rows and the positions, and the rows after a position.
 _COMPARISONS: Final[dict[Any, tuple[str, str, int]]] = {
@@ -69,11 +69,16 @@ class FilledRows:
             self._masks[key] = value_of(self._builder, part)
         return self._masks[key]
 
+    @staticmethod
+    def compares(mask: Node) -> bool:
+        """Whether a mask is a comparison, and no combination of masks."""
+        return mask.target in _COMPARISONS
+
     def positions(self, mask: Node, length: int) -> tuple[Node, int] | None:
         """Returns positions after whose largest one no row is allowed but `count`, and this count."""
         if sizes_key(shape_of(mask)[-1:]) != (length,):
             return None
-        if mask.target in _RESHAPES:
+        if mask.target in RESHAPES:
             return self.positions(bind(mask)["self"], length)
         if mask.target in _BOTH:
             found = (self.positions(bind(mask)[name], length) for name in ("self", "other"))
@@ -102,7 +107,7 @@ class FilledRows:
 
 def _of_matrix(mask: Node) -> Node:
     """Returns a mask before views that add leading sizes of one."""
-    while mask.target in _RESHAPES:
+    while mask.target in RESHAPES:
         source = bind(mask)["self"]
         new = len(shape_of(mask)) - len(shape_of(source))
         if new < 1 or len(shape_of(source)) < 2 or {*sizes_key(shape_of(mask)[:-2])} != {1}:
@@ -119,7 +124,7 @@ def _prefix(b: Builder, node: Node, end: Node) -> Node:
             for each in bind(node).values()
         ]
         return b.call(node.target, *operands)
-    if node.target in _RESHAPES and _columns(bind(node)["self"]) == _columns(node):
+    if node.target in RESHAPES and _columns(bind(node)["self"]) == _columns(node):
         source = _prefix(b, bind(node)["self"], end)
         shape = [*shape_of(node)[:-1], end.meta["val"]]
         return b.call(aten.view.default, source, shape)

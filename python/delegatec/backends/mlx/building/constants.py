@@ -24,6 +24,7 @@ from delegatec.backends.common.constants import (
 )
 from delegatec.backends.common.settings import Overflow
 from delegatec.backends.mlx.building.draft import Constant
+from delegatec.backends.mlx.building.packing import PackedBytes, Packing, words
 from delegatec.backends.mlx.building.values import Array
 from delegatec.backends.mlx.compile_spec import Settings
 from delegatec.delegation import Part
@@ -73,6 +74,14 @@ class Constants:
         if lost:
             message = f"{name_of(self._view.program, node)} has {lost}"
             self._problems.append((array, beyond_float16(message, current)))
+        return array, Constant(digest(data), data, node.name)
+
+    def packed(self, node: Node, packing: Packing) -> tuple[Array, Constant]:
+        """Returns a matrix of integers in fewer bits, as uint32."""
+        tensor = self._view.constants[node]
+        data = PackedBytes(tensor, packing)
+        rows, columns = tensor.shape
+        array = Array(torch.uint32, (rows, words(columns, packing.bits)))
         return array, Constant(digest(data), data, node.name)
 
     def of_tensor(self, tensor: torch.Tensor) -> tuple[Array, Constant]:

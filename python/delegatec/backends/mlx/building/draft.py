@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from delegatec.backends.common.liveness import live
-from delegatec.backends.mlx.building.values import Array, Chain, Operation, Scalar, Value
+from delegatec.backends.mlx.building.values import Array, Chain, Operation, Value
 from delegatec.delegation import Part
 
 
@@ -38,10 +38,10 @@ class Draft:
         outputs: values, in the order of its outputs.
         buffers: its state, which the runtime keeps between runs.
         constants: tensor -> what it is.
-        permuted: tensor -> the constant of which it is a view, made when the delegate is loaded, and the
-            permutation of its dimensions. The view replaces the constant.
+        prepared: tensor -> a constant, and the operations that compute the tensor from it when the
+            delegate is loaded. They write to the constant, which nothing else reads.
         main: the operations of each run.
-        observed: integers that nothing reads, whose operations have an effect.
+        observed: values that nothing reads, whose operations have an effect.
     """
 
     def __init__(self) -> None:
@@ -49,9 +49,9 @@ class Draft:
         self.outputs: list[Value] = []
         self.buffers: list[Array] = []
         self.constants: dict[Array, Constant] = {}
-        self.permuted: dict[Array, tuple[Array, list[int]]] = {}
+        self.prepared: dict[Array, tuple[Array, list[Operation]]] = {}
         self.main = Chain()
-        self.observed: list[Scalar] = []
+        self.observed: list[Value] = []
         self._open = [self.main]
 
     def append(self, operation: Operation) -> None:
@@ -68,10 +68,11 @@ class Draft:
             self._open.pop()
 
     def drop_dead_code(self) -> None:
-        """Removes operations and constants on which no output, buffer or observed integer depends."""
+        """Removes operations and constants on which no output, buffer or observed value depends."""
         self.main.operations, needed = self.needed([*self.outputs, *self.buffers, *self.observed])
-        self.permuted = {array: found for array, found in self.permuted.items() if array in needed}
-        needed |= {constant for constant, _ in self.permuted.values()}
+        self.prepared = {array: found for array, found in self.prepared.items() if array in needed}
+        needed |= {constant for constant, _ in self.prepared.values()}
+        needed |= {value for each in self.initial().operations for value in each.operands()}
         self.constants = {array: found for array, found in self.constants.items() if array in needed}
 
     def needed(self, results: Iterable[Value]) -> tuple[list[Operation], set[Value]]:
@@ -80,12 +81,7 @@ class Draft:
 
     def initial(self) -> Chain:
         """Returns the operations that run when the delegate is loaded."""
-        return Chain(
-            [
-                Operation("Transpose", {"x": constant, "out": constant, "perm": perm})
-                for constant, perm in self.permuted.values()
-            ]
-        )
+        return Chain([each for _, operations in self.prepared.values() for each in operations])
 
     def walk(self) -> Iterator[Chain]:
         """Yields the main chain, and those that its operations run."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 from torch.fx import Node
@@ -14,6 +14,7 @@ from delegatec.backends.common.sizes import Sizes
 from delegatec.backends.mlx.blob import write_blob
 from delegatec.backends.mlx.building.constants import Constants, Number
 from delegatec.backends.mlx.building.draft import Constant, Draft
+from delegatec.backends.mlx.building.packing import Packing
 from delegatec.backends.mlx.building.sizes import SizeValues
 from delegatec.backends.mlx.building.slots import Slots
 from delegatec.backends.mlx.building.state import keep_state
@@ -28,7 +29,10 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.edge.symbols import is_scalar
 
 Operand = Node | Number
+Shared = TypeVar("Shared")
 Size = int | torch.SymInt | Node
+Step = tuple[str, str, dict[str, Any]]
+"""A node of the format, the name of its operand, and its other fields."""
 
 
 class GraphBuilder:
@@ -43,6 +47,7 @@ class GraphBuilder:
         settings: as given.
         draft: the graph so far.
         facts: analysis results for the program.
+        program: the private program of the partition.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
@@ -50,10 +55,11 @@ class GraphBuilder:
         self.settings = settings
         self.draft = Draft()
         self.facts = view.facts
+        self.program = view.program
         self._view = view
         self._constants = Constants(view, settings)
         self._arrays: dict[Node, Array] = {}
-        self._shared: dict[Hashable, Array] = {}
+        self._shared: dict[Hashable, Any] = {}
         self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
         self._sources: dict[Array, Array] = {}  # converted value -> its operand
         self._sizes: Sizes[Int, Array] = Sizes(SizeValues(self.emit, self._tensors))
@@ -120,13 +126,38 @@ class GraphBuilder:
 
         def make() -> Array:
             stored = self._added(*self._constants.of_node(node, self.current))
-            view = self.temporary([stored.shape[dim] for dim in perm], stored.dtype)
-            self.draft.permuted[view] = stored, perm
-            return view
+            shape = [stored.shape[dim] for dim in perm]
+            return self._prepared(stored, shape, [("Transpose", "x", {"perm": perm})])
 
         tensor = self._view.constants[node]
         storage = (tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
         return self.shared(("permuted", storage, tuple(perm)), make)
+
+    def packed(self, node: Node, packing: Packing) -> Array:
+        """Returns a constant matrix of integers, packed when it is written; once per node and packing."""
+
+        def make() -> Array:
+            return self._added(*self._constants.packed(node, packing))
+
+        return self.shared(("packed", node, packing), make)
+
+    def prepared(self, tensor: torch.Tensor, shape: Sequence[int], steps: Sequence[Step]) -> Array:
+        """Returns what the runtime computes from a constant of the lowering when it loads the delegate.
+
+        Args:
+            tensor: the constant.
+            shape: of the result.
+            steps: its computation, in order.
+        """
+        return self._prepared(self.table(tensor), shape, steps)
+
+    def _prepared(self, stored: Array, shape: Sequence[int], steps: Sequence[Step]) -> Array:
+        result = self.temporary(shape, stored.dtype)
+        self.draft.prepared[result] = (
+            stored,
+            [Operation(name, {operand: stored, "out": stored, **fields}) for name, operand, fields in steps],
+        )
+        return result
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
         """Returns the tensor of a node if it is a constant; do not write to it.
@@ -212,11 +243,12 @@ class GraphBuilder:
 
         return self.shared(("cast", array, dtype), make)
 
-    def shared(self, key: Hashable, make: Callable[[], Array]) -> Array:
-        """Returns a value shared by lowerings, such as a table of indices; the first call makes it."""
+    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
+        """Returns values shared by lowerings, such as a table of indices; the first call makes it."""
         if key not in self._shared:
             self._shared[key] = make()
-        return self._shared[key]
+        found: Shared = self._shared[key]
+        return found
 
     def _added(self, array: Array, constant: Constant) -> Array:
         self.draft.constants[array] = constant

@@ -38,7 +38,7 @@ class Slots:
         ]
         self.described: Final[Sequence[Array]] = (*constants, *inputs, *outputs, *draft.buffers)
         self._ids: dict[Value, int] = {array: slot for slot, array in enumerate(self.described)}
-        self._ids.update((view, self._ids[constant]) for view, (constant, _) in draft.permuted.items())
+        self._ids.update((view, self._ids[constant]) for view, (constant, _) in draft.prepared.items())
         self._scalars: dict[Value, int] = {}
         for each in draft.inputs:
             self._scalar(each)

@@ -17,6 +17,7 @@ from delegatec.backends.mlx.operators.layers import (
     pooling,
 )
 from delegatec.backends.mlx.operators.moves import shape
+from delegatec.backends.mlx.operators.quantized import weights
 from delegatec.backends.mlx.operators.reductions import order, reduction
 from delegatec.backends.mlx.operators.row import OperatorRow
 from delegatec.backends.mlx.operators.rules import UNIVERSAL
@@ -27,6 +28,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Comparison, logic, bits": binary.LOGIC,
     "Selection": selection.ROWS,
     "Matrix products": linear_algebra.ROWS,
+    "Quantized weights": weights.ROWS,
     "Convolution": convolution.ROWS,
     "Pooling": pooling.ROWS,
     "Normalization": normalization.ROWS,

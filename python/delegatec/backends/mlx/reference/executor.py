@@ -19,6 +19,7 @@ from delegatec.backends.mlx.reference import (
     integers,
     layers,
     moves,
+    quantized,
     reductions,
 )
 from delegatec.backends.mlx.reference.run import MAX_ELEMENTS, Run, Semantics, dtype_of, reject
@@ -32,6 +33,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     **integers.SEMANTICS,
     **layers.SEMANTICS,
     **moves.SEMANTICS,
+    **quantized.SEMANTICS,
     **reductions.SEMANTICS,
 }
 

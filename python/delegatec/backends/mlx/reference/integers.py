@@ -28,14 +28,14 @@ def _sym_size(run: Run, node: Any) -> None:
 
 
 def _item(run: Run, node: Any) -> None:
-    """The runtime reads four bytes as an integer, of a tensor of any dtype."""
+    """The runtime reads four bytes as an integer, of a tensor of any dtype; without elements it is 0."""
     x = run[node.x]
     if x.numel() != 1:
         reject(f"an Item of a tensor of shape {list(x.shape)}")
     if x.dtype not in (torch.int32, torch.int64):
         reject(f"an Item of {x.dtype}, whose bytes would be read as an integer of 32 bits")
     limits = torch.iinfo(torch.int32)
-    value = int(x.item())
+    value = 0 if x.is_meta else int(x.item())
     run.set_value(node.out, (value - limits.min) % 2**32 + limits.min)
 
 

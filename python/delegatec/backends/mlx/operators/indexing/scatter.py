@@ -11,6 +11,7 @@ from torch.fx import Node
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.building.values import Int
 from delegatec.backends.mlx.dtypes import NUMERIC
+from delegatec.backends.mlx.operators.positions import checked_bounds_of, span_of
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
@@ -39,6 +40,13 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     x, values = b.of(bound["self"]), b.operand(bound["values"], dtype_of(node))
     ((axis, index),) = ((dim, each) for dim, each in enumerate(bound["indices"]) if each is not None)
+    span = span_of(index, b.facts.constant)
+    if span is not None and isinstance(x.shape[axis], int):
+        start, stop = checked_bounds_of(b, span, x.shape[axis])
+        b.emit(
+            "SliceUpdate", dst=x, update=values, out=b.result(node), axis=Int(axis), start=start, stop=stop
+        )
+        return
     positions = b.converted(b.of(index), torch.int64)
     b.emit("IndexCopy", dst=x, update=values, indices=positions, out=b.result(node), axis=axis)
 
@@ -88,6 +96,6 @@ ROWS: Final = (
             "One index of rank 1, values of the other sizes of self, and no accumulation.",
             _other_put,
         ),
-        note="the positions are read before the rest of the graph is computed",
+        note="positions are read before the rest of the graph is computed; consecutive ones are a slice",
     ),
 )

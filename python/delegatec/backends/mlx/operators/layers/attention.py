@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.building.values import Array
+from delegatec.backends.mlx.operators.layers.cached_attention import filled_rows
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import operand_dtypes
@@ -23,7 +24,15 @@ def _attention(b: GraphBuilder, node: Node) -> None:
     bound, out = bind(node), b.result(node)
     q, k, v = (b.of(bound[name]) for name in _OPERANDS)
     scale = 1.0 / math.sqrt(q.shape[-1]) if bound["scale"] is None else float(bound["scale"])
+    filled = filled_rows(b, node)
+    if filled is not None:
+        k, v = (filled.rows(b, bound[name]) for name in ("key", "value"))
+    if filled is not None and filled.is_causal:
+        b.emit("Sdpa", q=q, k=k, v=v, out=out, scale=scale, causal=True)
+        return
     mask = _mask(b, bound["attn_mask"], len(q.shape)) if _masks(b, bound["attn_mask"]) else None
+    if filled is not None and mask is not None:
+        mask = filled.of(b, mask, len(mask.shape) - 1)
     alive = None if mask is None else _alive(b, bound["attn_mask"], mask)
     result = out if alive is None else b.temporary(out.shape, out.dtype)
     fields = {"q": q, "k": k, "v": v, "scale": scale, "mask": mask, "causal": bool(bound["is_causal"])}
