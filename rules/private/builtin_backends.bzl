@@ -86,7 +86,7 @@ BACKENDS = {
                 values = ["1.4.1", "1.5.1"],
             ),
         },
-        title = "MLX, on Apple's GPUs, fp32, fp16 and bfloat16",
+        title = "MLX, on Apple's GPUs, fp32, fp16 and bfloat16, weights of 2 to 8 bits",
     ),
     "mps": backend(
         options = {

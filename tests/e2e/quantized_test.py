@@ -21,9 +21,11 @@ IN_RUNTIME = ("portable", "xnnpack")
 _EMBEDDING = ("aten::index_select.out", "aten::index_select.out")
 # Programs with a delegate -> id of the backend, and the kernels outside.
 DELEGATED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "llama_8da4w_mlx": ("MLXBackend", ()),
     "llama_8da4w_mps": ("MPSBackend", ()),
     "llama_8da4w_vulkan": ("VulkanBackend", ()),
     "llama_8da4w_xnnpack": ("XnnpackBackend", _EMBEDDING),
+    "mobilenet_v2_int8_mlx": ("MLXBackend", ()),
     "mobilenet_v2_int8_mps": ("MPSBackend", ()),
     "mobilenet_v2_int8_xnnpack": ("XnnpackBackend", ()),
 }
@@ -62,7 +64,7 @@ def test_results_agree_with_eager_mode(name: str) -> None:
     with torch.no_grad():
         expected = model.module(*model.example_inputs)
     assert expected.abs().max() > 1
-    for backend in ("portable", "xnnpack", "mps", "vulkan"):
+    for backend in ("portable", "xnnpack", "mlx", "mps", "vulkan"):
         file = f"{name}_{backend}"
         if backend not in IN_RUNTIME and file not in DELEGATED:
             continue
@@ -78,7 +80,7 @@ def test_it_is_one_delegate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("backend", ["portable", "mps", "xnnpack"])
+@pytest.mark.parametrize("backend", ["portable", "mlx", "mps", "xnnpack"])
 def test_files_are_small(name: str, backend: str) -> None:
     _, _, full, share = MODELS[name]
     if (name, backend) == ("mobilenet_v2_int8", "xnnpack"):

@@ -103,7 +103,7 @@ def test_static(maker: Any, per_channel: bool, tmp_path: Path) -> None:
     """Found: equal but for means halfway between quantized values; a step is 0.9% of the largest result."""
     quantizer = maker(per_channel) if maker else _xnnpack(is_per_channel=per_channel)
     module = _converted(Pictures(), IMAGE, quantizer)
-    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
+    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mlx": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
 
 
 # torchao traces its patterns for each: half a minute.
@@ -112,7 +112,7 @@ def test_static(maker: Any, per_channel: bool, tmp_path: Path) -> None:
 def test_training(maker: Any, tmp_path: Path) -> None:
     quantizer = maker(training=True) if maker else _xnnpack(True, is_per_channel=True)
     module = _converted(Pictures(), IMAGE, quantizer, training=True)
-    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
+    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mlx": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
 
 
 @pytest.mark.parametrize("maker", [SmallQuantizer, None])
@@ -123,7 +123,7 @@ def test_dynamic(maker: Any, per_channel: bool, tmp_path: Path) -> None:
         _converted(Layers(), ROWS, quantizer),
         (ROWS,),
         tmp_path,
-        {"portable": 2e-6, "mps": 2e-6, "vulkan": 2e-6},
+        {"portable": 2e-6, "mlx": 2e-6, "mps": 2e-6, "vulkan": 2e-6},
     )
 
 
