@@ -47,6 +47,21 @@ def test_zeros_in_poisoned_memory(tmp_path: Path) -> None:
     assert (tmp_path / "p.pte").stat().st_size < 30_000
 
 
+class Sum(torch.nn.Module):
+    """The sum of an input and twice another."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + 2 * y
+
+
+def test_one_tensor_as_two_inputs(tmp_path: Path) -> None:
+    methods = {"forward": torch.export.export(Sum(), (torch.ones(3), torch.zeros(3)))}
+    pte, _ = written(tmp_path, methods, backend="portable", external=False)
+    x = torch.arange(3.0)
+    (found,) = RUNTIME.load(str(pte), None, False).run("forward", [x, x])
+    assert torch.equal(found, 3 * x)
+
+
 def test_backends(tmp_path: Path) -> None:
     assert RUNTIME.backends == ["XnnpackBackend"]
     with pytest.raises(DelegatecError, match=r"DC501.*executorch runner has no backend VulkanBackend"):

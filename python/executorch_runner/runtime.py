@@ -88,7 +88,8 @@ class RunnerProgram:
             RuntimeError: the runtime rejects the inputs, or an instruction fails.
         """
         tensors = {
-            str(position): (value if isinstance(value, torch.Tensor) else _number(value)).contiguous()
+            # A copy: a file does not have one tensor under two names.
+            str(position): (value if isinstance(value, torch.Tensor) else _number(value)).contiguous().clone()
             for position, value in enumerate(inputs)
             if isinstance(value, torch.Tensor | bool | int | float)
         }

@@ -85,4 +85,4 @@ def _is_quantized(builder: Builder, node: Node) -> bool:
     if node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _QUANTIZED:
         return True
     known = builder.facts.of(node)
-    return known.is_integral and _LEAST <= known.low and known.high <= _LARGEST
+    return known.is_integral and known.low >= _LEAST and known.high <= _LARGEST
