@@ -27,7 +27,7 @@ def _multi_margin_loss(
     weight: Tensor | None = None,
     reduction: int = _MEAN,
 ) -> Tensor:
-    count = x.shape[-1]
+    count = x.shape[-1] if x.dim() else 1
     rows, index = x.reshape(-1, count), target.reshape(-1, 1)
     excess = margin - rows.gather(1, index) + rows
     counts = (excess > 0) & (torch.arange(count) != index)
@@ -39,7 +39,7 @@ def _multi_margin_loss(
 
 
 def _multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
-    count = x.shape[-1]
+    count = x.shape[-1] if x.dim() else 1
     rows, labels = x.reshape(-1, count), target.reshape(-1, count)
     is_label = labels.lt(0).cumsum(1).eq(0)  # those before the first negative one
     positions = torch.arange(count)
