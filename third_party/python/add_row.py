@@ -64,7 +64,7 @@ def resolve_locks(
     Args:
         entry: the row, as in the table.
         platform: its platform, as in the table.
-        folder: for the locks; without one of this row, or with those that are to be replaced.
+        folder: for the locks.
         python: a Python that has pip.
         torch_sha256: digest of the wheel of torch for CPUs, if the indexes do not have it.
         development: also those of this repository's tests and linters.
