@@ -43,6 +43,11 @@ _OTHERS: Final = (
     ("BuildGrid, with the wheels that it needs", "a campaign of remote execution", "Apache-2.0 and others"),
     ("buildifier", "linters", "Apache-2.0"),
     ("CPython 3.11, a copy of the host's", "every build", "PSF-2.0"),
+    (
+        "CPython 3.13, with the libraries that Debian's packages of it need",
+        "builds with 3.13 on Linux, instead",
+        "PSF-2.0, LGPL-2.1 and others",
+    ),
     ("ExecuTorch's C++ runtime, out of its wheels", "apps in C++", "BSD-3-Clause and others"),
     ("GCC for aarch64 and QEMU, as Debian's packages", "tests on Arm CPUs", "GPL-3.0, GPL-2.0 and others"),
     (

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,8 +58,8 @@ def resolve_locks(
     torch_sha256: str,
     *,
     development: bool,
-) -> list[str]:
-    """Writes the locks of a row, and returns the reasons why there are no others.
+) -> dict[str, str]:
+    """Writes the locks of a row, and returns the names of the others, and why there are none.
 
     Args:
         entry: the row, as in the table.
@@ -69,7 +70,7 @@ def resolve_locks(
         development: also those of this repository's tests and linters.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    missing = []
+    missing: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as temporary:
         row = Path(temporary) / "row.json"
         row.write_text(json.dumps({"platform": platform, "row": entry}))
@@ -80,8 +81,35 @@ def resolve_locks(
             command += [f"--torch-sha256={torch_sha256}", site]
             done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
             if done.returncode:
-                missing.append(done.stderr.strip())
+                missing[site] = done.stderr.strip()
     return missing
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Returns a table; an empty one if there is no such file.
+
+    Raises:
+        SystemExit: it is not a table.
+    """
+    try:
+        table = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
+    except ValueError as error:
+        sys.exit(f"error DC017: {path}: not JSON: {error}")
+    if not isinstance(table, dict) or not isinstance(table.get("rows"), list):
+        sys.exit(f'error DC017: {path}: not a table of rows, such as {{"rows": []}}')
+    return table
+
+
+def _python(text: str) -> str:
+    if not re.fullmatch(r"3\.\d+", text):
+        raise argparse.ArgumentTypeError(f"{text}: expected two numbers, such as 3.13")
+    return text
+
+
+def _torch(text: str) -> str:
+    if not re.fullmatch(r"\d+\.\d+\.\d+", text):
+        raise argparse.ArgumentTypeError(f"{text}: expected three numbers, such as 2.13.0")
+    return text
 
 
 def with_row(table: dict[str, Any], entry: dict[str, Any]) -> str:
@@ -98,8 +126,8 @@ def with_row(table: dict[str, Any], entry: dict[str, Any]) -> str:
 def main() -> int:
     shipped = json.loads(TABLE.read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--python", required=True, metavar="X.Y")
-    parser.add_argument("--torch", required=True, metavar="X.Y.Z")
+    parser.add_argument("--python", type=_python, required=True, metavar="X.Y")
+    parser.add_argument("--torch", type=_torch, required=True, metavar="X.Y.Z")
     parser.add_argument("--platform", required=True, choices=sorted(shipped["platforms"]))
     parser.add_argument(
         "--interpreter", choices=("host", "debian"), default="host", help="debian: of debian_pythons.bzl"
@@ -110,23 +138,31 @@ def main() -> int:
     options = parser.parse_args()
 
     path = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")) / options.table
-    table = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
+    table = read_table(path)
     platform = {**shipped["platforms"], **table.get("platforms", {})}[options.platform]
     entry = {name: getattr(options, name) for name in ("python", "torch", "platform", "interpreter")}
     name = row_of(entry, platform).name
     entry["locks"] = f"rows/{name}"
-    missing = resolve_locks(
-        entry,
-        platform,
-        path.parent / entry["locks"],
-        python_with_pip(),
-        options.torch_sha256,
-        development=options.development,
-    )
-    for reason in missing:
-        print(f"no lock of {reason}", file=sys.stderr)
-    if any(reason.startswith("compiler:") for reason in missing):
-        return 1
+    folder = path.parent / entry["locks"]
+    with tempfile.TemporaryDirectory() as temporary:
+        locks = Path(temporary) / "locks"
+        missing = resolve_locks(
+            entry,
+            platform,
+            locks,
+            python_with_pip(),
+            options.torch_sha256,
+            development=options.development,
+        )
+        for reason in missing.values():
+            print(f"no lock of {reason}", file=sys.stderr)
+        if "compiler" in missing:
+            return 1
+        shutil.copytree(locks, folder, dirs_exist_ok=True)
+    for site in missing:
+        (folder / f"{site}.lock.txt").unlink(missing_ok=True)
+    # Bazel looks for new locks if the table changes.
+    entry["locked"] = sorted(file.name.removesuffix(".lock.txt") for file in folder.glob("*.lock.txt"))
     path.write_text(with_row(table, entry), encoding="utf-8")
     print(f"{path}: row {name}")
     package = Path(options.table).parent.as_posix().removeprefix(".")

@@ -50,6 +50,13 @@ def _fail(message, output, row):
     ]))
 
 def _copy_of_host(rctx, row):
+    if not row.host:
+        fail("\n".join([
+            "",
+            "error DC017: row %s takes Python from this host, which is another platform" % row.name,
+            "  expected: a row of this host's platform, or one whose interpreter is \"debian\"",
+            "",
+        ]))
     copied = rctx.execute(
         [host_python(rctx, version = row.python), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."],
         timeout = 600,
@@ -59,7 +66,17 @@ def _copy_of_host(rctx, row):
     return "bin/python3"
 
 def _debian(rctx, row):
-    downloaded = download_debian_packages(rctx, PACKAGES[row.python][row.platform], SNAPSHOT, "packages")
+    packages = PACKAGES.get(row.python, {}).get(row.platform)
+    if not packages:
+        known = ["%s on %s" % (python, platform) for python, platforms in PACKAGES.items() for platform in platforms]
+        fail("\n".join([
+            "",
+            "error DC017: row %s has the interpreter \"debian\", and no packages of it are locked" % row.name,
+            "  expected: Python " + " or ".join(known),
+            "  help: make the row with --interpreter=host",
+            "",
+        ]))
+    downloaded = download_debian_packages(rctx, packages, SNAPSHOT, "packages")
     if downloaded.missing:
         _fail("Debian's Python %s: %s" % (row.python, downloaded.missing), "  expected: a network that reaches Debian's mirrors", row)
     python = host_python(rctx)

@@ -229,12 +229,14 @@ def lock(site: str, row: Row, folder: Path, torch_sha256: str = "") -> None:
     """Writes the lock of one site for a row into a folder.
 
     Raises:
-        UnresolvedError: pip does not find the wheels.
+        UnresolvedError: pip does not find the wheels, or a site below has no lock.
     """
     source = HERE / f"{site}.in.txt"
     requirements = read_requirements(source)
     below: dict[str, str] = {}
     for base in SITES[site]:
+        if not (folder / f"{base}.lock.txt").exists():
+            raise UnresolvedError(f"needs {base}, which has no lock")
         below |= locked_versions(folder / f"{base}.lock.txt")
     versions: dict[str, str] = {}
     if folder != HERE:
