@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.building.values import Array, Int
+from delegatec.edge.symbols import sizes_key
 
 _MOST: Final = 2**31 - 1
 _LEAST: Final = -(2**31)
@@ -29,7 +30,7 @@ def reversed_along(b: GraphBuilder, x: Array, axis: int) -> Array:
 
 def reshaped(b: GraphBuilder, x: Array, shape: Sequence[Any]) -> Array:
     """Emits a Reshape, unless the value has the shape."""
-    if tuple(shape) == x.shape:
+    if sizes_key(shape) == sizes_key(x.shape):
         return x
     out = b.temporary(shape, x.dtype)
     b.emit("Reshape", x=x, out=out, shape=b.shape(shape))

@@ -149,6 +149,13 @@ def test_images_of_dynamic_sizes() -> None:
     run_case(lambda x: network(x), (floats(2, 3, 24, 12),), dynamic_shapes=shapes, others=others, atol=1e-5)
 
 
+@pytest.mark.parametrize("function", [lambda x: F.avg_pool2d(x, 2), lambda x: F.max_pool2d(x, 2)])
+def test_windows_that_divide_the_example_only(function: Function) -> None:
+    shapes = (({2: torch.export.Dim("height", min=4, max=32)},),)
+    others = [(floats(2, 3, height, 6),) for height in (4, 9, 32)]
+    run_case(function, (floats(2, 3, 8, 6),), dynamic_shapes=shapes, others=others)
+
+
 # ---- attention -------------------------------------------------------------------------------------------
 
 _Q: Final = floats(2, 4, 5, 8)

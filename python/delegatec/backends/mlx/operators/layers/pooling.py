@@ -19,6 +19,7 @@ from delegatec.backends.mlx.operators.rules import EXACT_FLOAT32
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.symbols import sizes_key
 
 
 def _windows(b: GraphBuilder, x: Array, node: Node) -> tuple[Array, list[int]]:
@@ -28,9 +29,10 @@ def _windows(b: GraphBuilder, x: Array, node: Node) -> tuple[Array, list[int]]:
     dilation = bound.get("dilation", (1, 1))
     batch, height, width, channels = x.shape
     rows, columns = node.meta["val"].shape[1:3]
-    if list(kernel) == [height, width] and (rows, columns) == (1, 1):
+    image = sizes_key([height, width])
+    if sizes_key([*kernel, rows, columns]) == (*image, 1, 1):
         return x, [1, 2]
-    exact = (rows * kernel[0], columns * kernel[1]) == (height, width)
+    exact = sizes_key([rows * kernel[0], columns * kernel[1]]) == image
     if list(stride) == list(kernel) and set(dilation) == {1} and exact:
         blocks = b.temporary((batch, rows, kernel[0], columns, kernel[1], channels), x.dtype)
         b.emit("Reshape", x=x, out=blocks, shape=b.shape(blocks.shape))
