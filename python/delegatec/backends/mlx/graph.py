@@ -210,6 +210,7 @@ def _types(graph: schema.GraphT) -> dict[tuple[int, int, int], Type]:
     try:
         for slot in known:
             dtype, shape = described(graph.tensors[slot])
+            run.check_size(shape)
             run.set(slot, torch.empty(shape, dtype=dtype, device="meta"))
         if graph.initChain >= 0:
             run.run_chain(graph.initChain)

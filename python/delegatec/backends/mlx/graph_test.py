@@ -88,3 +88,39 @@ def test_a_node_without_semantics_has_no_type() -> None:
     )
     text = format_blob_graph(blob_graph(graph))
     assert "MetalKernel(" in text and "runtimes refuse MetalKernel" in text
+
+
+def _of_one_node(name: str, sizes: list[int], **fields: object) -> schema.GraphT:
+    """Returns a graph of a node that reads two inputs of these sizes."""
+    kind, table = new_node(name)
+    for field, content in fields.items():
+        setattr(table, field, content)
+    return schema.GraphT(
+        version=b"1",
+        numInputs=2,
+        numOutputs=1,
+        chains=[schema.ChainT([schema.InstructionT(kind, table)])],
+        inputs=[schema.SlotT(0), schema.SlotT(1)],
+        outputs=[schema.SlotT(2)],
+        buffers=[],
+        names=[],
+        tensors=[
+            schema.TensorMetaT(sizes=[schema.SizeT(size) for size in sizes], dtype=dtype) for dtype in (6, 4)
+        ],
+    )
+
+
+def test_types_need_no_memory() -> None:
+    """Of slices and copies of as many elements as a tensor may have."""
+    most, slot = 2**31 - 1, schema.TensorT
+    first, last, end = (schema.IntT(literal=literal) for literal in (0, -1, most))
+    sliced = {"axis": first, "start": first, "stop": last, "out": slot(2)}
+    graphs = [
+        _of_one_node("Slice", [most], x=slot(0), step=1, **sliced),
+        _of_one_node("SliceUpdate", [most], dst=slot(0), update=slot(0), step=1, **{**sliced, "stop": end}),
+        _of_one_node("IndexCopy", [most], dst=slot(0), update=slot(0), indices=slot(1), out=slot(2)),
+    ]
+    results = [graph.values[id] for graph in map(blob_graph, graphs) for id in graph.nodes[0].results]
+    assert [value.shape for value in results] == [(most - 1,), (most,), (most,)]
+    too_large = blob_graph(_of_one_node("Slice", [most] * 16, x=slot(0), step=1, **sliced))
+    assert [str(too_large.values[id]) for id in too_large.nodes[0].results] == ["?[]"]

@@ -22,7 +22,7 @@ from delegatec.backends.mlx.reference import (
     quantized,
     reductions,
 )
-from delegatec.backends.mlx.reference.run import MAX_ELEMENTS, Run, Semantics, dtype_of, reject
+from delegatec.backends.mlx.reference.run import MAX_ELEMENTS, Run, Semantics, check_size, dtype_of, reject
 from delegatec.backends.mlx.reference.unspecified import DEFAULT, Unspecified
 from delegatec.delegation import ReferenceExecutor
 from delegatec.edge.arguments import short_name
@@ -102,6 +102,7 @@ class MlxReferenceExecutor(ReferenceExecutor):
                 found[name.slot.id] = self._constant(name.slot.id, text(name.name))
         for slot in graph.buffers:
             dtype, shape = described(graph.tensors[slot.id])
+            check_size(shape, self._max_elements)
             found[slot.id] = torch.zeros(shape, dtype=dtype)
         if graph.initChain >= 0:
             run = self._run(found)
@@ -178,7 +179,7 @@ def run_of(
                 reject(f"the reference executor has no {name}")
             try:
                 SEMANTICS[name](run, node)
-            except (RuntimeError, LookupError, ValueError, TypeError) as error:
+            except (ArithmeticError, RuntimeError, LookupError, MemoryError, TypeError, ValueError) as error:
                 # Operands that the checks missed, and torch rejects.
                 reject(f"{name}: {(str(error) or repr(error)).splitlines()[0]}")
 

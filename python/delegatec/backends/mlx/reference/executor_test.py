@@ -75,6 +75,14 @@ CASES: Final[list[tuple[str, str, tuple[torch.Tensor, ...], dict[str, Any], torc
         {"axis": 0},
         torch.tensor([3.0, 1.0, 2.0, 9.0]),
     ),
+    (
+        "Argmax",
+        "x",
+        (torch.tensor([1.0, math.nan, 3.0, math.nan]),),
+        {"axis": 0},
+        torch.tensor(2).to(torch.uint32),
+    ),
+    ("Argmin", "x", (torch.tensor([math.nan, 2.0, 1.0]),), {"axis": 0}, torch.tensor(0).to(torch.uint32)),
     ("FullLike", "x", (X,), {"value": schema.FloatT(literal=0.5)}, torch.full((2, 3, 4), 0.5)),
 ]
 
@@ -85,6 +93,42 @@ def test_nodes(
 ) -> None:
     (result,) = run_node(name, operands.split(), inputs, **fields)
     torch.testing.assert_close(result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "fields", "message"),
+    [
+        ("Round", (X,), {"decimals": 1000}, "Round: "),
+        ("Pad", (_INTS,), {"amounts": [integer(1)] * 2, "mode": "constant", "value": math.inf}, "Pad: "),
+        ("Tile", (X,), {"reps": [integer(2**30)] * 3}, "has more than"),
+        ("Repeat", (X,), {"repeats": integer(2**31 - 1), "axis": 0}, "has more than"),
+        (
+            "Pad",
+            (X,),
+            {"amounts": [integer(2**30)] * 6, "mode": "constant", "value": 0.0},
+            "has more than",
+        ),
+    ],
+)
+def test_damaged_nodes_are_refused(
+    name: str, inputs: tuple[torch.Tensor, ...], fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DelegatecError, match=message) as error:
+        run_node(name, ["x"], inputs, **fields)
+    assert [each.code for each in error.value.diagnostics] == ["DC408"]
+
+
+def test_a_buffer_that_is_too_large_is_refused() -> None:
+    most = 2**31 - 1
+    graph = schema.GraphT(
+        version="1",
+        numBuffers=1,
+        chains=[schema.ChainT([])],
+        buffers=[schema.SlotT(0)],
+        tensors=[schema.TensorMetaT([schema.SizeT(most)] * 3, 6)],
+    )
+    with pytest.raises(DelegatecError, match="has more than"):
+        MlxReferenceExecutor(read_blob(memoryview(join(write_blob(graph)))))([])
 
 
 def test_quotients_of_integers_are_floats() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from delegatec.backends.mlx.reference.moves import positions_in
 from delegatec.backends.mlx.reference.run import Run, Semantics, axis_of, promoted, reject
 from delegatec.edge.arguments import broadcast
 
@@ -97,12 +98,12 @@ def _slice_update(run: Run, node: Any) -> None:
     axis = axis_of(run.integer(node.axis), x.dim())
     if node.step < 1:
         reject(f"a SliceUpdate with step {node.step}")
-    chosen = list(range(x.shape[axis]))[slice(run.integer(node.start), run.integer(node.stop), node.step)]
+    chosen = range(x.shape[axis])[slice(run.integer(node.start), run.integer(node.stop), node.step)]
     if not chosen:
         run[node.out] = x
         return
     shape = [len(chosen) if dim == axis else size for dim, size in enumerate(x.shape)]
-    index = torch.tensor(chosen, device=x.device)
+    index = positions_in(chosen, x.device)
     run[node.out] = x.index_copy(axis, index, update.to(x.dtype).expand(shape))
 
 
@@ -115,6 +116,9 @@ def _index_copy(run: Run, node: Any) -> None:
     if index.device.type != "meta" and bool(((index < -x.shape[axis]) | (index >= x.shape[axis])).any()):
         reject("an index beyond the dimension")
     positions = torch.where(index < 0, index + x.shape[axis], index)
+    if index.device.type == "meta":  # a run without elements, whose rows may be many
+        run[node.out] = x.clone()
+        return
     found = x.clone()
     shape = [1 if dim == axis else size for dim, size in enumerate(x.shape)]
     for row in range(index.shape[0]):

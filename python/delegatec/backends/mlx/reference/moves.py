@@ -39,15 +39,22 @@ def _slice(run: Run, node: Any) -> None:
     if node.step == 0:
         reject("a Slice with step 0")
     # as in Python: negative bounds count from the end, others are clamped
-    chosen = list(range(x.shape[axis]))[slice(start, stop, node.step)]
+    chosen = range(x.shape[axis])[slice(start, stop, node.step)]
     if node.step > 0 and chosen:
         window: tuple[Any, ...] = (slice(None),) * axis + (slice(chosen[0], chosen[-1] + 1, node.step),)
         run[node.out] = x[window]
     else:
-        index = torch.tensor(chosen, dtype=torch.int64, device=x.device)
+        index = positions_in(chosen, x.device)
         # torch selects no unsigned integers of 32 bits
         signed = x.view(torch.int32) if x.dtype == torch.uint32 else x
         run[node.out] = signed.index_select(axis, index).view(x.dtype)
+
+
+def positions_in(chosen: range, device: torch.device) -> torch.Tensor:
+    """Returns the integers of a range."""
+    if not chosen:
+        return torch.empty(0, dtype=torch.int64, device=device)
+    return torch.arange(chosen.start, chosen.stop, chosen.step, device=device)
 
 
 def _split(run: Run, node: Any) -> None:
@@ -71,12 +78,15 @@ def _stack(run: Run, node: Any) -> None:
 
 
 def _tile(run: Run, node: Any) -> None:
-    run[node.out] = run[node.x].tile(run.integers(node.reps))
+    x, reps = run[node.x], run.integers(node.reps)
+    run.check_size([*x.shape, *reps])
+    run[node.out] = x.tile(reps)
 
 
 def _repeat(run: Run, node: Any) -> None:
-    x = run[node.x]
-    run[node.out] = x.repeat_interleave(run.integer(node.repeats), axis_of(node.axis, x.dim()))
+    x, repeats = run[node.x], run.integer(node.repeats)
+    run.check_size([*x.shape, repeats])
+    run[node.out] = x.repeat_interleave(repeats, axis_of(node.axis, x.dim()))
 
 
 def _pad(run: Run, node: Any) -> None:
@@ -84,6 +94,7 @@ def _pad(run: Run, node: Any) -> None:
     if len(amounts) != 2 * x.dim() or min(amounts, default=0) < 0:
         reject(f"a Pad of {amounts} for {x.dim()} dimensions")
     pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
+    run.check_size([size + sum(pair) for size, pair in zip(x.shape, pairs, strict=True)])
     mode = text(node.mode)
     if mode == "edge":
         for dim, (before, after) in enumerate(pairs):

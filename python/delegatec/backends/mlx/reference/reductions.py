@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -57,12 +58,16 @@ def _moment(function: Callable[..., Tensor]) -> Semantics:
     return run
 
 
-def _position(function: Callable[[Tensor, int, bool], Tensor]) -> Semantics:
-    """Positions are those of the first extremum."""
+def _position(function: Callable[[Tensor, int, bool], Tensor], least: float) -> Semantics:
+    """Positions are those of the first extremum; comparisons skip NaN, unless it is the first element."""
 
     def run(run: Run, node: Any) -> None:
         x = run[node.x]
-        run[node.out] = function(x, axis_of(node.axis, x.dim()), node.keepdims).to(torch.uint32)
+        axis = axis_of(node.axis, x.dim())
+        if x.dtype.is_floating_point:
+            is_first_nan = x.narrow(axis, 0, 1).isnan()
+            x = torch.where(is_first_nan, 0.0, x.nan_to_num(least, math.inf, -math.inf))
+        run[node.out] = function(x, axis, node.keepdims).to(torch.uint32)
 
     return run
 
@@ -124,8 +129,8 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "All": _reduction(lambda x, axes, keep: x.bool().all(axes, keep)),
     "Any": _reduction(lambda x, axes, keep: x.bool().any(axes, keep)),
     "ArgPartition": _argpartition,
-    "Argmax": _position(torch.argmax),
-    "Argmin": _position(torch.argmin),
+    "Argmax": _position(torch.argmax, -math.inf),
+    "Argmin": _position(torch.argmin, math.inf),
     "Argsort": _argsort,
     "Cumsum": _cumsum,
     "LogSumExp": _reduction(lambda x, axes, keep: floating(x).logsumexp(axes, keep)),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
@@ -89,11 +90,7 @@ class Run:
 
     def check_size(self, shape: Sequence[int]) -> None:
         """Rejects tensors that are too large."""
-        count = 1
-        for size in shape:
-            count *= size
-        if count > self._max_elements:
-            reject(f"a tensor of shape {list(shape)} has more than {self._max_elements} elements")
+        check_size(shape, self._max_elements)
 
     # ---- integers ----------------------------------------------------------------------------------------
 
@@ -135,6 +132,17 @@ class Run:
 def _clamped(literal: int) -> int:
     low, high = int(_INT32.min), int(_INT32.max)
     return max(low, min(high, literal))
+
+
+def check_size(shape: Sequence[int], max_elements: int) -> None:
+    """Rejects tensors that are too large.
+
+    Args:
+        shape: of the tensor.
+        max_elements: the largest number of elements.
+    """
+    if math.prod(shape) > max_elements:
+        reject(f"a tensor of shape {list(shape)} has more than {max_elements} elements")
 
 
 Semantics = Callable[[Run, Any], None]
