@@ -9,7 +9,14 @@ from typing import Final
 from delegatec.edge.channels_last.rewrites import convolutions, exact_pools, shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
-from delegatec.edge.legalize.rules import attention, batch_norm, division, layer_norm, symbolic_scalars
+from delegatec.edge.legalize.rules import (
+    attention,
+    batch_norm,
+    division,
+    extrema,
+    layer_norm,
+    symbolic_scalars,
+)
 
 _LAYERS: Final = convolutions.Layers(has_rows=True, has_groups=True, divides_exactly=False)
 
@@ -20,6 +27,7 @@ REWRITES: Final[Rewrites] = rewrites(
     shuffling.REWRITES,
     (batch_norm.by_constants(), batch_norm.BY_ARITHMETIC),
     division.BY_REMAINDER,
+    (*extrema.SEPARATE_POSITION, *extrema.POSITION_OF_FLOATS),
     (layer_norm.OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
     itertools.chain.from_iterable(SHARED.values()),
 )

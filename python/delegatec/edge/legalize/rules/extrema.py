@@ -16,10 +16,11 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, positive, read_results, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Function, FunctionTable, Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.arithmetic import promoted
 from delegatec.edge.legalize.rules.indices import positions
-from delegatec.edge.legalize.rules.pointwise import NUMERIC_RESULT, pointwise
+from delegatec.edge.legalize.rules.pointwise import FLOATS, NUMERIC_RESULT, pointwise
 from delegatec.edge.legalize.rules.reductions import amax, amin, reversed_order
 from delegatec.edge.legalize.value import Value, value_of
 
@@ -146,6 +147,18 @@ def _separate_position(builder: Builder, node: Node) -> list[Node | None]:
     ]
 
 
+def _among_bools(builder: Builder, node: Node) -> Node:
+    """Searches the extremum, or NaN if there is one, in a mask: the target's comparisons skip NaN."""
+    bound = bind(node)
+    x, dim = value_of(builder, bound["self"]), bound["dim"]
+    dims = [] if dim is None else [dim]
+    extremum = value_of(builder, builder.call(_EXTREMA[node.target], x.node, dims, bool(dims)))
+    found = (x.eq(extremum) | x.isnan()).to(torch.uint8)
+    return builder.call(aten.argmax.default, found.node, dim, bound["keepdim"])
+
+
+_EXTREMA: Final = {position: extremum for extremum, position in _EXTREMUM_AND_POSITION.values()}
+
 RULES: RuleTable = {aten.clamp_min.default: _both_bounds, aten.clamp_max.default: _both_bounds}
 
 FUNCTIONS: FunctionTable = {
@@ -176,3 +189,13 @@ MAXIMUM_BY_MINIMUM: Final = Rewrite(
     aten.maximum.default, pointwise(_maximum_by_minimum, 2), (NUMERIC_RESULT,), note="the negated minimum"
 )
 SEPARATE_POSITION: Final = tuple(Rewrite(target, _separate_position) for target in _EXTREMUM_AND_POSITION)
+POSITION_OF_FLOATS: Final = tuple(
+    Rewrite(
+        target,
+        _among_bools,
+        (operand_dtypes(FLOATS, "only floats can be NaN."),),
+        note="of floats, in the mask of the extremum, or of NaN if there is one",
+    )
+    for target in _EXTREMA
+)
+"""For targets whose positions are those of numbers, and do not count NaN."""

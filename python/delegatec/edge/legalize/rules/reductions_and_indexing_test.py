@@ -166,6 +166,12 @@ def test_extrema_and_positions_are_computed_apart(rewrite: Rewrite) -> None:
     assert_rewrites([rewrite], calls, torch.float32, 0.0)
 
 
+@pytest.mark.parametrize("rewrite", extrema.POSITION_OF_FLOATS, ids=lambda each: str(each.target))
+def test_positions_among_bools(rewrite: Rewrite) -> None:
+    calls = [call for call in CASES[rewrite.target] if call[0].is_floating_point()]
+    assert_rewrites([rewrite], calls, torch.float32, 0.0)
+
+
 _OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.index.Tensor: [(X, [None, ROWS.squeeze(1), ROWS.squeeze(1)])],
     aten.index_put.default: [

@@ -39,16 +39,22 @@ def _softmax(b: GraphBuilder, node: Node) -> None:
 
 
 def _log_softmax(b: GraphBuilder, node: Node) -> None:
-    """Subtracts the logarithm of the sum of exponentials, in float32."""
+    """Subtracts the maximum, and the logarithm of the sum of exponentials of the rest, in float32.
+
+    Near the logarithm of a sum of large elements, a float32 has few digits of the difference.
+    """
     bound, out = bind(node), b.result(node)
     x = b.in_float32(bound["self"])
     axis = positive(bound["dim"], len(x.shape))
     shape = [1 if dim == axis else size for dim, size in enumerate(x.shape)]
-    total, result = b.temporary(shape, x.dtype), out
+    largest, total = b.temporary(shape, x.dtype), b.temporary(shape, x.dtype)
+    rest, result = b.temporary(out.shape, x.dtype), out
     if out.dtype != x.dtype:
         result = b.temporary(out.shape, x.dtype)
-    b.emit("LogSumExp", x=x, out=total, axes=[axis], keepdims=True)
-    b.emit("Subtract", a=x, b=total, out=result)
+    b.emit("Max", x=x, out=largest, axes=[axis], keepdims=True)
+    b.emit("Subtract", a=x, b=largest, out=rest)
+    b.emit("LogSumExp", x=rest, out=total, axes=[axis], keepdims=True)
+    b.emit("Subtract", a=rest, b=total, out=result)
     b.alias(node, b.converted(result, out.dtype))
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions of extrema, sorting, and the largest elements.
 
-MLX sorts in ascending order, and NaN last, as ATen does. Descending order is that of the reversed elements,
-reversed: equal elements keep their order, and NaN is first. MLX partitions by a sort on GPUs, as here.
+Positions are those of integers: MLX skips NaN. It sorts in ascending order, and NaN last, as ATen does.
+Descending order is that of the reversed elements, reversed: equal ones keep their order, and NaN is first.
+MLX partitions by a sort on GPUs, as here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch.fx import Node
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.mlx.building.moves import reshaped, reversed_along, sliced
 from delegatec.backends.mlx.building.values import Array, Int
-from delegatec.backends.mlx.dtypes import NUMERIC
+from delegatec.backends.mlx.dtypes import INTEGERS, NUMERIC
 from delegatec.backends.mlx.operators.row import Constraint, Lower, operator_row
 from delegatec.edge.arguments import bind, positive, read_results
 from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
@@ -90,6 +91,7 @@ def _topk(b: GraphBuilder, node: Node) -> None:
     _ordered(b, node, descending=bool(bound["largest"]), count=bound["k"])
 
 
+_INTEGERS: Final = operand_dtypes(INTEGERS, "MLX does not compare with NaN.")
 _NUMBERS: Final = operand_dtypes(NUMERIC, "MLX sorts numbers.", "convert to int32")
 
 
@@ -104,7 +106,7 @@ ROWS: Final = (
         operator_row(
             name,
             _position(node),
-            _NUMBERS,
+            _INTEGERS,
             Constraint("rank", "self has a dimension, or dim is None.", _scalar_operand),
         )
         for name, node in (("argmax", "Argmax"), ("argmin", "Argmin"))

@@ -15,6 +15,8 @@ from delegatec.backends.mlx.testing.grid import PRECISIONS, rejected, run_case
 _INTS: Final = ints(3, 5, high=7)
 _TIES: Final = torch.tensor([[1.0, math.inf, math.nan, 1.0, math.inf, math.nan, -math.inf, -math.inf]])
 
+_POSITION: Final = "{} Equal NotEqual LogicalOr AsType Argmax"
+
 CASES: Final[dict[str, tuple[Function, torch.Tensor, str]]] = {
     "sum": (lambda x: x.sum(1), X, "Sum"),
     "sum of integers": (lambda x: x.to(torch.int32).sum(), _INTS, "AsType AsType Sum"),
@@ -27,10 +29,17 @@ CASES: Final[dict[str, tuple[Function, torch.Tensor, str]]] = {
     "product": (lambda x: x.prod(1), X, "Prod"),
     "logarithm of a sum": (lambda x: x.logsumexp((1, 2)), X, "LogSumExp"),
     "cumulative sum": (lambda x: x.cumsum(1), X, "Cumsum"),
-    "position": (lambda x: x.argmax(1), X, "Argmax"),
-    "position of all": (lambda x: x.argmin(), X, "Reshape Argmin"),
+    "position": (lambda x: x.argmax(1), X, _POSITION.format("Max")),
+    "position of all": (
+        lambda x: x.argmin(),
+        X,
+        "Min Equal NotEqual LogicalOr AsType Reshape Argmax",
+    ),
+    "position of integers": (lambda x: x.argmin(1), _INTS, "Argmin"),
+    "maximum and position": (lambda x: x.max(1), X, _POSITION.format("Max Max")),
+    "position of the minimum": (lambda x: x.min(1, keepdim=True)[1], X, _POSITION.format("Min")),
     "softmax": (lambda x: x.softmax(1), X, "Softmax"),
-    "log softmax": (lambda x: x.log_softmax(-1), X, "LogSumExp Subtract"),
+    "log softmax": (lambda x: x.log_softmax(-1), X, "Max Subtract LogSumExp Subtract"),
     "sorted": (lambda x: x.sort(1).values, X, "Sort"),
     "sorted, descending": (lambda x: x.sort(1, descending=True).values, X, "Sort Slice"),
     "order": (lambda x: x.argsort(1), X, "Argsort"),
@@ -67,6 +76,21 @@ def test_half_precision_is_summed_in_float32(precision: str) -> None:
 def test_models_of_half_precision(dtype: torch.dtype) -> None:
     x = (floats(4, 300) * 3).to(dtype)
     run_case(lambda x: (x.sum(1), x.mean(), x.softmax(1), x.amax(1)), (x,), rtol=8e-3, atol=8e-3)
+
+
+@pytest.mark.parametrize("function", [lambda x: x.log_softmax(1), lambda x: x.logsumexp(1)])
+def test_logarithms_of_large_elements(function: Function) -> None:
+    large = 3e4 + floats(4, 5)
+    special = torch.tensor([[math.inf, 1.0], [-math.inf, 1.0], [-math.inf, -math.inf], [math.nan, 1.0]])
+    run_case(function, (large,), rtol=1e-6, atol=1e-6)
+    run_case(function, (special,))
+
+
+@pytest.mark.parametrize("function", [torch.argmax, torch.argmin])
+def test_positions_of_the_first_nan(function: Function) -> None:
+    rows = [[1.0, math.nan, 9.0, math.nan], [math.nan, 2.0, 1.0, 3.0], [math.inf, math.nan, -math.inf, 0.0]]
+    x = torch.tensor(rows)
+    run_case(lambda x: (function(x, 1), function(x, 0), function(x)), (x,))
 
 
 def test_dynamic_rows() -> None:
