@@ -39,7 +39,8 @@ def loop_recurrent_layers(program: EdgeProgram, most_copied: int | None) -> bool
 
     Args:
         program: edited in place, without its bodies; it may be converted with the layers preserved.
-        most_copied: bytes that the copies of a weight for all steps may have; None to unroll all layers.
+        most_copied: bytes that the copies of a weight for all steps may have; None to unroll all layers. A
+            single step is never a loop.
 
     Returns:
         Whether it had such layers.
@@ -61,7 +62,7 @@ def _looped(step: Step[Value], most_copied: int | None, b: Builder, node: Node) 
     length = steps_of(node)
     # The second parameter is the weight for the hidden state, of one size in all layers of a call.
     weight = bind(node)["params"][1].meta["val"]
-    if length is None or most_copied is None or length * weight.nbytes <= most_copied:
+    if length is None or length == 1 or most_copied is None or length * weight.nbytes <= most_copied:
         return None
 
     def scanned(

@@ -91,6 +91,13 @@ def test_few_bytes_are_copied(length: int, is_looped: bool) -> None:
     assert_computes(program, module(x), x)
 
 
+def test_one_step_is_no_loop() -> None:
+    module, x = _layers(nn.GRU, 3, 4), _noise(1, 2, 3)
+    program = _looped(module, x)
+    assert not calls(program)
+    assert_computes(program, module(x), x)
+
+
 def test_unrolled() -> None:
     module, x = _layers(nn.GRU, 300, 300), _noise(3, 1, 300)
     program = _looped(module, x, most_copied=None)
