@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from delegatec.quantize.accuracy import float_caller
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.objective import ErrorObjective
 from delegatec.quantize.search import Found, _Searcher, check_searchable, search
-from delegatec.quantize.sensitivity import noise_of
+from delegatec.quantize.sensitivity import noise_of, ranking
 from delegatec.quantize.settings import Settings
-from delegatec.quantize.switched import Switched
+from delegatec.quantize.switched import Source, Switched
+from delegatec.quantize.units import Unit, Weight
 from delegatec.samples.search import search_text
 
 _SAMPLES = 6
@@ -246,6 +248,17 @@ def test_no_result_is_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="unmet"):
         search(methods["forward"], quantize, ErrorObjective([(x,) for x in samples]), 0.1, lambda _: None)
     assert len(quantized) == 2 and quantized[0] == frozenset() != quantized[1]
+
+
+def test_weights_that_are_larger_in_integers_have_no_negative_price() -> None:
+    """Rows of one column: a scale takes more bytes than is saved."""
+    weights = [Weight.of("narrow", 64, "int8", 64), Weight.of("small", 2, "int8", 2)]
+    units = [Unit(frozenset({index}), "", "", "", 1, (each,)) for index, each in enumerate(weights)]
+    sources = [Source(frozenset({index})) for index in range(2)]
+    switched: Any = SimpleNamespace(units=units, sources=sources, operations=2, fixed=frozenset())
+    assert ranking(switched, [0.5, 0.1]).steps == (frozenset({0}), frozenset({1}))
+    single: Any = SimpleNamespace(units=units[1:], sources=sources[:1], operations=1, fixed=frozenset())
+    assert ranking(single, [0.5]).steps == (frozenset({0}),)
 
 
 def test_the_same_result_twice() -> None:

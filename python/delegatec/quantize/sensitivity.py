@@ -81,8 +81,10 @@ def ranking(switched: Switched, errors: Sequence[float], price: float = 1.0) -> 
         price: of any layer; 1 is the mean of the shares of operations.
     """
     share = price / max(len(switched.units), 1)
+    # a row of a single column needs more bytes for its scale than it saves
     added = [
-        sum(weight.float_bytes - weight.integer_bytes for weight in unit.weights) for unit in switched.units
+        sum(max(weight.float_bytes - weight.integer_bytes, 0) for weight in unit.weights)
+        for unit in switched.units
     ]
     prices = [
         share + unit.operations / max(switched.operations, 1) + more / max(sum(added), 1)

@@ -38,7 +38,7 @@ def clocks() -> Clocks:
             continue
         known = _OF_LIBRARIES.get(id(names))
         looked_at = list(names) if known is None or known[1] != len(names) else known[2]
-        own = [name for name in looked_at if id(names[name]) in wanted]
+        own = [name for name in looked_at if id(names.get(name)) in wanted]
         if looked_at and _is_of_library(names):
             _OF_LIBRARIES[id(names)] = (names, len(names), own)
         found += [(names, name, names[name]) for name in own]
