@@ -198,4 +198,4 @@ POSITION_OF_FLOATS: Final = tuple(
     )
     for target in _EXTREMA
 )
-"""For targets whose positions are those of numbers, and do not count NaN."""
+"""For targets that skip NaN when they search for a position."""
