@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -45,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the differences."""
+    from delegatec.diagnostics.documents import json_document
     from delegatec.report.changes import changes, format_changes
     from delegatec.report.facts import checksums_of_file, facts_of_file, facts_of_manifest, merged, origin_of
     from delegatec.report.inspection import inspect_program
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             "same_bytes": is_same,
             "changes": [{"path": c.path, "before": c.before, "after": c.after} for c in found],
         }
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(document))
     elif is_same:
         print("the programs are the same, byte by byte")
     elif not found:

@@ -47,6 +47,17 @@ def test_options_sizes_and_flags(folder: Path, capsys: pytest.CaptureFixture[str
     assert not any("weight" in line for line in lines)  # the model's are the same
 
 
+def test_names_cannot_control_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = folder / "red.manifest.json"
+    document = json.loads((folder / "fp32.manifest.json").read_text()) | {"compiler": "\x9b31mred"}
+    manifest.write_text(json.dumps(document))
+    flags = [f"--before-manifest={folder}/fp32.manifest.json", f"--after-manifest={manifest}"]
+    assert _diff(folder, "fp32.pte", "fp32.pte", *flags, "--format=json") == 0
+    text = capsys.readouterr().out
+    assert "\x9b" not in text
+    assert any(change["after"] == "\x9b31mred" for change in json.loads(text)["changes"])
+
+
 def test_operators_and_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = folder / "portable.manifest.json"
     document = json.loads(manifest.read_text())

@@ -94,11 +94,12 @@ def _is_tree(value: Any) -> bool:
 
 
 def _write(path: str, facts: dict[str, Any]) -> None:
+    from delegatec.diagnostics.documents import json_document
     from delegatec.files import replacing
 
     path = os.path.join(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ""), path)
     with replacing(path) as file:
-        file.write((json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write(json_document(facts).encode())
     print(f"wrote {path}")
 
 

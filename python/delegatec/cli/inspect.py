@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from delegatec.cli.colors import INSPECTION, add_color_argument, write_colored
 from delegatec.cli.documents import read_debug_map
@@ -18,6 +17,7 @@ from delegatec.cli.kernel_arguments import add_module_argument, import_operators
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.documents import json_document
 
 if TYPE_CHECKING:
     from delegatec.delegation import Backend, BackendRegistry, BlobLabels
@@ -105,7 +105,7 @@ def _program_json(arguments: argparse.Namespace) -> str:
             graph = backend and plugins.call(Backend.graph, backend, delegate.blob)
             if graph:
                 described[method][index]["graph"] = blob_graph_json(graph, labels)
-    return _json(contents)
+    return json_document(contents)
 
 
 def _backends(arguments: argparse.Namespace) -> Iterator[Backend]:
@@ -118,7 +118,7 @@ def _data_file(path: str, format_: str) -> str:
     from delegatec.report.text import format_data_file
 
     contents = inspect_data_file(path)
-    return _json(dataclasses.asdict(contents)) if format_ == "json" else format_data_file(contents)
+    return json_document(dataclasses.asdict(contents)) if format_ == "json" else format_data_file(contents)
 
 
 def _check_no_extras(arguments: argparse.Namespace, kind: str) -> None:
@@ -188,7 +188,7 @@ def _exported(path: str, format_: str, trusted: bool) -> str:
             | ({"search": dataclasses.asdict(model.search)} if model.search else {})
             for method in methods
         ]
-        return _json([*described, *returned])
+        return json_document([*described, *returned])
     return format_model(methods, constants, model.accuracy, model.search)
 
 
@@ -207,7 +207,7 @@ def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
         if not text:
             continue
         if format_ == "json":
-            return _json({"backend": backend.id, "bytes": len(content), "text": text})
+            return json_document({"backend": backend.id, "bytes": len(content), "text": text})
         return f"blob for {backend.id}, {len(content)} B\n{text.rstrip()}\n"
     raise DelegatecError(
         faults
@@ -219,7 +219,3 @@ def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
             )
         ]
     )
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

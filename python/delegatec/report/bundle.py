@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from delegatec.diagnostics.documents import json_document
 from delegatec.report.manifest import Manifest
 
 INDEX: Final = "index.json"
@@ -63,7 +63,7 @@ def index_of(members: Sequence[Member], files: Mapping[str, Path], licenses: Seq
         "weights": [_described(name, files) for name in weights],
         "licenses": sorted(licenses),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_document(document)
 
 
 def write_directory(folder: Path, files: Mapping[str, Path], index: str) -> None:

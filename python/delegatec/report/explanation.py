@@ -106,11 +106,15 @@ def _delegated(method: MethodInfo) -> str:
     )
     if not count:
         if blobs:
-            return f"The exported program has {delegates}; no operator outside of them was delegated."
+            rest = "no operator outside of them was delegated" if total else "nothing else is computed"
+            return f"The exported program has {delegates}; {rest}."
+        if not total:
+            return "No operators: all that the method returns is constant."
         if not method.backends:
-            operators = _counted(total, "operator")
-            return f"No backend was requested: {operators} run on the kernels of ExecuTorch's runtime."
-        return f"None of {_counted(total, 'operator')} was delegated, by {' and '.join(method.backends)}."
+            operators = "1 operator runs" if total == 1 else f"{total} operators run"
+            return f"No backend was requested: {operators} on the kernels of ExecuTorch's runtime."
+        subject = "The only operator was not" if total == 1 else f"None of {total} operators was"
+        return f"{subject} delegated, by {' and '.join(method.backends)}."
     work = _work(method.multiplications_delegated, method.multiplications)
     share = f"All {_counted(total, 'operator')}" if count == total and total > 1 else None
     share = share or (f"{count} of {_counted(total, 'operator')}" if total > 1 else "The only operator")
@@ -168,7 +172,7 @@ def _shown(group: Sequence[NotDelegated]) -> Left:
 def _advice(
     method: MethodInfo, left: int, reasons: Sequence[Sequence[NotDelegated]], search: Search | None
 ) -> Iterator[str]:
-    if not method.backends:
+    if not method.backends and left:
         yield 'Lower the model for a backend as well, such as delegate_programs(backends = ["xnnpack"]).'
     elif left and _are_conversions(reasons):
         yield "Set quantize_io of quantized_program, so that the app passes and receives integers."

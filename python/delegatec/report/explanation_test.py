@@ -42,7 +42,8 @@ class Function(torch.nn.Module):
 def _manifest(
     folder: Path, function: Any, backend: str, options: Mapping[str, Any] | None = None
 ) -> Manifest:
-    lowered = lower({"forward": export(Function(function), (X,))}, backend, options)
+    model = function if isinstance(function, torch.nn.Module) else Function(function)
+    lowered = lower({"forward": export(model, (X,))}, backend, options)
     with open(folder / "program.pte", "wb") as file:
         write_program(lowered.emitted, file)
     return build_manifest(lowered, folder / "program.pte", label="//models:foo")
@@ -123,6 +124,32 @@ def test_no_backend(tmp_path: Path) -> None:
     )
 
 
+class Sizes(torch.nn.Module):
+    """Computes nothing."""
+
+    def forward(self, x: torch.Tensor) -> tuple[int, int]:
+        return x.shape[0], x.shape[1]
+
+
+@pytest.mark.parametrize("backend", ["portable", "xnnpack"])
+def test_no_operators(tmp_path: Path, backend: str) -> None:
+    manifest = _manifest(tmp_path, Sizes(), backend)
+    expected = "No operators: all that the method returns is constant."
+    assert _only(manifest) == Explanation("forward", expected, "", (), ())
+    assert expected in render_html(manifest)
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("portable", "No backend was requested: 1 operator runs on the kernels of ExecuTorch's runtime."),
+        ("xnnpack", "The only operator was not delegated, by xnnpack."),
+    ],
+)
+def test_one_operator(tmp_path: Path, backend: str, expected: str) -> None:
+    assert _only(_manifest(tmp_path, lambda _, x: x.topk(2, 0).values, backend)).delegated == expected
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     """A program with everything delegated, to which tests add what real ones have."""
@@ -195,6 +222,9 @@ def test_names_cannot_control_a_terminal(plain: Manifest) -> None:
         _with(plain, nodes=3, not_delegated=(_refused("x", "aten.a", message="\x1b[31mred\n"),))
     )
     assert "\x1b" not in text and "\\x1b[31mred\\n" in text
+    document = to_json(replace(plain, label="//models:\x9b31mred"))
+    assert "\x9b" not in document and "\\u009b31mred" in document
+    assert from_json(document).label == "//models:\x9b31mred"
     note = NoteInfo("transposed-input", "\x1b[31mred", "", None)
     reasons = format_reasons(_with(plain, notes=(note,)))
     assert "\x1b" not in reasons and "\\x1b[31mred" in reasons

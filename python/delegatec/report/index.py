@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from delegatec.diagnostics.documents import json_document
 from delegatec.report.environment import template
 from delegatec.report.estimates import figures_of
 from delegatec.report.manifest import Manifest
@@ -75,7 +75,7 @@ def index_json(entries: Sequence[Entry]) -> str:
     """Returns the index as JSON, sorted by label."""
     rows = [dataclasses.asdict(each) for each in _sorted(entries)]
     document = {"schema_version": SCHEMA_VERSION, "programs": rows}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_document(document)
 
 
 def index_html(entries: Sequence[Entry], title: str = "") -> str:

@@ -13,6 +13,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
+from delegatec.diagnostics.documents import json_document
 from delegatec.report.decoding import Size, decoded
 from delegatec.report.method_checks import problems_of
 from delegatec.report.methods import ConstantMethod, MethodInfo, Weight
@@ -85,7 +86,7 @@ class Manifest:
 
 def to_json(manifest: Manifest) -> str:
     """Returns the manifest as JSON, indented by two spaces, with a final newline."""
-    return json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_document(dataclasses.asdict(manifest), allow_nan=False)
 
 
 def from_json(text: str) -> Manifest:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from delegatec.diagnostics.documents import json_document
 from delegatec.report.needs import RuntimeNeeds, union_of
 
 # Incremented when a field changes its meaning or is removed.
@@ -56,7 +57,7 @@ def runtime_json(programs: Mapping[str, RuntimeNeeds]) -> str:
         "optimized": list(needs.optimized),
         "primitives": sorted(set(needs.operators) - set(needs.kernels)),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_document(document)
 
 
 def _metadata(needs: RuntimeNeeds) -> Iterable[str]:
