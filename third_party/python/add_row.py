@@ -115,7 +115,9 @@ def _torch(text: str) -> str:
 def with_row(table: dict[str, Any], entry: dict[str, Any]) -> str:
     """Returns the text of a table with a row, which replaces one for the same Python, torch and platform."""
     key = ("python", "torch", "platform")
-    rows = [each for each in table["rows"] if any(each[name] != entry[name] for name in key)] + [entry]
+    same = [all(each[name] == entry[name] for name in key) for each in table["rows"]]
+    rows = [entry if replaced else each for each, replaced in zip(table["rows"], same, strict=True)]
+    rows += [] if any(same) else [entry]
     platforms = table.get("platforms", {})
     lines = [f"    {json.dumps(name)}: {json.dumps(each)}" for name, each in platforms.items()]
     parts = ['  "platforms": {\n' + ",\n".join(lines) + "\n  }"] if platforms else []

@@ -75,6 +75,8 @@ HEADER = """\
 TORCH: Final = "torch=="
 # What a build of torch for GPUs requires, and one for CPUs does not.
 _GPU: Final = re.compile(r"(nvidia|cuda)-.+|triton")
+# The local part of the version of torch's build for CPUs.
+_CPU: Final = "+cpu"
 
 
 class UnresolvedError(Exception):
@@ -188,7 +190,7 @@ def resolve_with_torch(specifiers: list[str], versions: dict[str, str], row: Row
     """
     others = [text for text in specifiers if not text.startswith(TORCH)]
     try:
-        return resolve_like([f"{TORCH}{row.torch}+cpu", *others], {}, versions, row)
+        return resolve_like([f"{TORCH}{row.torch}{_CPU}", *others], {}, versions, row)
     except UnresolvedError:
         wheels = resolve_like([f"{TORCH}{row.torch}", *others], {}, versions, row)
     gpu = {found.name for found in wheels if _GPU.fullmatch(found.name)}
@@ -199,8 +201,33 @@ def resolve_with_torch(specifiers: list[str], versions: dict[str, str], row: Row
         )
     for found in wheels:
         if found.name == "torch" and gpu:
-            found.version, found.sha256 = f"{row.torch}+cpu", sha256
+            found.version, found.sha256 = f"{row.torch}{_CPU}", sha256
     return [found for found in wheels if found.name not in gpu]
+
+
+def resolve_above(
+    specifiers: list[str], below: dict[str, str], versions: dict[str, str], row: Row
+) -> list[Wheel]:
+    """Resolves the wheels of a site that stands on others, perhaps on torch's build for CPUs.
+
+    Args:
+        specifiers: requirements.
+        below: versions of the wheels of the other sites.
+        versions: those of another row.
+        row: the row.
+
+    Raises:
+        UnresolvedError: pip finds no wheels.
+    """
+    try:
+        return resolve_like(specifiers, below, versions, row)
+    except UnresolvedError:
+        if not any(version.endswith(_CPU) for version in below.values()):
+            raise
+    # The indexes have the build for GPUs. Wheels for that are not needed, and torch itself is below.
+    below = {name: version.removesuffix(_CPU) for name, version in below.items()}
+    wheels = resolve_like(specifiers, below, versions, row)
+    return [found for found in wheels if not _GPU.fullmatch(found.name)]
 
 
 def wheel(entry: dict[str, Any]) -> Wheel:
@@ -246,7 +273,7 @@ def lock(site: str, row: Row, folder: Path, torch_sha256: str = "") -> None:
     if any(text.startswith(TORCH) for text in specifiers):
         together = resolve_with_torch(specifiers, versions, row, torch_sha256)
     else:
-        together = resolve_like(specifiers, below, versions, row)
+        together = resolve_above(specifiers, below, versions, row)
     alone = resolve([item.specifier for item in requirements if item.alone], below, row, "--no-deps")
     wheels = {found.name: found for found in sorted(together + alone, key=lambda found: found.name)}
     add_reasons(wheels, requirements)
