@@ -79,7 +79,12 @@ BACKENDS = {
     "mlx": backend(
         options = {
             "fp16_overflow": _FP16_OVERFLOW,
-            "precision": _PRECISION,
+            "precision": option(
+                default = "fp32",
+                doc = "fp16 and bf16 store float32 weights as float16 or bfloat16, and compute in it; inputs, outputs and what the model's code converts to float32 stay float32",
+                setting = True,
+                values = ["fp32", "fp16", "bf16"],
+            ),
             "runtime": option(
                 default = "1.5.1",
                 doc = "the oldest runtime that runs the program: operations that it lacks are not used",

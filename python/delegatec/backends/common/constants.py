@@ -51,6 +51,27 @@ class Float16Bytes(TensorBytes):
         return half
 
 
+class BFloat16Bytes(TensorBytes):
+    """Float32 elements as bfloat16, converted when they are written. Finite values stay finite.
+
+    Args:
+        values: float32.
+    """
+
+    def __init__(self, values: Elements) -> None:
+        super().__init__(values, 2)
+
+    def elements(self, start: int, end: int) -> torch.Tensor:
+        """Converts a range."""
+        return to_bfloat16(super().elements(start, end))
+
+
+def to_bfloat16(values: torch.Tensor) -> torch.Tensor:
+    """Rounds values, of which the lowest and highest float32 become those of bfloat16."""
+    largest = torch.finfo(torch.bfloat16).max
+    return torch.where(values.isfinite(), values.clamp(-largest, largest), values).to(torch.bfloat16)
+
+
 class Int4Bytes(ComputedBytes):
     """An int8 tensor as int4, two values in a byte, packed when it is written.
 

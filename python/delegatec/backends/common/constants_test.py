@@ -6,7 +6,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.backends.common.constants import FLOAT16_MAX, FLOAT32_MAX, Int4Bytes, to_float16
+from delegatec.backends.common.constants import (
+    FLOAT16_MAX,
+    FLOAT32_MAX,
+    BFloat16Bytes,
+    Int4Bytes,
+    to_float16,
+)
 from delegatec.delegation.protocol.parts import join
 from delegatec.edge.scaled import ScaledTensor
 
@@ -51,6 +57,18 @@ def test_float16_of_many_values_is_that_of_each() -> None:
     half, lost = halves(values)
     assert lost == "2 values beyond float16 (+-65504), the largest -800000"
     assert half[300_000].item() == FLOAT16_MAX
+
+
+def test_bfloat16_of_any_range() -> None:
+    values = torch.randn(300_001, generator=torch.Generator().manual_seed(0))
+    wanted = values.bfloat16().view(torch.uint8).numpy().tobytes()
+    data = BFloat16Bytes(values)
+    assert join([data]) == wanted and bytes(data[3:8]) == wanted[3:8]
+    special = torch.tensor([float("inf"), float("nan"), FLOAT32_MAX, -FLOAT32_MAX, 1e5])
+    found = torch.frombuffer(bytearray(join([BFloat16Bytes(special)])), dtype=torch.bfloat16)
+    largest = torch.finfo(torch.bfloat16).max
+    assert found[0].isinf() and found[1].isnan() and found[2:4].tolist() == [largest, -largest]
+    assert found[4] == special[4].bfloat16()
 
 
 @pytest.mark.parametrize("scale", [2.0, -3e5])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps integer products in float32 in a float16 program, until they have been scaled.
+"""Keeps integer products in float32 in a program of half precision, until they have been scaled.
 
 Layers with int8 activations multiply int8 values: a sum of int8 products is an integer up to 2^14 times the
-number of its terms, out of float16's range from a few terms on.
+number of its terms, out of float16's range from a few terms on, and with more digits than bfloat16 has.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ _MOVES: Final = (aten.slice.Tensor, aten.view.default, aten.permute.default)
 _FOLLOWING: Final = (aten._to_copy.default, aten.view.default, aten.mul.Tensor, aten.mul.Scalar)
 
 
-def multiply_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
+def multiply_in_float32(builder: Builder, nodes: Iterable[Node], half: torch.dtype) -> None:
     """Computes integer products in float32, and their conversions, views and products with scales.
 
     Args:
         builder: of the program.
-        nodes: calls of it, in order; values that are float32 in the model are already float16.
+        nodes: calls of it, in order; values that are float32 in the model are already of half precision.
+        half: its dtype.
     """
     wide: dict[Node, Value] = {}  # a rounded value -> its float32 value; integers -> themselves
     for node in nodes:
-        value = _in_float32(builder.at(node), node, wide)
+        value = _in_float32(builder.at(node), node, wide, half)
         if value is None:
             continue
-        if dtype_of(node) == torch.float16:
-            rounded = value.to(torch.float16).node
+        if dtype_of(node) == half:
+            rounded = value.to(half).node
             replace(node, rounded)
             wide[rounded] = value
         else:
             wide[node] = value
 
 
-def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value | None:
+def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value], half: torch.dtype) -> Value | None:
     bound = bind(node)
-    if node.target in _PRODUCTS and dtype_of(node) == torch.float16:
+    if node.target in _PRODUCTS and dtype_of(node) == half:
         operands = [bound["self"], bound["mat2"]]
         if not all(_is_quantized(builder, each) for each in operands):
             return None
@@ -76,7 +77,7 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
 
 
 def _is_quantized(builder: Builder, node: Node) -> bool:
-    """Whether a value consists of integers of 8 bits, which float16 represents exactly.
+    """Whether a value consists of integers of 8 bits, which half precision represents exactly.
 
     Activations are rounded and clamped to these: their conversion to int8 and back is not in the program.
     """

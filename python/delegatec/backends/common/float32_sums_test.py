@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from delegatec.backends.common.precision import to_float16
+from delegatec.backends.common.precision import to_bfloat16, to_float16
 from delegatec.edge.arguments import short_name
 from delegatec.edge.interpret import interpret
 from delegatec.edge.passes.pass_manager import verify_after
@@ -52,3 +52,16 @@ def test_sums_powers_and_roots(name: str) -> None:
     assert " ".join(wide) == expected
     (result,) = interpret(program, [x])
     torch.testing.assert_close(result, function(x), rtol=2e-3, atol=1e-3)
+
+
+def test_bfloat16() -> None:
+    """Its range is that of float32: epsilons are not raised."""
+    program = edge(lambda x: x * (x.pow(2).mean(-1, keepdim=True) + 1e-12).rsqrt(), X)
+    assert to_bfloat16(program)
+    program.graph.eliminate_dead_code()
+    wide = {
+        str(node.target).split(".")[1]: node.args
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.meta["val"].dtype == torch.float32
+    }
+    assert {"pow", "mean", "add", "rsqrt"} <= {*wide} and wide["add"][1] == 1e-12

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graphs that result from the float16 pass."""
+"""The graphs that result from the passes of half precision."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from delegatec.backends.common.precision import to_float16
+from delegatec.backends.common.precision import to_bfloat16, to_float16
 from delegatec.delegation.delegates.extract import extract_view
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.float32_regions import FLOAT32
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.printer import print_program
 from delegatec.edge.verifier import verify
 
@@ -31,14 +33,15 @@ def private(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProg
     return extract_view(PartitionView(program, nodes), program.specs_by_name())
 
 
-def test_inputs_and_outputs_keep_their_dtypes() -> None:
+@pytest.mark.parametrize(("narrow", "dtype"), [(to_float16, "f16"), (to_bfloat16, "bf16")])
+def test_inputs_and_outputs_keep_their_dtypes(narrow: Pass, dtype: str) -> None:
     program = private(Model(), (torch.rand(2, 3), torch.arange(3)))
-    assert to_float16(program)
+    assert narrow(program)
     verify(program)
     text = [line.split("  #")[0].strip() for line in print_program(program).splitlines()]
     calls = [line for line in text if "aten." in line]
     assert len(calls) == 7, text
-    assert "_to_copy" in calls[0] and "f16[2, 3]" in calls[0], calls
+    assert "_to_copy" in calls[0] and f" {dtype}[2, 3]" in calls[0], calls
     assert "_to_copy" in calls[-1] and "f32[2, 3]" in calls[-1], calls
     assert all("f32" not in line for line in calls[:-1]), calls
 

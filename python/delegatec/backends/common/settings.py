@@ -20,6 +20,7 @@ class Precision(Enum):
 
     FP32 = "fp32"
     FP16 = "fp16"
+    BF16 = "bf16"
 
 
 class Overflow(Enum):
@@ -59,7 +60,8 @@ class Setting:
 
 PRECISION: Final = Setting(
     "fp16 stores float32 weights as float16 and computes in it; inputs, outputs and what the model's code "
-    "converts to float32 stay float32"
+    "converts to float32 stay float32",
+    values={Precision.FP32: b"fp32", Precision.FP16: b"fp16"},
 )
 """For backends that compute in float16; see `precision.to_float16`."""
 OVERFLOW: Final = Setting(

@@ -9,7 +9,6 @@ from typing import Final
 
 from delegatec.backends.common.settings import (
     OVERFLOW,
-    PRECISION,
     Overflow,
     Precision,
     Setting,
@@ -39,11 +38,16 @@ class Settings:
     overflow: Overflow = Overflow.ERROR
 
 
+_PRECISION: Final = Setting(
+    "fp16 and bf16 store float32 weights as float16 or bfloat16, and compute in it; inputs, outputs and what "
+    "the model's code converts to float32 stay float32"
+)
+
 CODEC: Final = SettingsCodec(
     "MLXBackend",
     Settings(),
     {
-        "precision": PRECISION,
+        "precision": _PRECISION,
         "runtime": Setting("the oldest runtime that runs the program: operations that it lacks are not used"),
         "overflow": OVERFLOW,
     },

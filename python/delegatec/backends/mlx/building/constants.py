@@ -16,13 +16,15 @@ from delegatec.backends.common.arranged import Arrange, ArrangedElements
 from delegatec.backends.common.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
+    BFloat16Bytes,
     beyond_float16,
     is_beyond_float16,
     name_of,
     nonzero_in_float16,
+    to_bfloat16,
     to_float16,
 )
-from delegatec.backends.common.settings import Overflow
+from delegatec.backends.common.settings import Overflow, Precision
 from delegatec.backends.mlx.building.draft import Constant
 from delegatec.backends.mlx.building.packing import PackedBytes, Packing, words
 from delegatec.backends.mlx.building.values import Array
@@ -41,11 +43,15 @@ class Constants:
     Args:
         view: the partition.
         settings: the user's settings.
+
+    Attributes:
+        view: the partition, or the body that is lowered.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        self._view = view
+        self.view = view
         self._saturates = settings.overflow is Overflow.SATURATE
+        self._is_narrowed = settings.precision is Precision.BF16
         # a constant that cannot be converted; None for a scalar
         self._problems: list[tuple[Array | None, Diagnostic]] = []
 
@@ -64,7 +70,7 @@ class Constants:
             arrange: permutes its elements while they are written.
             shape: of the permuted elements; by default that of the arrangement.
         """
-        tensor, dtype = self._view.constants[node], node.meta["val"].dtype
+        tensor, dtype = self.view.constants[node], node.meta["val"].dtype
         is_unchanged = arrange is None and dtype == tensor.dtype
         name = external_name(node, tensor) if is_unchanged else None
         if name is not None:
@@ -72,13 +78,13 @@ class Constants:
         data, found, lost = self._converted(tensor, dtype, arrange)
         array = Array(dtype, found if shape is None else tuple(shape))
         if lost:
-            message = f"{name_of(self._view.program, node)} has {lost}"
+            message = f"{name_of(self.view.program, node)} has {lost}"
             self._problems.append((array, beyond_float16(message, current)))
         return array, Constant(digest(data), data, node.name)
 
     def packed(self, node: Node, packing: Packing) -> tuple[Array, Constant]:
         """Returns a matrix of integers in fewer bits, as uint32."""
-        tensor = self._view.constants[node]
+        tensor = self.view.constants[node]
         data = PackedBytes(tensor, packing)
         rows, columns = tensor.shape
         array = Array(torch.uint32, (rows, words(columns, packing.bits)))
@@ -92,6 +98,8 @@ class Constants:
     def scalar(self, number: Number, dtype: torch.dtype, current: Node | None) -> tuple[Array, Constant]:
         """Returns a number in a dtype, of rank 0. Integers wrap around, as in ATen."""
         wide = torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
+        if dtype == torch.bfloat16 and self._is_narrowed:
+            wide = to_bfloat16(wide.to(torch.float32))
         if dtype == torch.float16:
             wide = torch.tensor(self._narrowed(float(number), current), dtype=torch.float64)
         return self.of_tensor(wide.to(dtype))
@@ -117,6 +125,8 @@ class Constants:
                 tensor = torch.full_like(tensor, nonzero_in_float16(tensor.item()))
             part, lost = to_float16(tensor, self._saturates, written)
             return part, shape, lost
+        if dtype == torch.bfloat16 and tensor.dtype == torch.float32:
+            return BFloat16Bytes(tensor.detach().reshape(-1) if written is None else written), shape, ""
         if written is not None:
             return TensorBytes(written, tensor.itemsize), shape, ""
         return tensor_part(tensor.to(dtype)), shape, ""

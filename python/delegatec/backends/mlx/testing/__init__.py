@@ -42,7 +42,7 @@ def compile_module(
     Args:
         module: the module.
         args: example inputs.
-        precision: "fp32" or "fp16".
+        precision: "fp32", "fp16" or "bf16".
         dynamic_shapes: as of torch.export.
         **options: the backend's other options.
     """

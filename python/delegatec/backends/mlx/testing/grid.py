@@ -25,7 +25,8 @@ _UNMASKED: Final = Unspecified(reads="zero")
 """Indices beyond a dimension do not raise: a graph may mask the elements that they read."""
 _SPECIAL: Final = torch.tensor([0.5, math.nan, -1.5, math.inf, 1.0, -math.inf, 0.0, -0.0])
 _ROUNDS: Final = 3
-_TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (4e-3, 1e-3)}
+_TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (4e-3, 1e-3), "bf16": (2e-2, 1e-2)}
+_HALF: Final = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def run_case(
@@ -45,13 +46,13 @@ def run_case(
 ) -> Compiled:
     """Checks that a function becomes one delegate with the results of eager mode.
 
-    With fp16, eager mode computes in float16 as well, so that shared rounding is not a difference.
+    With half precision, eager mode computes in it as well, so that shared rounding is not a difference.
 
     Args:
         function: of tensors; returns a tensor or several.
         args: example inputs, also for the run.
         expected: names of the nodes of the main chain, in order; not checked if empty.
-        precision: "fp32" or "fp16".
+        precision: "fp32", "fp16" or "bf16".
         rtol: relative tolerance; by default that of the precision.
         atol: absolute tolerance; by default that of the precision.
         reference: computes the expected results instead of the function.
@@ -73,7 +74,7 @@ def run_case(
     dtypes = [value.dtype for value in eager(Call(function), args)]
 
     def check(given: tuple[torch.Tensor, ...]) -> None:
-        wanted = list(eager(Call(reference or function), _halved(given) if precision == "fp16" else given))
+        wanted = list(eager(Call(reference or function), _halved(given, precision)))
         check_results(compiled(*given), wanted, dtypes, *tolerance)
 
     for given in (args, *others):
@@ -93,8 +94,10 @@ def _drawn(tensor: torch.Tensor, seed: int, argument: int) -> torch.Tensor:
     return _SPECIAL[torch.randint(0, len(_SPECIAL), tensor.shape, generator=chance)]
 
 
-def _halved(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(t.half() if t.dtype == torch.float32 else t for t in args)
+def _halved(args: tuple[torch.Tensor, ...], precision: str) -> tuple[torch.Tensor, ...]:
+    if precision == "fp32":
+        return args
+    return tuple(t.to(_HALF[precision]) if t.dtype == torch.float32 else t for t in args)
 
 
 def _dependencies(compiled: Compiled, args: tuple[torch.Tensor, ...]) -> list[str]:
