@@ -48,8 +48,8 @@ def loop_recurrent_layers(program: EdgeProgram, most_copied: int | None) -> bool
     if not any(node.target in STEPS for node in program.graph.nodes):
         return False
     known = {*program.bodies}
+    kept = {node for node in program.graph.nodes if node.target not in STEPS}
     rewrite(program, {target: partial(_looped, step, most_copied) for target, step in STEPS.items()})
-    kept = [node for node in program.graph.nodes if node.target not in STEPS]
     run_pass(program, partial(decompose, preserve=KERNEL_COMPOSITES, kept=kept))
     for name, body in program.bodies.items():
         if name not in known:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -79,7 +80,13 @@ class Sizes(Generic[SizeT, TensorT]):
 
     def __init__(self, graph: SizeGraph[SizeT, TensorT]) -> None:
         self._graph = graph
-        self._known: dict[Any, SizeT] = {}
+        self._known: ChainMap[Any, SizeT] = ChainMap()
+
+    def inner(self) -> Sizes[SizeT, TensorT]:
+        """Returns the sizes of a part of the graph that may not run: those that it adds are unknown here."""
+        found = Sizes(self._graph)
+        found._known = self._known.new_child()
+        return found
 
     def define(self, size: torch.SymInt, value: SizeT) -> None:
         """Sets the value of a size, such as an input."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import torch
+from torch._ops import OpOverload
 
 from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
@@ -23,6 +24,7 @@ from delegatec.backends.mlx.reference.executor import MlxReferenceExecutor
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.recover_rms_norm import recover_rms_norm
+from delegatec.edge.recurrent_loops import RECURRENT
 
 _LARGEST_BUFFER: Final = 4 << 30
 """Bytes of a buffer that the runtime allocates."""
@@ -32,6 +34,10 @@ class MlxBackend(TableBackend[Settings]):
     """Compiles partitions to blobs of the MLX runtime."""
 
     partitioner_type = MlxPartitioner
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        """See `TableBackend.preserved_operators`. The preparation computes recurrent layers."""
+        return super().preserved_operators() | RECURRENT
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
         """See `Backend.orders_boundary`. Images are channels-last in graphs."""

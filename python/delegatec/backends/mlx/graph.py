@@ -202,7 +202,7 @@ def _types(graph: schema.GraphT) -> dict[tuple[int, int, int], Type]:
     def observe(slot: int, tensor: torch.Tensor) -> None:
         found[(*where[0], slot)] = tensor.dtype, tuple(tensor.shape)
 
-    run = run_of(graph, observe=observe, begin=begin)
+    run = run_of(graph, observe=observe, begin=begin, has_elements=False)
     known = [
         *range(graph.numConstants),
         *(slot.id for slot in (*graph.inputs, *graph.buffers) if slot.type == 0),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from torch.fx import Node
@@ -11,11 +13,17 @@ from delegatec.backends.common.legality import Legality
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.mlx.compile_spec import Settings
 from delegatec.delegation import Rejection
+from delegatec.edge.control_flow import WHILE_LOOP
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.sizes_of_operands import depends_on_data
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.recurrent_loops import loop_recurrent_layers
 from delegatec.edge.symbols import is_scalar
+from delegatec.edge.trips import trips_of
 
 _READ: Final = "a size that the program reads from a tensor: a delegate has sizes of its tensors only"
+
+_UNBOUNDED: Final = "the number of its iterations has no bound that is known, and the format's loops have one"
 
 
 class MlxLegality(Legality[Settings]):
@@ -25,11 +33,20 @@ class MlxLegality(Legality[Settings]):
         """See `Legality.rejection`."""
         if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
             return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
+        if node.target is WHILE_LOOP and trips_of(program, node) is None:
+            return Rejection(
+                node, "argument", _UNBOUNDED, "end the loop by a counter that starts as a constant"
+            )
         return super().rejection(program, node)
 
 
 class MlxPartitioner(TablePartitioner[Settings]):
-    """Rejects nodes whose sizes depend on data."""
+    """Rejects nodes whose sizes depend on data. Recurrent layers are loops of the format."""
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """See `Partitioner.preparation`."""
+        return (partial(loop_recurrent_layers, most_copied=0), *super().preparation)
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

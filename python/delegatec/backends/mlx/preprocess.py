@@ -23,7 +23,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     Raises:
         DelegatecError: DC406 for each constant that is out of float16's range.
     """
-    builder = GraphBuilder(view, settings)
+    builder = GraphBuilder(view, settings, TABLE.lower)
     for node in view.inputs:
         builder.input(node)
     state = _state(view.program)

@@ -19,6 +19,7 @@ from delegatec.edge.arguments import (
     tensors,
     values_of,
 )
+from delegatec.edge.control_flow import FORMS, operands
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.symbols import is_scalar, largest, smallest_nonempty
 
@@ -87,7 +88,11 @@ def bounded_shapes(
 
 
 def _scalars(node: Node) -> Iterator[tuple[Any, bool]]:
-    """Yields scalars among the operands, and whether the argument is a size."""
+    """Yields scalars among the operands, and whether the argument is a size, as in bodies of control flow."""
+    if node.target in FORMS:
+        given = (each for each in operands(node) if isinstance(each, Node) and is_scalar(each))
+        yield from ((each.meta["val"], True) for each in given)
+        return
     arguments = node.target._schema.arguments  # type: ignore[union-attr]
     for argument, value in zip(arguments, bind(node).values(), strict=True):
         is_size = "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step

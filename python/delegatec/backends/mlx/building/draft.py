@@ -69,7 +69,8 @@ class Draft:
 
     def drop_dead_code(self) -> None:
         """Removes operations and constants on which no output, buffer or observed value depends."""
-        self.main.operations, needed = self.needed([*self.outputs, *self.buffers, *self.observed])
+        needed: set[Value] = {*self.outputs, *self.buffers, *self.observed}
+        _drop_dead_code(self.main, needed)
         self.prepared = {array: found for array, found in self.prepared.items() if array in needed}
         needed |= {constant for constant, _ in self.prepared.values()}
         needed |= {value for each in self.initial().operations for value in each.operands()}
@@ -85,8 +86,16 @@ class Draft:
 
     def walk(self) -> Iterator[Chain]:
         """Yields the main chain, and those that its operations run."""
-        pending = [self.main]
-        while pending:
-            chain = pending.pop(0)
-            yield chain
-            pending += [each for operation in chain.operations for each in operation.chains()]
+        return self.main.walk()
+
+
+def _drop_dead_code(chain: Chain, needed: set[Value]) -> None:
+    """Removes operations on which no needed value depends; what the others read becomes needed."""
+    kept = []
+    for operation in reversed(chain.operations):
+        if not needed.isdisjoint(operation.results()):
+            for each in operation.chains():
+                _drop_dead_code(each, needed | operation.own_values())
+            needed |= set(operation.operands())
+            kept.append(operation)
+    chain.operations = kept[::-1]

@@ -3,63 +3,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.common.sizes import Sizes
 from delegatec.backends.mlx.blob import write_blob
-from delegatec.backends.mlx.building.constants import Constants, Number
-from delegatec.backends.mlx.building.draft import Constant, Draft
-from delegatec.backends.mlx.building.packing import Packing
+from delegatec.backends.mlx.building.constants import Number
+from delegatec.backends.mlx.building.node_values import NodeValues
 from delegatec.backends.mlx.building.sizes import SizeValues
 from delegatec.backends.mlx.building.slots import Slots
 from delegatec.backends.mlx.building.state import keep_state
 from delegatec.backends.mlx.building.tables import graph_of
-from delegatec.backends.mlx.building.values import Array, Float, Int, Operation, Scalar
+from delegatec.backends.mlx.building.values import Array, Chain, Float, Int, Operation, Scalar
 from delegatec.backends.mlx.compile_spec import Settings
 from delegatec.backends.mlx.dtypes import HALVES, TO_FORMAT
 from delegatec.delegation.protocol.backend import NamedData, PreprocessResult
 from delegatec.delegation.protocol.mapping import debug_map_of
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_scalar
 
 Operand = Node | Number
-Shared = TypeVar("Shared")
 Size = int | torch.SymInt | Node
-Step = tuple[str, str, dict[str, Any]]
-"""A node of the format, the name of its operand, and its other fields."""
 
 
-class GraphBuilder:
+class GraphBuilder(NodeValues):
     """The graph of one partition under construction.
 
     Args:
         view: the partition.
         settings: the user's settings.
-
-    Attributes:
-        current: the node being lowered, the origin of new operations, if any.
-        settings: as given.
-        draft: the graph so far.
-        facts: analysis results for the program.
-        program: the private program of the partition.
+        lower: lowers the calls of a body.
     """
 
-    def __init__(self, view: PartitionView, settings: Settings) -> None:
-        self.current: Node | None = None
-        self.settings = settings
-        self.draft = Draft()
-        self.facts = view.facts
-        self.program = view.program
-        self._view = view
-        self._constants = Constants(view, settings)
-        self._arrays: dict[Node, Array] = {}
-        self._shared: dict[Hashable, Any] = {}
+    def __init__(
+        self,
+        view: PartitionView,
+        settings: Settings,
+        lower: Callable[[GraphBuilder, Sequence[Node]], None],
+    ) -> None:
+        super().__init__(view, settings)
+        self._lower = lower
         self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
         self._sources: dict[Array, Array] = {}  # converted value -> its operand
         self._sizes: Sizes[Int, Array] = Sizes(SizeValues(self.emit, self._tensors))
@@ -93,110 +82,6 @@ class GraphBuilder:
         """Sets the new value of a buffer, after all operations."""
         self._state[self._arrays[buffer]] = self.of(new)
 
-    def of(self, node: Node) -> Array:
-        """Returns the value of a node; the first use of a constant adds it."""
-        if node not in self._arrays:
-            tensor = self._view.constants[node]
-            storage = ("weight", tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
-            make = self._constants.of_node
-            self._arrays[node] = self.shared(storage, lambda: self._added(*make(node, self.current)))
-        return self._arrays[node]
-
-    def arranged(self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int]) -> Array:
-        """Returns a constant with its elements in another order.
-
-        Args:
-            node: its placeholder.
-            form: names the order.
-            arrange: see `Arrange`.
-            shape: of the arranged elements.
-        """
-
-        def make() -> Array:
-            array, constant = self._constants.of_node(node, self.current, arrange, shape)
-            return self._added(array, constant)
-
-        return self.shared(("arranged", node, form), make)
-
-    def permuted_when_loaded(self, node: Node, perm: list[int]) -> Array:
-        """Returns a constant with permuted dimensions: a view that is made when the delegate is loaded.
-
-        The constant is stored as it is, and may be shared with other uses.
-        """
-
-        def make() -> Array:
-            stored = self._added(*self._constants.of_node(node, self.current))
-            shape = [stored.shape[dim] for dim in perm]
-            return self._prepared(stored, shape, [("Transpose", "x", {"perm": perm})])
-
-        tensor = self._view.constants[node]
-        storage = (tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
-        return self.shared(("permuted", storage, tuple(perm)), make)
-
-    def packed(self, node: Node, packing: Packing) -> Array:
-        """Returns a constant matrix of integers, packed when it is written; once per node and packing."""
-
-        def make() -> Array:
-            return self._added(*self._constants.packed(node, packing))
-
-        return self.shared(("packed", node, packing), make)
-
-    def prepared(self, tensor: torch.Tensor, shape: Sequence[int], steps: Sequence[Step]) -> Array:
-        """Returns what the runtime computes from a constant of the lowering when it loads the delegate.
-
-        Args:
-            tensor: the constant.
-            shape: of the result.
-            steps: its computation, in order.
-        """
-        return self._prepared(self.table(tensor), shape, steps)
-
-    def _prepared(self, stored: Array, shape: Sequence[int], steps: Sequence[Step]) -> Array:
-        result = self.temporary(shape, stored.dtype)
-        self.draft.prepared[result] = (
-            stored,
-            [Operation(name, {operand: stored, "out": stored, **fields}) for name, operand, fields in steps],
-        )
-        return result
-
-    def constant_value(self, node: Node) -> torch.Tensor | None:
-        """Returns the tensor of a node if it is a constant; do not write to it.
-
-        It is float32 if it is float32 in the model, although the node is float16 here.
-        """
-        return None if node.name in self._view.program.mutated_inputs() else self._view.constants.get(node)
-
-    def result(self, node: Node, index: int | None = None) -> Array:
-        """Adds the value that a node computes.
-
-        Args:
-            node: the node.
-            index: the index of its result, if it has several; the `getitem` nodes of that result get it, too.
-        """
-        value = node.meta["val"] if index is None else node.meta["val"][index]
-        array = self.temporary(value.shape, value.dtype)
-        self.alias(node, array, index)
-        return array
-
-    def alias(self, node: Node, array: Array, index: int | None = None) -> None:
-        """Maps a node to an existing value; `index` selects one of its results, if it has several."""
-        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
-        self._arrays.update(dict.fromkeys(nodes, array))
-
-    def temporary(self, shape: Sequence[Any], dtype: torch.dtype) -> Array:
-        """Adds a value without a node."""
-        assert dtype in TO_FORMAT, dtype
-        return Array(dtype, tuple(shape))
-
-    def table(self, tensor: torch.Tensor) -> Array:
-        """Adds a constant of the lowering."""
-        return self._added(*self._constants.of_tensor(tensor))
-
-    def scalar(self, number: Number, dtype: torch.dtype) -> Array:
-        """Returns a deduplicated constant of rank 0. Integers wrap around, as in ATen."""
-        key = ("scalar", dtype, type(number), repr(number))
-        return self.shared(key, lambda: self._added(*self._constants.scalar(number, dtype, self.current)))
-
     def operand(self, operand: Operand, dtype: torch.dtype) -> Array:
         """Returns an operand in a dtype: a number becomes a constant, a size or tensor is converted."""
         if not isinstance(operand, Node):
@@ -220,7 +105,7 @@ class GraphBuilder:
 
     def in_float32(self, node: Node) -> Array:
         """Returns a floating-point operand in float32; weights keep their precision."""
-        tensor = self._view.constants.get(node)
+        tensor = self.view.constants.get(node)
         if tensor is None or node in self._arrays or tensor.dtype == node.meta["val"].dtype:
             return self.converted(self.of(node), torch.float32)
         return self.shared(("float32", node), lambda: self.table(tensor))
@@ -242,17 +127,6 @@ class GraphBuilder:
             return out
 
         return self.shared(("cast", array, dtype), make)
-
-    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
-        """Returns values shared by lowerings, such as a table of indices; the first call makes it."""
-        if key not in self._shared:
-            self._shared[key] = make()
-        found: Shared = self._shared[key]
-        return found
-
-    def _added(self, array: Array, constant: Constant) -> Array:
-        self.draft.constants[array] = constant
-        return array
 
     # ---- sizes -------------------------------------------------------------------------------------------
 
@@ -291,6 +165,34 @@ class GraphBuilder:
             **fields: its fields. Operands are `Array`s, `Int`s and others of `building/values.py`.
         """
         self.draft.append(Operation(name, fields, self.current))
+
+    @contextmanager
+    def body(
+        self, program: EdgeProgram, operands: Sequence[Array | Int]
+    ) -> Iterator[tuple[Chain, list[Array]]]:
+        """Lowers a body of control flow to a chain, which is open in the scope.
+
+        Args:
+            program: the body.
+            operands: its operands, which have the dtypes of the call's.
+
+        Yields:
+            The chain, and the results of the body.
+        """
+        call, sizes = self.current, self._sizes
+        body = PartitionView.of_program(program, self.view)
+        with self.inside(body), self.draft.chain() as chain:
+            self._sizes = sizes.inner()
+            for node, operand in zip(body.inputs, operands, strict=True):
+                value = node.meta["val"]
+                if isinstance(operand, Array):
+                    self._arrays[node] = self.converted(operand, value.dtype)
+                elif isinstance(value, torch.SymInt):
+                    self._sizes.define(value, operand)
+            self._lower(self, body.nodes)
+            self.current = call
+            yield chain, [self.of(each) for each in body.outputs]
+        self._sizes = sizes
 
     def finished(self) -> PreprocessResult:
         """Returns the blob, its constants, and debug information of the graph without dead code.

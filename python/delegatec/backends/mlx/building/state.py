@@ -82,17 +82,15 @@ def _write_early(draft: Draft, buffer: Array, new: Array) -> None:
     if not makes or any(buffer in each.operands() for each in operations[makes[0] + 1 :]):
         return
     del operations[store]
-    for chain in draft.walk():
-        for each in chain.operations:
-            each.replace(new, buffer)
+    draft.main.replace(new, buffer)
     draft.outputs = [buffer if each is new else each for each in draft.outputs]
 
 
 def _is_given(draft: Draft, producers: Mapping[Value, Operation], array: Value) -> bool:
-    """Whether a value may have the memory of an input."""
+    """Whether a value may have the memory of an input. A chain may return one."""
     while array in producers and producers[array].name in _VIEWS:
         array = next(each for each in producers[array].operands() if isinstance(each, Array))
-    return array in draft.inputs
+    return array in draft.inputs or (array in producers and any(producers[array].chains()))
 
 
 def _compute(draft: Draft, array: Array) -> None:

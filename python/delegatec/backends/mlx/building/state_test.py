@@ -58,6 +58,13 @@ def _updates_rows(a: torch.Tensor, _: torch.Tensor, x: torch.Tensor) -> torch.Te
     return a + 1
 
 
+def _branches(a: torch.Tensor, _: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """A branch may return the input."""
+    chosen = torch.cond(x.sum() > 0, lambda a, x: a + x, lambda _, x: x.clone(), (a, x))
+    a.copy_(chosen)
+    return x * 2
+
+
 def _compiled(module: torch.nn.Module) -> Compiled:
     """Lowers a module that is the only method of its model."""
     program = to_edge(export(copy.deepcopy(module), floats(2, 3)), preserve=PRESERVED)
@@ -72,6 +79,7 @@ def _compiled(module: torch.nn.Module) -> Compiled:
         (_hides, "Multiply Add Multiply Reshape Take AsType Item"),
         (_returns_old, ""),
         (_updates_rows, ""),
+        (_branches, "Sum Greater AsType Item If Multiply Maximum Reshape Take AsType Item"),
     ],
 )
 def test_state_is_kept(function: Callable[..., torch.Tensor], expected: str) -> None:

@@ -124,6 +124,20 @@ class Chain:
 
     operations: list[Operation] = field(default_factory=list)
 
+    def walk(self) -> Iterator[Chain]:
+        """Yields this chain, and those that its operations run."""
+        pending = [self]
+        while pending:
+            chain = pending.pop(0)
+            yield chain
+            pending += [each for operation in chain.operations for each in operation.chains()]
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Replaces a value in all of them."""
+        for chain in self.walk():
+            for operation in chain.operations:
+                operation.replace(old, new)
+
 
 def _values(content: Any) -> Iterator[Value]:
     if isinstance(content, (Array, Scalar)):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from delegatec.backends.common.table import OperatorTable
+from delegatec.backends.mlx.operators.control_flow import control_flow
 from delegatec.backends.mlx.operators.elementwise import binary, creation, selection, unary
 from delegatec.backends.mlx.operators.indexing import gather, scatter
 from delegatec.backends.mlx.operators.layers import (
@@ -39,6 +40,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Scatter": scatter.ROWS,
     "Shape": shape.ROWS,
     "Creation and conversion": creation.ROWS,
+    "Control flow": control_flow.ROWS,
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

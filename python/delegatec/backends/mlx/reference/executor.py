@@ -160,6 +160,7 @@ def run_of(
     max_elements: int = MAX_ELEMENTS,
     observe: Callable[[int, torch.Tensor], None] = lambda *_: None,
     begin: Callable[[int, int], None] = lambda *_: None,
+    has_elements: bool = True,
 ) -> Run:
     """Returns the state of a run of a graph, with empty slots.
 
@@ -169,6 +170,7 @@ def run_of(
         max_elements: see `Run`.
         observe: see `Run`.
         begin: receives the chain and the position of each instruction before it runs.
+        has_elements: see `Run`.
     """
 
     def run_chain(index: int) -> None:
@@ -183,5 +185,5 @@ def run_of(
                 # Operands that the checks missed, and torch rejects.
                 reject(f"{name}: {(str(error) or repr(error)).splitlines()[0]}")
 
-    run = Run(count_of(graph), graph.numValues, run_chain, unspecified, max_elements, observe)
+    run = Run(count_of(graph), graph.numValues, run_chain, unspecified, max_elements, observe, has_elements)
     return run

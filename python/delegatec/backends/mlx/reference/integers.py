@@ -40,7 +40,10 @@ def _item(run: Run, node: Any) -> None:
 
 
 def _if(run: Run, node: Any) -> None:
-    run.run_chain(node.yes if run.integer(node.condition) else node.no)
+    condition = run.integer(node.condition)
+    if not run.has_elements:  # the types of both chains
+        run.run_chain(node.no)
+    run.run_chain(node.yes if condition or not run.has_elements else node.no)
 
 
 def _scan(run: Run, node: Any) -> None:
@@ -49,14 +52,15 @@ def _scan(run: Run, node: Any) -> None:
     originals = [run[each] for each in node.originals]
     length = originals[0].shape[axis_of(node.axis, originals[0].dim())]
     found: list[list[torch.Tensor]] = [[] for _ in node.outputs]
-    for step in range(length):
+    for step in range(length if run.has_elements else 1):
         for slot, original in zip(node.sliced, originals, strict=True):
             run[slot] = original.select(axis_of(node.axis, original.dim()), step)
         run.run_chain(node.body)
         for collected, slot in zip(found, node.outputs, strict=True):
             collected.append(run[slot])
     for collected, slot in zip(found, node.outputs, strict=True):
-        run[slot] = torch.stack(collected, axis_of(node.axis, collected[0].dim() + 1))
+        rows = collected if run.has_elements else collected * length
+        run[slot] = torch.stack(rows, axis_of(node.axis, rows[0].dim() + 1))
 
 
 SEMANTICS: Final[dict[str, Semantics]] = {

@@ -41,10 +41,12 @@ class Run:
         unspecified: choices for unspecified behavior.
         max_elements: the largest tensor; a damaged blob can request more memory than exists.
         observe: receives each slot that is written, and its new value.
+        has_elements: whether tensors have elements; a run without them finds types.
 
     Attributes:
         unspecified: as given.
         run_chain: as given.
+        has_elements: as given.
     """
 
     def __init__(
@@ -55,9 +57,11 @@ class Run:
         unspecified: Unspecified = DEFAULT,
         max_elements: int = MAX_ELEMENTS,
         observe: Callable[[int, torch.Tensor], None] = lambda *_: None,
+        has_elements: bool = True,
     ) -> None:
         self.unspecified = unspecified
         self.run_chain = run_chain
+        self.has_elements = has_elements
         self._tensors: list[torch.Tensor | None] = [None] * tensors
         self._values: list[int | None] = [None] * values
         self._max_elements = max_elements

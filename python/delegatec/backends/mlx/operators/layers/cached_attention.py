@@ -64,7 +64,7 @@ def filled_rows(b: GraphBuilder, node: Node) -> Filled | None:
     mask, length, queries = bound["attn_mask"], shape_of(bound["key"])[_ROWS], shape_of(bound["query"])[2]
     if mask is None or dtype_of(mask) != torch.bool or bound["is_causal"] or not isinstance(length, int):
         return None
-    known = b.shared("filled rows", lambda: FilledRows(Builder(b.program, b.facts)))
+    known = b.shared(("filled rows", b.program.method), lambda: FilledRows(Builder(b.program, b.facts)))
     found = known.positions(mask, length)
     # with another count, the first query may not attend to any row
     span = None if found is None or found[1] != 1 else span_of(found[0], b.facts.constant)
