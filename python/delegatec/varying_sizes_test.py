@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,45 @@ def test_a_number_of_groups_that_varies(backend: str) -> None:
     for call in calls:
         for found, wanted in zip(run([*call]), Grouped()(*call), strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+_WINDOWS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "padding": lambda x, weight, size: f.conv2d(x, weight, padding=size),
+    "dilation": lambda x, weight, size: f.conv2d(x, weight, padding=9, dilation=size),
+    "padding, in a row": lambda x, weight, size: f.conv1d(x[..., 0], weight[..., 0], padding=size),
+    "stride, in a row": lambda x, weight, size: f.conv1d(x[..., 0], weight[..., 0], stride=size),
+    "padding, transposed": lambda x, weight, size: f.conv_transpose2d(x, weight, padding=size // 2),
+    "stride, transposed": lambda x, weight, size: f.conv_transpose2d(x, weight, stride=size),
+    "dilation, transposed": lambda x, weight, size: f.conv_transpose2d(x, weight, dilation=size),
+    "circular padding": lambda x, weight, size: f.pad(x, (0, 0, size, size), mode="circular") * 2,
+    "slope": lambda x, weight, size: f.leaky_relu(x, 1 / size) + 1,
+}
+
+
+class Windows(nn.Module):
+    """Computes settings of layers from a size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4, 3, 3))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [compute(x, self.weight, x.shape[2] // 4) for compute in _WINDOWS.values()]
+
+
+@pytest.mark.parametrize("backend", ["mlx", "vulkan", "xnnpack"])
+def test_settings_of_layers_that_vary(backend: str) -> None:
+    """They were written to blobs as nodes of the graph: a traceback."""
+    module, rows = Windows(), Dim.AUTO(min=8, max=32)
+    calls = [torch.randn(2, 4, size, 8) for size in (8, 9, 32)]
+    exported = torch.export.export(module, (calls[0],), dynamic_shapes=({2: rows},))
+    file = io.BytesIO()
+    write_program(lower({"forward": exported}, backend).emitted, file)
+    program = parse_program(file.getvalue())
+    run = Interpreter(program.method("forward"), builtin_backends(), named_data=program.named_bytes()).run
+    for x in calls:
+        for name, found, wanted in zip(_WINDOWS, run([x]), module(x), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, msg=name)
 
 
 def test_a_variance_of_one_row() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that stay outside of delegates because of NaN: tests for NaN, selections by them, and conditions.
+"""Calls that stay outside of delegates because of NaN: tests for NaN, selections, and conditions.
 
-XNNPACK has no such test, and a delegate selects by minima and maxima: NaN in the value that is not selected
-may be the result. The portable kernels replace NaN. And a bool that is computed from NaN depends on the CPU,
-so that a loop might never end.
+XNNPACK has no such test, and a delegate selects by minima and maxima: on Arm CPUs, NaN in the value that is
+not selected is the result, for example of `where(x == 0, 1, sin(x) / x)`. The portable kernels replace NaN.
+And a bool that is computed from NaN depends on the CPU, so that a loop might never end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.edge.analysis.nonfinite import Specials
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.control_flow import COND
 from delegatec.edge.symbols import is_scalar
@@ -26,6 +27,7 @@ _CONDITIONS: Final[dict[Any, str]] = {
     aten.masked_fill.Tensor: "mask",
 }
 """Selections -> the argument that is true where the first value is selected."""
+_SELECTED: Final = ("self", "other", "value")
 
 
 def nan_test(node: Node) -> str | None:
@@ -34,6 +36,20 @@ def nan_test(node: Node) -> str | None:
         return "it tests for NaN: NaN is not equal to itself"
     name = _CONDITIONS.get(node.target)
     return "its condition tests for NaN" if name and _follows_from_test(bind(node)[name]) else None
+
+
+def selects_nan(node: Node, specials: Specials) -> str | None:
+    """Returns why a selection stays outside: it may replace NaN; None for other calls.
+
+    Args:
+        node: a call.
+        specials: of its program.
+    """
+    if node.target not in _CONDITIONS or not dtype_of(node).is_floating_point:
+        return None
+    bound = bind(node)
+    may_be = any(specials.of(bound[name]).nan for name in _SELECTED if name in bound)
+    return "it replaces what may be NaN, such as zero divided by zero" if may_be else None
 
 
 def decides(node: Node, is_body: bool) -> bool:

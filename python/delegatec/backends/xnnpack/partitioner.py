@@ -15,7 +15,7 @@ from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.common.settings import Precision
 from delegatec.backends.xnnpack.compile_spec import Recurrent, Settings
 from delegatec.backends.xnnpack.indices import computes_indices
-from delegatec.backends.xnnpack.nan import decides, nan_test
+from delegatec.backends.xnnpack.nan import decides, nan_test, selects_nan
 from delegatec.backends.xnnpack.operators.rewrites.byte_inputs import is_of_bytes, reads_one_scale
 from delegatec.backends.xnnpack.operators.rules import MOST_RANK
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
@@ -29,6 +29,7 @@ from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Partitioning, Rejection
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.analysis.nonfinite import Specials
 from delegatec.edge.arguments import bind
 from delegatec.edge.control_flow import SCAN
 from delegatec.edge.passes.attend_to_filled_rows import attend_to_filled_rows
@@ -94,7 +95,8 @@ class XnnpackLegality(Legality[Settings]):
     ) -> None:
         super().__init__(target, prepare)
         self._calls = {call for each in fused for call in each.calls}
-        self._constant = Facts(program.fixed_constants()).constant
+        facts = Facts(program.fixed_constants())
+        self._constant, self._specials = facts.constant, Specials(facts)
 
     def constant_operands(self, program: EdgeProgram, node: Node) -> Sequence[Node]:
         """See `Legality.constant_operands`."""
@@ -112,7 +114,7 @@ class XnnpackLegality(Legality[Settings]):
         origin = program.origins.get(node.meta.get("debug_handle", 0))
         if node.target is SCAN and origin is not None and origin.operator in _RECURRENT:
             return Rejection(node, "control-flow", _LOOP, _UNROLL)
-        reason = nan_test(node)
+        reason = nan_test(node) or selects_nan(node, self._specials)
         if reason is not None:
             return Rejection(node, "argument", reason)
         if decides(node, program.is_body):

@@ -13,6 +13,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import (
     bind,
     dtype_of,
+    each,
     operand_nodes,
     read_results,
     short_name,
@@ -72,9 +73,9 @@ def bounded_shapes(
                 sizes = [str(size) for size in value.shape]
                 return f"a tensor of shape {sizes} may be empty"
         scalars = (
-            each
-            for each, is_size in _scalars(node)
-            if not (computable(each) if is_size else node.target in with_scalars)
+            scalar
+            for scalar, is_size in _scalars(node)
+            if not (computable(scalar) if is_size else node.target in with_scalars)
         )
         return next((f"the scalar {each} is an operand" for each in scalars), None)
 
@@ -96,9 +97,9 @@ def _scalars(node: Node) -> Iterator[tuple[Any, bool]]:
     arguments = node.target._schema.arguments  # type: ignore[union-attr]
     for argument, value in zip(arguments, bind(node).values(), strict=True):
         is_size = "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(each, Node) and is_scalar(each):
-                yield each.meta["val"], is_size
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, Node) and is_scalar(item):
+                yield item.meta["val"], is_size
 
 
 def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Constraint[object]:
@@ -136,6 +137,22 @@ def rank_at_most(most: int, why: str) -> Constraint[object]:
 
 
 # ---- for single rows -------------------------------------------------------------------------------------
+
+
+def _varying_setting(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    for name in ("stride", "padding", "dilation", "output_padding", "groups"):
+        if any(isinstance(value, Node) for value in each(bound.get(name, 0), 1)):
+            return f"{name} follows from a dynamic size"
+    return None
+
+
+STATIC_SETTINGS: Final = Constraint[object](
+    "argument",
+    "Strides, padding, dilation and groups are static: they are fields of the format.",
+    _varying_setting,
+)
+"""For layers with windows."""
 
 
 def operand_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint[object]:

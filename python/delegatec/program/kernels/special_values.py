@@ -39,7 +39,9 @@ def _log_softmax(b: Builder, node: Node) -> Node | None:
 
 def _leaky_relu(b: Builder, node: Node) -> Node | None:
     """The kernel returns 0 for 0 times a slope that is not finite, instead of NaN."""
-    return None if math.isfinite(bind(node)["negative_slope"]) else LEAKY_RELU.rule(b, node)
+    slope = bind(node)["negative_slope"]
+    is_finite = not isinstance(slope, Node) and math.isfinite(slope)
+    return None if is_finite else LEAKY_RELU.rule(b, node)
 
 
 def _reduced(node: Node) -> tuple[list[int], int]:

@@ -21,7 +21,7 @@ from delegatec.backends.vulkan.operators.row import (
     resizing,
 )
 from delegatec.edge.arguments import bind, each
-from delegatec.edge.legalize.constraints import rank_of, same_dtypes
+from delegatec.edge.legalize.constraints import STATIC_SETTINGS, rank_of, same_dtypes
 from delegatec.edge.symbols import is_dynamic
 
 _TEXEL: Final = 4
@@ -64,8 +64,6 @@ def _groups(node: Node, _: object) -> str | None:
     bound = bind(node)
     outputs, inputs = shape_of(bound["weight"])[:2]
     groups = bound["groups"]
-    if not isinstance(groups, int):
-        return "a dynamic number of groups"
     if bound["transposed"] or len(shape_of(bound["input"])) == 3:
         return None
     if outputs == groups and inputs == 1:  # also a single channel: the runtime compares these sizes
@@ -100,6 +98,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "convolution",
         first_operand(CHANNELS),
         FLOATS,
+        STATIC_SETTINGS,
         same_dtypes("the runtime does not promote."),
         rank_of("input", (3, 4), "the runtime convolves images and sequences."),
         Constraint("batch", "The batch size is 1: the shaders ignore further images.", _batch),

@@ -72,6 +72,49 @@ def test_nan_is_replaced_outside(function: Function) -> None:
     torch.testing.assert_close(compiled(x)[0], function(x.neg()))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.where(y == 0, 0.0, x / y),
+        lambda x, y: (x / y).exp().masked_fill(y == 0, 1.0),
+        lambda x, y: torch.where(x > 0, x.log(), -1.0),
+        lambda x, y: torch.where(x > 0, x.sqrt() + y, y),
+        lambda x, y: torch.where(x.abs() < 1, x.acos(), 0.0),
+        lambda x, y: torch.where((x > 0) & (x < 1), x.logit(), 0.0),
+        lambda x, y: torch.sinc(x),
+        lambda x, y: torch.xlogy(x.abs(), x.abs()),
+        lambda x, y: torch.digamma(y + 0.5),
+    ],
+)
+def test_what_may_be_nan_is_replaced_outside(function: Function) -> None:
+    """The executor's minima propagate NaN, as those of Arm CPUs do."""
+    x, y = torch.tensor([0.0, 3.0, -2.0, 0.5]), torch.tensor([0.0, 0.0, 4.0, -1.0])
+    compiled = compile_module(Call(lambda x, y: function(x.neg(), y.neg())), (x, y))
+    assert any("it replaces what may be NaN" in reason for _, _, reason in compiled.left)
+    torch.testing.assert_close(compiled(x, y)[0], function(x.neg(), y.neg()), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.where(x > 20, x, x.exp().log1p()),
+        lambda x: torch.where(x > 20, x, (x.exp() + 1).log()),
+        lambda x: torch.where(x > 0, x, 1.7 * (x.exp() - 1)),
+        lambda x: torch.where(x > 0, x.clamp(min=0.1).log(), 0.0),
+        lambda x: x.masked_fill(x < 3, -math.inf).softmax(-1),
+        f.softplus,
+        f.mish,
+        f.logsigmoid,
+    ],
+)
+def test_infinities_are_replaced_in_the_delegate(function: Function) -> None:
+    x = torch.tensor([0.0, 20.5, 88.0, 200.0, 1e4, -3.0, -200.0])
+    compiled = compile_module(Call(lambda x: function(x.neg())), (x,))
+    assert not compiled.left
+    for each in (x, -x):
+        torch.testing.assert_close(compiled(each)[0], function(each.neg()), rtol=1e-5, atol=1e-6)
+
+
 def test_sizes_that_the_runtime_cannot_infer() -> None:
     one, other = torch.export.Dim("one", min=1, max=64), torch.export.Dim("other", min=1, max=64)
 

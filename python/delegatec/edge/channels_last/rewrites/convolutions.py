@@ -20,7 +20,7 @@ from delegatec.edge.channels_last.rewrites.images import (
     fitted,
     in_images,
 )
-from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.legalize.constraints import STATIC_SETTINGS, operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, cat, value_of
 
@@ -251,7 +251,8 @@ def rewrite_for(layers: Layers, note: str) -> Rewrite:
         return None if result is None else result.node
 
     constraint = operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
-    return Rewrite(aten.convolution.default, rule, (constraint,), note=note, preserved=True)
+    constraints = (constraint, STATIC_SETTINGS)
+    return Rewrite(aten.convolution.default, rule, constraints, note=note, preserved=True)
 
 
 _NOTE: Final = "channels last; one dimension as images of one row, groups that are not depthwise one by one"

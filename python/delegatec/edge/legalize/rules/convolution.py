@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.constraints import operand_dtypes, rank_of
+from delegatec.edge.legalize.constraints import STATIC_SETTINGS, operand_dtypes, rank_of
 from delegatec.edge.legalize.rule import Function, Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules import dynamic
 from delegatec.edge.legalize.rules.padding import padded
@@ -216,6 +216,7 @@ RULES: Final[RuleTable] = {
 ONE_OR_TWO_DIMENSIONS: Final = (
     operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),
     rank_of("weight", (3, 4), "it has one or two spatial dimensions."),
+    STATIC_SETTINGS,
 )
 
 REWRITES: Final = (

@@ -29,9 +29,32 @@ def _exp2(x: Tensor) -> Tensor:
     return torch.pow(2.0, x if x.is_floating_point() else x.to(torch.get_default_dtype()))
 
 
+def _softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Returns log(1 + exp(beta x)) / beta, of exponentials of negative values only.
+
+    torch selects x where exp(beta x) is infinite. Targets that select by arithmetic return NaN there, and
+    those of float16 lose the values from 11 to the threshold.
+    """
+    is_plain = isinstance(beta, (int, float)) and beta == 1
+    scaled = x if is_plain else x * beta
+    result = scaled.clamp(min=0) + torch.log1p(torch.exp(-scaled.abs()))
+    # from here on, the logarithm is below half of the last digit
+    if is_plain and threshold >= (36 if x.dtype is torch.float64 else 15):
+        return result
+    return torch.where(scaled > threshold, x, result if is_plain else result / beta)
+
+
+def _mish(x: Tensor) -> Tensor:
+    return x * torch.tanh(_softplus(x))
+
+
 def log1p(x: Value) -> Value:
-    """Returns log(1 + x), near zero as the series of 2 atanh(x / (2 + x))."""
-    s = x / (x + 2.0)
+    """Returns log(1 + x), near zero as the series of 2 atanh(x / (2 + x)).
+
+    The series is finite also where it is not selected: some targets select by arithmetic.
+    """
+    near = x.clamp(-_SMALL, _SMALL)
+    s = near / (near + 2.0)
     series = polynomial(s * s, [2.0 / (2 * index + 1) for index in range(_LOG1P_TERMS[x.dtype])])
     return x.abs().lt(_SMALL).where(s * series, (x + 1.0).log())
 
@@ -104,7 +127,11 @@ def _log_by_root(x: Value, excess: Value) -> Value:
     return x.le(0.0).where(x.lt(0.0).where(x.scalar(math.nan), x.scalar(-math.inf)), result)
 
 
-FUNCTIONS: FunctionTable = {aten.exp2.default: _exp2}
+FUNCTIONS: FunctionTable = {
+    aten.exp2.default: _exp2,
+    aten.mish.default: _mish,
+    aten.softplus.default: _softplus,
+}
 
 OTHER_BASES: Final = tuple(
     Rewrite(

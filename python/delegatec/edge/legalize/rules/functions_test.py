@@ -87,6 +87,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.copysign.Scalar: [(SPECIAL, -0.0), (INTS, 2)],
     aten.copysign.Tensor: [(SPECIAL[:, None], SPECIAL.nan_to_num(3.0)), (INTS, INTS - 1)],
     aten.exp2.default: [(SPECIAL,), (INTS,), (X.double(),)],
+    aten.mish.default: [(SPECIAL,), (50 * X,), (X.double(),)],
+    aten.softplus.default: [(SPECIAL,), (50 * X,), (20 * X.double(),), (50 * X, 3.0), (X, 2.0, 0.5)],
     aten.fmax.default: [(SPECIAL[:, None], SPECIAL), (INTS, _noise(7))],
     aten.fmin.default: [(SPECIAL[:, None], SPECIAL), (INTS, INTS - 1)],
     aten.hypot.default: [(SPECIAL[:, None], SPECIAL), (X.double() * 1e200, X * 1e30)],

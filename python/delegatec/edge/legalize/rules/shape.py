@@ -16,6 +16,7 @@ from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.value import cat, value_of
+from delegatec.edge.symbols import smallest
 
 aten = torch.ops.aten
 
@@ -90,15 +91,22 @@ def _positions(b: Builder, node: Node) -> list[Node]:
 def _pad(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     if a["mode"] == "circular":
-        pairs = list(zip(a["pad"][::2], a["pad"][1::2], strict=True))
+        amounts = [each.meta["val"] if isinstance(each, Node) else each for each in a["pad"]]
+        pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
         # If one end is cropped, the other continues with the rest.
-        return None if any(min(pair) < 0 < max(pair) for pair in pairs) else _around(b, a["self"], pairs)
+        return None if any(map(_may_crop_one_end, pairs)) else _around(b, a["self"], pairs)
     if a["mode"] != "constant":
         return None
     value = a["value"] or 0.0
     if dtype_of(node) == torch.bool:
         value = float(value != 0)  # delegates treat bools as floats
     return b.call(aten.constant_pad_nd.default, a["self"], list(a["pad"]), value, val=node.meta["val"])
+
+
+def _may_crop_one_end(pair: tuple[Any, Any]) -> bool:
+    if all(isinstance(each, int) for each in pair):
+        return min(pair) < 0 < max(pair)
+    return any(smallest(each) < 0 for each in pair)
 
 
 def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
@@ -110,12 +118,18 @@ def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
         def part(start: Any, end: Any, x: Node = x, dim: int = dim) -> Node:
             return b.call(aten.slice.Tensor, x, dim, start, end)
 
-        if min(before, after) < 0:
+        if smallest(before) < 0 or smallest(after) < 0:
             x = part(-before, size + after)
-        elif max(before, after) > 0:
-            front = [part(size - before, size)] if before else []
-            x = b.call(aten.cat.default, [*front, x, *([part(0, after)] if after else [])], dim)
+            continue
+        front = [] if _is_zero(before) else [part(size - before, size)]
+        back = [] if _is_zero(after) else [part(0, after)]
+        if front or back:
+            x = b.call(aten.cat.default, [*front, x, *back], dim)
     return x
+
+
+def _is_zero(amount: Any) -> bool:
+    return isinstance(amount, int) and amount == 0
 
 
 def _as_view(b: Builder, node: Node) -> Node | list[Node]:

@@ -15,6 +15,7 @@ from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.backends.mlx.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind, each
 from delegatec.edge.channels_last.operators import NHWC
+from delegatec.edge.legalize.constraints import STATIC_SETTINGS
 
 _LETTERS: Final = "DHW"
 
@@ -118,14 +119,6 @@ def _transposed_of_any_form(b: GraphBuilder, node: Node) -> None:
     b.alias(node, transposed(b, found, [0, spatial + 1, *range(1, spatial + 1)]))
 
 
-def _varying(node: Node, _: object) -> str | None:
-    bound = bind(node)
-    for name in ("groups", "stride", "padding", "dilation", "output_padding"):
-        if not all(isinstance(value, int) for value in each(bound[name], 1)):
-            return f"{name} depends on a dynamic size"
-    return None
-
-
 def _of_other_form(node: Node, _: object) -> str | None:
     bound = bind(node)
     spatial = len(bound["weight"].meta["val"].shape) - 2
@@ -188,7 +181,7 @@ ROWS: Final = (
         _transposed_of_any_form,
         FLOAT_OPERANDS,
         SAME_DTYPES,
-        Constraint("argument", "The settings of the layer are static: the format has no others.", _varying),
+        STATIC_SETTINGS,
         Constraint(
             "argument",
             "Transposed, and in three dimensions, in groups of one or two, or with dilation: others are "

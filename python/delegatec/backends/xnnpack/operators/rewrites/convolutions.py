@@ -14,6 +14,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
 from delegatec.edge.channels_last.rewrites.images import emit, in_images
+from delegatec.edge.legalize.constraints import STATIC_SETTINGS
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import value_of
 
@@ -51,6 +52,7 @@ REWRITES: Final = (
     Rewrite(
         aten.convolution.default,
         _convolution,
+        (STATIC_SETTINGS,),
         note="channels last; one dimension as images of one row, three as images of planes",
         preserved=True,
     ),
