@@ -2,6 +2,7 @@
 // Conversion of tensors and numbers.
 #include "runtime/values.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -104,7 +105,8 @@ OwnedTensor tensor_for(const StoredTensor& stored, const executorch::runtime::Te
   std::vector<executorch::aten::DimOrderType> order(input.dim_order().begin(), input.dim_order().end());
   std::vector<executorch::aten::StridesType> strides(order.size(), 1);
   for (size_t i = order.size(); i-- > 1;) {
-    strides[order[i - 1]] = strides[order[i]] * stored.sizes[order[i]];
+    // As the runtime counts them: an empty dimension like one of size 1.
+    strides[order[i - 1]] = strides[order[i]] * std::max(stored.sizes[order[i]], 1);
   }
   OwnedTensor result;
   result.bytes.resize(stored.bytes.size());

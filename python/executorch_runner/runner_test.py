@@ -62,6 +62,23 @@ def test_one_tensor_as_two_inputs(tmp_path: Path) -> None:
     assert torch.equal(found, 3 * x)
 
 
+def test_empty_inputs(tmp_path: Path) -> None:
+    empty = torch.zeros(2, 0, 3)
+    methods = {"forward": torch.export.export(Sum(), (empty, empty))}
+    pte, _ = written(tmp_path, methods, backend="portable", external=False)
+    (found,) = RUNTIME.load(str(pte), None, False).run("forward", [empty, empty])
+    assert found.shape == empty.shape
+
+
+def test_results_do_not_change_with_later_calls(tmp_path: Path) -> None:
+    methods = {"forward": torch.export.export(Sum(), (torch.ones(3), torch.zeros(3)))}
+    pte, _ = written(tmp_path, methods, backend="portable", external=False)
+    program = RUNTIME.load(str(pte), None, False)
+    x, zero = torch.arange(3.0), torch.zeros(3)
+    found = [program.run("forward", [x * factor, zero])[0] for factor in range(3)]
+    assert torch.equal(torch.stack(found), torch.arange(3.0)[:, None] * x)
+
+
 def test_backends(tmp_path: Path) -> None:
     assert RUNTIME.backends == ["XnnpackBackend"]
     with pytest.raises(DelegatecError, match=r"DC501.*executorch runner has no backend VulkanBackend"):

@@ -105,7 +105,8 @@ class RunnerProgram:
             raise RuntimeError(answer.removeprefix("error ") or self._failure())
         with safe_open(self._files[1], "pt") as file:
             metadata = file.metadata()
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            # Copies: tensors of the file change when the next call writes it.
+            found = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
         for name, value in found.items():
             if name.startswith("written."):
                 inputs[int(name.removeprefix("written."))].copy_(value)

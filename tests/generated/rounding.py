@@ -139,6 +139,9 @@ class RandomRounding(TorchDispatchMode):
             # in another order, a part may be infinite, and meet one that is zero
             largest = func(args[0].abs().clamp(min=1), *args[1:], **kwargs)
             result = torch.where(largest.isfinite(), result, math.nan)
+        if name == "gelu" and self._scales_sums:
+            # NaN in torch's vector code
+            result = torch.where(args[0] == math.inf, args[0], result)
         if name in _SCALED_SUMS and self._scales_sums and not math.isfinite(kwargs.get("alpha", 1)):
             result = func(*args, beta=0) * kwargs["alpha"] + kwargs.get("beta", 1) * args[0]
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):

@@ -106,6 +106,7 @@ QUANTIZED: Final = dict(
         *(_quantized("xnnpack", each) for each in QUANTIZATIONS),
         *(_quantized("portable", each) for each in (quantizing.INT8, quantizing.DYNAMIC_INT4)),
         *(_quantized("vulkan", each) for each in (quantizing.INT8, quantizing.WEIGHTS_INT4)),
+        *(_quantized("mlx", each) for each in (quantizing.WEIGHTS_INT8, quantizing.WEIGHTS_INT4)),
         *(_quantized("mps", each) for each in (quantizing.WEIGHTS_INT8, quantizing.WEIGHTS_INT4)),
         _quantized("tosa", quantizing.INT8, "TOSA-1.0+INT"),
         _quantized("tosa", quantizing.INT16, "TOSA-1.0+INT+int16"),

@@ -27,12 +27,10 @@ from safetensors.torch import load_file, save_file
 from delegatec.backends.vulkan.reference.testing import Placement
 from delegatec.backends.vulkan.testing.reference.cases import Case
 from delegatec.backends.vulkan.testing.reference.table import CASES
-from delegatec.program import EmittedProgram, MemoryPlan, write_program
-from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
-from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program import write_program
+from tests.oracle.blob_program import content_name, program_of
 
 _DATA: Final = "testdata/vulkan_outputs.safetensors"
-_ALIGNMENT: Final = 64
 
 
 def all_blobs() -> Iterator[tuple[Case, Placement]]:
@@ -59,33 +57,12 @@ def recorded_outputs() -> dict[str, list[torch.Tensor]]:
     return {key: [tensors[name] for name in names] for key, names in index.items()}
 
 
-def _program(case: Case, placement: Placement) -> EmittedProgram:
-    tensors = [*case.inputs, *case.wanted]
-    values = []
-    end = 0
-    for tensor in tensors:
-        values.append(TensorValue(SCALAR_TYPES[tensor.dtype], tuple(tensor.shape), offset=end))
-        end += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
-    ids = tuple(range(len(values)))
-    method = EmittedMethod(
-        name="forward",
-        values=list(values),
-        inputs=list(ids[: len(case.inputs)]),
-        outputs=list(ids[len(case.inputs) :]),
-        operators=[],
-        instructions=[DelegateCall(0, ids)],
-        debug_handles=[()],
-        delegates=[Delegate("VulkanBackend", (case.blob(placement).data(),), (), "case", {})],
-        memory_plan=MemoryPlan(arena_size=end),
-    )
-    return EmittedProgram([method])
-
-
 def _write(directory: Path) -> None:
     for case, placement in all_blobs():
         path = directory / key_of(case, placement)
         with path.with_suffix(".pte").open("wb") as file:
-            write_program(_program(case, placement), file)
+            blob = case.blob(placement).data()
+            write_program(program_of("VulkanBackend", blob, case.inputs, case.wanted), file)
         inputs = {str(index): tensor.contiguous().clone() for index, tensor in enumerate(case.inputs)}
         save_file(inputs, path.with_suffix(".inputs.safetensors"))
 
@@ -97,16 +74,11 @@ def _record(directory: Path) -> None:
         key = key_of(case, placement)
         found = load_file(directory / f"{key}.outputs.safetensors")
         outputs = [found[str(number)] for number in range(len(found))]
-        names = [_name(output) for output in outputs]
+        names = [content_name(output) for output in outputs]
         tensors.update(zip(names, outputs, strict=True))
         index[key] = names
     path = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]) / "tests" / "oracle" / _DATA
     save_file(tensors, path, {"index": json.dumps(index)})
-
-
-def _name(tensor: torch.Tensor) -> str:
-    content = f"{tensor.dtype}{list(tensor.shape)}".encode() + tensor.numpy().tobytes()
-    return hashlib.sha256(content).hexdigest()[:12]
 
 
 if __name__ == "__main__":

@@ -164,6 +164,14 @@ def _set(path: str, value: object) -> Callable[[schema.GraphT], None]:
 
 
 _SCAN: Final = schema.ScanT(originals=[], sliced=[], outputs=[], carry=[], body=0)
+_UPDATE: Final = schema.SliceUpdateT(
+    dst=tensor(0),
+    update=tensor(3),
+    out=tensor(2),
+    axis=schema.IntT(),
+    start=schema.IntT(),
+    stop=schema.IntT(),
+)
 _WRONG: Final[list[tuple[Callable[[schema.GraphT], None], str]]] = [
     (_set("version", "2"), "its version is 2, not 1"),
     (_set("mainChain", 1), "its main chain is 1 of 1"),
@@ -179,6 +187,7 @@ _WRONG: Final[list[tuple[Callable[[schema.GraphT], None], str]]] = [
     (_set("chains.0.instructions.0.node.out.id", 9), "uses tensor id 9, but there are 4 values"),
     (_set("chains.0.instructions.0.node.perm", None), "Transpose, has no perm"),
     (_set("chains.0.instructions.1.node.out.id", 0), "Add, writes to a constant"),
+    (_set("chains.0.instructions.1", instruction("SliceUpdate", _UPDATE)), "SliceUpdate, updates a constant"),
     (_set("chains.0.instructions.1", instruction("Scan", _SCAN)), "chain 0 runs itself"),
 ]
 

@@ -139,6 +139,8 @@ def _of_instruction(
         yield from unknown_ids(f"{where}, {name}, uses value", value_ids(content), graph.numValues)
         if field in RESULTS and not is_init and any(id < graph.numConstants for id in ids):
             yield f"{where}, {name}, writes to a constant"
+        if field == "dst" and any(id < graph.numConstants for id in ids):
+            yield f"{where}, {name}, updates a constant, which the runtime refuses"
         yield from (f"{where}, {name}: {problem}" for problem in _of_content(content))
     for field in CHAINS.get(name, ()):
         if not 0 <= getattr(node, field) < len(graph.chains):

@@ -128,6 +128,18 @@ class GraphBuilder(NodeValues):
 
         return self.shared(("cast", array, dtype), make)
 
+    def written(self, array: Array) -> Array:
+        """Returns a value that a SliceUpdate or an IndexCopy may update: the runtime refuses constants."""
+        if array not in self.draft.constants and array not in self.draft.prepared:
+            return array
+
+        def make() -> Array:
+            copied = self.temporary(array.shape, array.dtype)
+            self.emit("IdCopy", x=array, out=copied)
+            return copied
+
+        return self.shared(("written", array), make)
+
     # ---- sizes -------------------------------------------------------------------------------------------
 
     def integer(self, size: Size) -> Int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -50,9 +51,14 @@ def _floor_divide(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _gelu(run: Run, node: Any) -> None:
+    """Of infinity it is infinity, where torch's vector code has NaN."""
     x = run[node.x]
-    approximate = "tanh" if text(node.approximate) == "tanh" else "none"
-    run[node.out] = torch.nn.functional.gelu(x, approximate=approximate)
+    if text(node.approximate) == "tanh":
+        found = torch.nn.functional.gelu(x, approximate="tanh")
+    else:
+        wide = x.float()
+        found = (wide * (1 + torch.erf(wide / math.sqrt(2))) / 2).to(x.dtype)
+    run[node.out] = found
 
 
 def _round(run: Run, node: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of one node, for tests of the reference executor."""
+"""Graphs of few nodes that no row emits, for tests of the reference executor."""
 
 from __future__ import annotations
 
@@ -22,6 +22,74 @@ def integer(value: int) -> schema.IntT:
     return schema.IntT(literal=value)
 
 
+def node(name: str, **fields: Any) -> schema.InstructionT:
+    """Returns an instruction.
+
+    Args:
+        name: of the node.
+        **fields: its fields; others have their defaults.
+    """
+    kind, table = new_node(name)
+    for field, content in fields.items():
+        assert hasattr(table, field), field
+        setattr(table, field, content)
+    return schema.InstructionT(kind, table)
+
+
+def node_of_inputs(
+    name: str, operands: Sequence[str], inputs: int, results: int = 1, **fields: Any
+) -> schema.InstructionT:
+    """Returns an instruction that reads the inputs of a graph, and writes its outputs.
+
+    Args:
+        name: of the node.
+        operands: fields with the inputs, in order; one that ends with "*" is a list of all that are left.
+        inputs: number of inputs.
+        results: number of outputs.
+        **fields: its other fields.
+    """
+    slots = [schema.TensorT(index) for index in range(inputs)]
+    outs = [schema.TensorT(inputs + index) for index in range(results)]
+    for index, field in enumerate(operands):
+        fields[field.removesuffix("*")] = slots[index:] if field.endswith("*") else slots[index]
+    _, table = new_node(name)
+    fields |= {"outs": outs} if hasattr(table, "outs") else {"out": outs[0]}
+    return node(name, **fields)
+
+
+def blob_of(
+    chains: Sequence[Sequence[schema.InstructionT]],
+    inputs: Sequence[torch.Tensor],
+    results: int = 1,
+    temporaries: int = 0,
+    values: int = 0,
+) -> bytes:
+    """Returns a blob. Slots are those of the inputs, of the outputs, and of temporaries.
+
+    Args:
+        chains: the first is the main chain.
+        inputs: tensors of the shapes and dtypes of the inputs.
+        results: number of outputs.
+        temporaries: number of other slots of tensors.
+        values: number of slots of values.
+    """
+    graph = schema.GraphT(
+        version="1",
+        numInputs=len(inputs),
+        numOutputs=results,
+        numTemporaries=temporaries,
+        numValues=values,
+        chains=[schema.ChainT(list(instructions)) for instructions in chains],
+        inputs=[schema.SlotT(index) for index in range(len(inputs))],
+        outputs=[schema.SlotT(len(inputs) + index) for index in range(results)],
+        tensors=[
+            schema.TensorMetaT([schema.SizeT(size) for size in each.shape], TO_FORMAT[each.dtype])
+            for each in inputs
+        ],
+    )
+    return join(write_blob(graph))
+
+
 def run_node(
     name: str,
     operands: Sequence[str],
@@ -34,35 +102,11 @@ def run_node(
 
     Args:
         name: of the node.
-        operands: fields with the inputs, in order; one that ends with "*" is a list of all that are left.
+        operands: as of `node_of_inputs`.
         inputs: the tensors.
         unspecified: choices for unspecified behavior.
         results: number of outputs.
         **fields: its other fields.
     """
-    kind, table = new_node(name)
-    slots = [schema.TensorT(index) for index in range(len(inputs))]
-    outs = [schema.TensorT(len(inputs) + index) for index in range(results)]
-    for index, field in enumerate(operands):
-        if field.endswith("*"):
-            setattr(table, field.removesuffix("*"), slots[index:])
-        else:
-            setattr(table, field, slots[index])
-    setattr(table, "outs" if hasattr(table, "outs") else "out", outs if hasattr(table, "outs") else outs[0])
-    for field, content in fields.items():
-        assert hasattr(table, field), field
-        setattr(table, field, content)
-    graph = schema.GraphT(
-        version="1",
-        numInputs=len(inputs),
-        numOutputs=results,
-        chains=[schema.ChainT([schema.InstructionT(kind, table)])],
-        inputs=[schema.SlotT(slot.id) for slot in slots],
-        outputs=[schema.SlotT(slot.id) for slot in outs],
-        tensors=[
-            schema.TensorMetaT([schema.SizeT(size) for size in each.shape], TO_FORMAT[each.dtype])
-            for each in inputs
-        ],
-    )
-    blob = join(write_blob(graph))
+    blob = blob_of([[node_of_inputs(name, operands, len(inputs), results, **fields)]], inputs, results)
     return MlxReferenceExecutor(read_blob(memoryview(blob)), unspecified)(inputs)

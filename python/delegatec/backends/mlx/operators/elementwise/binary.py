@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import variants
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Operand
-from delegatec.backends.mlx.dtypes import FLOATS, INTEGERS, NUMERIC
+from delegatec.backends.mlx.dtypes import FLOATS, HALVES, INTEGERS, NUMERIC
 from delegatec.backends.mlx.operators.row import Constraint, Lower, family, operator_row
 from delegatec.backends.mlx.operators.rules import KNOWN_NUMBERS
 from delegatec.edge.arguments import bind, dtype_of, promoted
@@ -76,6 +76,16 @@ def _quotient(b: GraphBuilder, node: Node) -> None:
     quotient = out if out.dtype == dtype else b.temporary(out.shape, dtype)
     b.emit("Divide", a=b.operand(first, dtype), b=b.operand(second, dtype), out=quotient)
     b.alias(node, b.converted(quotient, out.dtype))
+
+
+def _remainder(b: GraphBuilder, node: Node) -> None:
+    """Computes halves in float32: MLX's vector code for a CPU rounds their quotients to the nearest."""
+    dtype = dtype_of(node)
+    wide = torch.float32 if dtype in HALVES else dtype
+    first, second = (b.converted(b.operand(each, dtype), wide) for each in operands_of(node))
+    found = b.temporary(node.meta["val"].shape, wide)
+    b.emit("Remainder", a=first, b=second, out=found)
+    b.alias(node, b.converted(found, dtype))
 
 
 _POWERS: Final[dict[Any, str]] = {2: "Square", 0.5: "Sqrt", -0.5: "Rsqrt", -1: "Reciprocal"}
@@ -142,12 +152,16 @@ ROWS: Final = (
         operator_row(name, _power, _FLOAT_RESULT, KNOWN_NUMBERS, note="a separate node for squares and roots")
         for name in ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
     ),
-    *family(
-        variants({"remainder": "Remainder"}, "Tensor", "Scalar"),
-        binary,
-        _NUMERIC_RESULT,
-        KNOWN_NUMBERS,
-        preserved=True,
+    *(
+        operator_row(
+            name,
+            _remainder,
+            _NUMERIC_RESULT,
+            KNOWN_NUMBERS,
+            note="float16 and bfloat16 in float32",
+            preserved=True,
+        )
+        for name in variants({"remainder": ""}, "Tensor", "Scalar")
     ),
     *family({"atan2": "Atan2"}, binary, _FLOAT_RESULT),
     operator_row("maximum", or_logical("Maximum", "LogicalOr")),

@@ -41,6 +41,16 @@ CASES: Final[dict[str, tuple[Function, tuple[torch.Tensor, ...], str]]] = {
         (_X, torch.tensor([4, 1])),
         "Slice Multiply IndexCopy",
     ),
+    "written to a constant": (
+        lambda x, i: _X.index_copy(0, i, x[:2] * 2),
+        (_X, torch.tensor([4, 1])),
+        "Slice Multiply IdCopy IndexCopy",
+    ),
+    "slice of a constant": (
+        lambda x: torch.slice_scatter(_X, x[:2] * 2, 0, 1, 3),
+        (_X,),
+        "Slice Multiply IdCopy SliceUpdate",
+    ),
 }
 
 

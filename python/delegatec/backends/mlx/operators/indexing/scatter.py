@@ -22,7 +22,8 @@ _END: Final = 2**31 - 1
 
 def _slice_scatter(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x, axis = b.of(bound["self"]), positive(bound["dim"], len(bound["self"].meta["val"].shape))
+    x = b.written(b.of(bound["self"]))
+    axis = positive(bound["dim"], len(x.shape))
     start = Int(0) if bound["start"] is None else b.integer(bound["start"])
     stop = Int(_END) if bound["end"] is None else b.integer(bound["end"])
     fields = {"axis": Int(axis), "start": start, "stop": stop, "step": bound["step"]}
@@ -38,7 +39,7 @@ def _scatter_add(b: GraphBuilder, node: Node) -> None:
 
 def _index_put(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x, values = b.of(bound["self"]), b.operand(bound["values"], dtype_of(node))
+    x, values = b.written(b.of(bound["self"])), b.operand(bound["values"], dtype_of(node))
     ((axis, index),) = ((dim, each) for dim, each in enumerate(bound["indices"]) if each is not None)
     span = span_of(index, b.facts.constant)
     if span is not None and isinstance(x.shape[axis], int):

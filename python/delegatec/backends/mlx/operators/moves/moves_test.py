@@ -68,3 +68,14 @@ def test_one_unknown_size_is_inferred() -> None:
         dynamic_shapes=(({0: rows},),),
         others=[(floats(9, 4),)],
     )
+
+
+def test_padding_of_dynamic_amounts() -> None:
+    rows = torch.export.Dim("rows", min=4, max=50)
+    run_case(
+        lambda x: F.pad(x, (0, 1, x.shape[0] - 4, x.shape[0])) * 2,
+        (floats(6, 4),),
+        "SymSize AddInt Pad Multiply",
+        dynamic_shapes=(({0: rows},),),
+        others=[(floats(4, 4),), (floats(50, 4),)],
+    )

@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.sizes import is_computable
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.mlx.building.moves import reversed_along, sliced
 from delegatec.backends.mlx.building.values import Index, Int
@@ -16,7 +17,7 @@ from delegatec.backends.mlx.operators.row import Constraint, movement
 from delegatec.backends.mlx.operators.rules import EXACT_FLOAT32
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import operand_dtypes
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import sizes_key, smallest
 
 
 def _shape(node: Node) -> tuple[Any, ...]:
@@ -138,8 +139,9 @@ def _pad(b: GraphBuilder, node: Node) -> None:
 def _amounts(node: Node, _: object) -> str | None:
     bound = bind(node)
     amounts, value = bound["pad"], bound["value"] or 0
-    if not all(isinstance(each, int) and each >= 0 for each in amounts):
-        return f"pad is {list(amounts)}"
+    sizes = [each.meta["val"] if isinstance(each, Node) else each for each in amounts]
+    if not all(is_computable(each) and smallest(each) >= 0 for each in sizes):
+        return f"pad is {sizes}"
     is_exact = dtype_of(node).is_floating_point or abs(value) <= EXACT_FLOAT32
     return None if is_exact else f"value is {value}"
 
