@@ -25,6 +25,27 @@ def _addmm(run: Run, node: Any) -> None:
     run[node.out] = product
 
 
+def _gather_mm(run: Run, node: Any) -> None:
+    first, second = promoted(run[node.a], run[node.b])
+    if not first.dtype.is_floating_point or min(first.dim(), second.dim()) < 2:
+        reject(f"a GatherMm of {first.dtype}, of {first.dim()} and {second.dim()} dimensions")
+    lhs = _indices(first, run.optional(node.lhsIndices))
+    rhs = _indices(second, run.optional(node.rhsIndices))
+    lhs, rhs = torch.broadcast_tensors(lhs, rhs)
+    run.check_size((*lhs.shape, max(first.shape[-2:]), max(second.shape[-2:])))
+    run[node.out] = first.flatten(0, -3)[lhs] @ second.flatten(0, -3)[rhs]
+
+
+def _indices(x: Tensor, given: Tensor | None) -> Tensor:
+    """Returns the indices of matrices; the runtime does not check them."""
+    count = math.prod(x.shape[:-2])
+    if given is None:
+        return torch.arange(count, device=x.device).view(x.shape[:-2])
+    if not given.is_meta and bool(((given < 0) | (given >= count)).any()):
+        reject(f"indices of a GatherMm beyond {count} matrices")
+    return given.long()
+
+
 def _each(node: Any, name: str, spatial: int) -> list[int]:
     letters = [""] if spatial == 1 else "DHW"[-spatial:]
     return [getattr(node, f"{name}{letter}") for letter in letters]
@@ -149,6 +170,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "Addmm": _addmm,
     **{f"Conv{spatial}d": _convolution(spatial) for spatial in _CONVOLUTIONS},
     **{f"ConvTranspose{spatial}d": _transposed(spatial) for spatial in _TRANSPOSED},
+    "GatherMm": _gather_mm,
     "LayerNorm": _layer_norm,
     "RmsNorm": _rms_norm,
     "Rope": _rope,

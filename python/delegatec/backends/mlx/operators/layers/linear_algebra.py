@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
@@ -13,8 +14,13 @@ from delegatec.backends.mlx.building.values import Array
 from delegatec.backends.mlx.operators.quantized.weights import product, quantized_matrix
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.backends.mlx.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import rank_of
+
+aten = torch.ops.aten
+
+_RANK: Final = 3
+"""Of the operands of a `bmm`."""
 
 
 def _matmul(b: GraphBuilder, node: Node) -> None:
@@ -23,6 +29,55 @@ def _matmul(b: GraphBuilder, node: Node) -> None:
         b.alias(node, product(b, node, b.of(first), *quantized))
         return
     b.emit("Addmm", mat1=b.of(first), mat2=b.of(second), out=b.result(node))
+
+
+def _bmm(b: GraphBuilder, node: Node) -> None:
+    """Multiplies matrices that indices choose, such as those of experts, without copies of them."""
+    operands = [bind(node)[name] for name in ("self", "mat2")]
+    first, second = (_chosen(b, each) for each in operands)
+    if first is None and second is None:
+        _matmul(b, node)
+        return
+    (left, lhs), (right, rhs) = (
+        (b.of(each), None) if found is None else found
+        for each, found in zip(operands, (first, second), strict=True)
+    )
+    b.emit("GatherMm", a=left, b=right, lhsIndices=lhs, rhsIndices=rhs, out=b.result(node))
+
+
+def _chosen(b: GraphBuilder, node: Node) -> tuple[Array, Array] | None:
+    """Returns the matrices of which a value has some, and their indices; None for others."""
+    if node.target is aten.permute.default and list(bind(node)["dims"]) == [0, 2, 1]:
+        found = _chosen(b, bind(node)["self"])
+        return None if found is None else (_transposed(b, _table(bind(node)["self"])), found[1])
+    table, index = _table(node), _index(node)
+    if index is None or len(shape_of(table)) != _RANK or len(shape_of(index)) != 1:
+        return None
+    # negative ones count from the end in ATen only
+    return (b.of(table), b.of(index)) if b.facts.of(index).low >= 0 else None
+
+
+def _table(node: Node) -> Node:
+    """Returns the first operand of a gather."""
+    found: Node = bind(node)["self"]
+    return found
+
+
+def _index(node: Node) -> Node | None:
+    """Returns the indices with which a call gathers along the first dimension."""
+    if node.target is aten.index_select.default and bind(node)["dim"] in (0, -_RANK):
+        index: Node = bind(node)["index"]
+        return index
+    if node.target is not aten.index.Tensor or len(bind(node)["indices"]) != 1:
+        return None
+    (only,) = bind(node)["indices"]
+    return only if isinstance(only, Node) and dtype_of(only) != torch.bool else None
+
+
+def _transposed(b: GraphBuilder, matrices: Node) -> Array:
+    if b.constant_value(matrices) is not None:
+        return b.permuted_when_loaded(matrices, [0, 2, 1])
+    return transposed(b, b.of(matrices), [0, 2, 1])
 
 
 def _addmm(b: GraphBuilder, node: Node) -> None:
@@ -77,7 +132,7 @@ ROWS: Final = (
         note="a constant weight is transposed when the delegate is loaded",
     ),
     operator_row("mm", _matmul, *_RULES),
-    operator_row("bmm", _matmul, *_RULES),
+    operator_row("bmm", _bmm, *_RULES, note="of matrices that indices choose: without copies of them"),
     operator_row(
         "addmm",
         _addmm,
