@@ -5,4 +5,4 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent / "rules/private/testing"))
-pytest_plugins = ["record_options", "sampled_cases", "verified_passes"]
+pytest_plugins = ["rare_collections", "record_options", "sampled_cases", "verified_passes"]

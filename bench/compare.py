@@ -33,8 +33,9 @@ def trials(names: list[str], backends: list[str], rounds: int) -> Iterator[tuple
         warm_up = Path(temporary) / "small.pt2"
         page.child(_TRIAL, "export", "small", warm_up)
         for name in names:
-            model = Path(temporary) / "model.pt2"
-            page.child(_TRIAL, "export", name, model)
+            model = warm_up if name == "small" else Path(temporary) / "model.pt2"
+            if model is not warm_up:
+                page.child(_TRIAL, "export", name, model)
             for backend in backends:
                 for tool in TOOLS:
                     options = (f"--warm-up={warm_up}", f"--rounds={rounds}")

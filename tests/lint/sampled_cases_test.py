@@ -1,58 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mark `sampled` leaves out cases, unless all or some are asked for."""
+"""The mark `sampled` leaves out cases, others each day, unless all or some are asked for."""
 
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
 _TEST = """
 import pytest
+from sampled_cases import part_of
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", range(7))
 def test_sampled(number):
     pass
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("number", range(2))
+def test_few(number):
+    pass
+
 @pytest.mark.parametrize("number", range(2))
 def test_all(number):
     pass
+
+def test_part(record_property):
+    record_property("part", part_of("abcdefg", 3, "letters"))
 """
-_SAMPLE = ["sampled[0]", "sampled[3]", "sampled[6]", "all[0]", "all[1]"]
+_UNSAMPLED = {"all[0]", "all[1]", "part"}
+_EVERY = _UNSAMPLED | {"few[0]", "few[1]"} | {f"sampled[{number}]" for number in range(7)}
 
 
 class _Names:
-    """A plugin that keeps the names of the tests that run."""
+    """A plugin that keeps the names of the tests that run, and the part of the letters."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
+        self.part: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keeps a name."""
         if report.when == "call":
             self.found.append(report.nodeid.rpartition("::test_")[2])
+            for _, part in report.user_properties:
+                self.part = [*part]
 
 
-def _run(folder: pytest.TempPathFactory, *arguments: str) -> list[str]:
+def _run(folder: pytest.TempPathFactory, *arguments: str) -> _Names:
     path = folder.mktemp("tests") / "some_test.py"
     path.write_text(_TEST)
     names = _Names()
     options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--strict-markers", "--noconftest"]
     assert pytest.main([*options, *arguments, str(path)], plugins=[sys.modules["sampled_cases"], names]) == 0
-    return names.found
+    return names
 
 
-def test_every_third_case_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert _run(tmp_path_factory) == _SAMPLE
+@pytest.fixture(autouse=True)
+def without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVERY_CASE", raising=False)
+    monkeypatch.delenv("SAMPLE", raising=False)
+
+
+def test_every_third_case_runs_and_others_on_other_days(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = []
+    for day in (0, 1, 2, 6):
+        monkeypatch.setattr(time, "time", lambda day=day: 86_400.0 * (20_000 + day) + 5)
+        days.append(_run(tmp_path_factory))
+    assert days[0].found == days[3].found and days[0].part == days[3].part
+    for found, part in ((day.found, day.part) for day in days):
+        indices = sorted(int(name[-2]) for name in found if name.startswith("sampled"))
+        assert indices == [*range(indices[0], 7, 3)] and indices[0] < 3
+        assert sum(name.startswith("few") for name in found) == 1
+        assert part == [*"abcdefg"["abcdefg".index(part[0]) :: 3]]
+    assert {name for day in days for name in day.found} == _EVERY
+    assert sorted(letter for day in days[:3] for letter in day.part) == [*"abcdefg"]
+
+
+def test_a_sample_is_repeated_by_the_number_in_its_log(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = _run(tmp_path_factory)
+    _, _, written = capsys.readouterr().out.rpartition("SAMPLE=")
+    number, _, _ = written.partition(";")
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    monkeypatch.setenv("SAMPLE", number)
+    assert _run(tmp_path_factory).found == first.found
+    others = set()
+    for other in range(3):
+        monkeypatch.setenv("SAMPLE", str(other))
+        others.add(tuple(_run(tmp_path_factory).found))
+    assert len(others) == 3 and tuple(first.found) in others
 
 
 def test_all_cases_run_on_request(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVERY_CASE", "1")
-    assert len(_run(tmp_path_factory)) == 9
+    names = _run(tmp_path_factory)
+    assert {*names.found} == _EVERY
+    assert names.part == [*"abcdefg"]
 
 
 def test_named_cases_run(tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert _run(tmp_path_factory, "-k", "sampled[5]") == ["sampled[5]"]
+    for number in range(2):  # a sample has one of three
+        assert _run(tmp_path_factory, "-k", f"sampled[{number}]").found == [f"sampled[{number}]"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from sampled_cases import part_of
 
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import kernel_name, out_variant
@@ -19,13 +20,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 ROWS = read(RECORD)["cells"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runtime_agrees_with_the_record(name: str) -> None:
-    cells = [measure(name, dtype) for dtype in DTYPES]
+    """Each operator, with a part of its dtypes, and with those that eager mode does not support."""
+    part = part_of([number for number, cell in enumerate(ROWS[name]) if cell], 3, name)
+    chosen = [number for number, cell in enumerate(ROWS[name]) if number in part or not cell]
+    cells = [measure(name, DTYPES[number]) for number in chosen]
     wrong = [problem for cell in cells for problem in cell.wrong]
     assert wrong == []
-    assert tuple(map(str, cells)) == ROWS[name]
+    assert [*map(str, cells)] == [ROWS[name][number] for number in chosen]
     assert any(cell.passed or cell.refused for cell in cells)
 
 

@@ -198,6 +198,7 @@ def differences(network: nn.Module, shapes: Mapping[str, Sequence[int]], externa
     return program.differences()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("external", [False, True], ids=["in the program", "external weights"])
 @pytest.mark.parametrize("name", CASES)
 def test_programs_compute_the_same(name: str, external: bool) -> None:

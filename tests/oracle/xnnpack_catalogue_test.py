@@ -43,7 +43,6 @@ _OF_FLOATS: Final = _check(torch.float32)
 _ANTIALIASED: Final = ("_upsample_bicubic2d_aa.vec", "_upsample_bilinear2d_aa.vec")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name for name in _CHECK.names() if name not in UNSUPPORTED])
 def test_results_are_those_of_eager_mode(name: str) -> None:
     (_OF_FLOATS if name in _ANTIALIASED else _CHECK).check(name)

@@ -98,7 +98,7 @@ def _copy(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", _SAMPLE)
 def test_the_peers_blobs_run(name: str) -> None:
     for case in record_vulkan(name):

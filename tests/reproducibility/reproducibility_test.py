@@ -9,7 +9,6 @@ import pytest
 from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel, with_modules
 from outputs import differences, digests
 
-PROGRAMS = "kind('_program rule', //examples/... + //tests/rules/models:all)"
 # Of every rule, also quantized: a process for each program takes four times as long as workers.
 IN_PROCESSES = (
     "kind('_program rule', //examples/digits:all) - filter('_u(65|85)$', //examples/digits:all) + "
@@ -21,6 +20,8 @@ SAMPLE = (
     "kind('(exported|mlx|mps|portable|quantized|tosa|vulkan)_program rule', "
     "//examples/digits/... + //tests/rules/models:all)"
 )
+# What one of the others is compared with.
+BOTH = f"{SAMPLE} + ({IN_PROCESSES})"
 GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+samples,+signature"
 KINDS = (
     ".pt2",
@@ -34,9 +35,7 @@ KINDS = (
 )
 
 
-def built_digests(
-    bazel: NestedBazel, strategy: str, process: str, programs_query: str = PROGRAMS
-) -> dict[str, str]:
+def built_digests(bazel: NestedBazel, strategy: str, process: str, programs_query: str) -> dict[str, str]:
     """Builds programs.
 
     Args:
@@ -64,7 +63,7 @@ def with_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Digests of the outputs of one directory, with workers."""
     folder = tmp_path_factory.mktemp("one")
     with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output") as bazel:
-        return built_digests(bazel, "worker", "worker")
+        return built_digests(bazel, "worker", "worker", BOTH)
 
 
 @pytest.fixture(scope="module")

@@ -151,6 +151,7 @@ def _linears(found: Found) -> list[torch.fx.Node]:
     return [node for node in layers if "dequantize" in str(node.args[1].target)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("module", "settings"),
     [
@@ -179,6 +180,7 @@ def test_switches_compute_like_the_quantized_model(module: type[nn.Module], sett
         assert noise_of(expected, actual) <= max(1e-9, noise_of(exact, expected) / 20)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("module", "settings", "share"),
     [

@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
 import pytest
+import rare_collections
 import record_options
 import sampled_cases
 import verified_passes
@@ -114,7 +115,7 @@ def main(files: list[str]) -> int:
             ["-p", "no:cacheprovider", "--import-mode=importlib", "-q", "-ra", "--strict-markers"]
             + arguments_from_bazel()
             + files,
-            plugins=[record_options, sampled_cases, verified_passes, *shards],
+            plugins=[rare_collections, record_options, sampled_cases, verified_passes, *shards],
         )
     # A shard may be empty; a test without any case is an error.
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:

@@ -38,7 +38,9 @@ class RecordCheck:
         self._is_partial = False
 
     def collection_finish(self, session: pytest.Session) -> None:
-        """Determines whether all tests of the folder run, as `pytest_collection_finish`."""
+        """Determines whether all tests of the folder run, with all cases, as `pytest_collection_finish`."""
+        samples: Any = session.config.pluginmanager.get_plugin("sampled_cases")
+        self._is_partial |= samples is not None and not samples.runs_every_case()
         paths = [item.path for item in session.items]
         files = {*self._folder.rglob("*_test.py")}
         here = {path for path in paths if path.is_relative_to(self._folder)}
@@ -49,7 +51,7 @@ class RecordCheck:
         self._is_partial |= bool(items)
 
     def of_package(self) -> Any:
-        """Returns the fixture `lowerings`: those of all tests, which must equal the record if all run.
+        """Returns the fixture `lowerings`: those of all tests, which must equal the record if all cases run.
 
         It ends with the last test of the folder: another backend's rewrites are not in its table.
         """
