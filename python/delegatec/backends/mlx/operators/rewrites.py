@@ -12,6 +12,7 @@ from delegatec.edge.legalize.rules import REWRITES as SHARED
 from delegatec.edge.legalize.rules import (
     attention,
     batch_norm,
+    convolution,
     division,
     extrema,
     layer_norm,
@@ -28,6 +29,7 @@ REWRITES: Final[Rewrites] = rewrites(
     (batch_norm.by_constants(), batch_norm.BY_ARITHMETIC),
     division.BY_REMAINDER,
     (*extrema.SEPARATE_POSITION, *extrema.POSITION_OF_FLOATS),
-    (layer_norm.OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
+    (layer_norm.OF_ROWS, layer_norm.RMS_OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
     itertools.chain.from_iterable(SHARED.values()),
+    (convolution.TRANSPOSED_GROUPS,),
 )

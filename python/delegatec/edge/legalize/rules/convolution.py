@@ -17,7 +17,7 @@ from delegatec.edge.legalize.rule import Function, Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules import dynamic
 from delegatec.edge.legalize.rules.padding import padded
 from delegatec.edge.legalize.rules.pointwise import FLOATS
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.value import Value, cat, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -203,6 +203,26 @@ def _padded_sequence(builder: Builder, node: Node) -> Node | None:
     return builder.call(_CONVOLUTION, *padded.values(), val=node.meta["val"])
 
 
+def _groups_one_by_one(builder: Builder, node: Node) -> Node | None:
+    """Computes the groups of a transposed convolution of volumes."""
+    bound = bind(node)
+    x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
+    count = bound["groups"]
+    if not bound["transposed"] or weight.rank != 5 or count == 1:
+        return None
+    inputs, outputs = weight.shape[0] // count, weight.shape[1]
+    parts = []
+    for index in range(count):
+        rows = index * inputs, (index + 1) * inputs
+        bias = None
+        if bound["bias"] is not None:
+            bias = value_of(builder, bound["bias"]).slice(0, index * outputs, (index + 1) * outputs).node
+        own = {"input": x.slice(1, *rows).node, "weight": weight.slice(0, *rows).node, "bias": bias}
+        part = builder.call(_CONVOLUTION, *{**bound, **own, "groups": 1}.values())
+        parts.append(Value(builder, part))
+    return cat(parts, 1).node
+
+
 RULES: Final[RuleTable] = {
     _CONVOLUTION: _of_three_dimensions,
     aten.conv1d.default: _core(1, False),
@@ -225,4 +245,7 @@ REWRITES: Final = (
 
 OF_PADDED_SEQUENCE: Final = Rewrite(
     _CONVOLUTION, _padded_sequence, note="of a padded sequence of dynamic length"
+)
+TRANSPOSED_GROUPS: Final = Rewrite(
+    _CONVOLUTION, _groups_one_by_one, note="transposed groups of volumes one by one"
 )

@@ -136,6 +136,17 @@ def _of_rows(*, filled: bool) -> Rule:
     return rule
 
 
+def _rms_of_rows(builder: Builder, node: Node) -> Any:
+    """Merges several normalized dimensions."""
+    bound = bind(node)
+    x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
+    if len(bound["normalized_shape"]) == 1:
+        return None
+    weight = None if bound["weight"] is None else filled_row(builder, bound["weight"], count, 1.0, x.dtype)
+    rows = x.view(x.numel // count, count).node
+    return again(builder, node, input=rows, normalized_shape=[count], weight=weight)
+
+
 def filled_row(
     builder: Builder, parameter: Node | None, count: int, default: float, dtype: torch.dtype
 ) -> Node:
@@ -180,4 +191,5 @@ REWRITES: Final = (
 
 BY_ARITHMETIC: Final = Rewrite(_LAYER_NORM, layer_norm_by_arithmetic)
 OF_ROWS: Final = Rewrite(_LAYER_NORM, _of_rows(filled=True))
+RMS_OF_ROWS: Final = Rewrite(aten.rms_norm.default, _rms_of_rows, note="of several dimensions, merged")
 GROUP_NORM_OF_IMAGES: Final = Rewrite(aten.native_group_norm.default, _group_norm_of_images)

@@ -22,7 +22,7 @@ _BATCH_NORM: Final = aten._native_batch_norm_legit_no_training.default
 _REWRITES: Final = rewrites(
     batch_norm.REWRITES,
     layer_norm.REWRITES,
-    (layer_norm.BY_ARITHMETIC, layer_norm.OF_ROWS, layer_norm.GROUP_NORM_OF_IMAGES),
+    (layer_norm.BY_ARITHMETIC, layer_norm.OF_ROWS, layer_norm.RMS_OF_ROWS, layer_norm.GROUP_NORM_OF_IMAGES),
     softmax.REWRITES,
     softmax.BY_ARITHMETIC,
     (softmax.LAST_DIMENSION,),
@@ -54,6 +54,7 @@ _CASES: Final[dict[OpOverload, list[tuple[Any, ...]]]] = {
         (_MANY, [3, 4], _SCALE, _SHIFT, 1e-3),
         (_MANY, [4], None, _SHIFT[0], 1e-3),
     ],
+    aten.rms_norm.default: [(_MANY, [3, 4], _SCALE, 1e-3), (_MANY, [2, 3, 4], None, None)],
     aten.native_group_norm.default: [
         (_MANY.view(2, 2, 24), _SCALE[0, :2], None, 2, 2, 24, 1, 1e-3),
         (_MANY[0], None, _SHIFT[0, :2], 2, 2, 12, 2, 1e-3),

@@ -31,6 +31,16 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
     "layer norm without weights": (lambda: nn.LayerNorm(8, elementwise_affine=False), (2, 8), "LayerNorm"),
     "layer norm of two dimensions": (lambda: nn.LayerNorm([3, 8]), (2, 3, 8), "Reshape LayerNorm Reshape"),
     "rms norm": (lambda: nn.RMSNorm(8), (2, 3, 8), "RmsNorm"),
+    "rms norm of three dimensions": (
+        lambda: nn.RMSNorm([3, 4, 8], eps=1e-3),
+        (2, 5, 3, 4, 8),
+        "Reshape RmsNorm Reshape",
+    ),
+    "rms norm of two dimensions without weights": (
+        lambda: nn.RMSNorm([3, 8], elementwise_affine=False),
+        (2, 3, 8),
+        "Reshape RmsNorm Reshape",
+    ),
     "embedding": (lambda: nn.Embedding(7, 3), (0,), "Take"),
     "convolution": (lambda: nn.Conv2d(6, 4, 3), (2, 6, 9, 8), "Transpose Conv2d Add Transpose"),
     "padding": (lambda: nn.Conv2d(6, 4, 3, 2, 1), (2, 6, 9, 8), "Transpose Conv2d Add Transpose"),
@@ -55,6 +65,11 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
         lambda: nn.ConvTranspose2d(6, 4, 3, 2, 1, 1, bias=False),
         (2, 6, 5, 4),
         "Transpose ConvTranspose2d Transpose",
+    ),
+    "transposed, in three dimensions, in groups": (
+        lambda: nn.ConvTranspose3d(6, 9, 3, 2, 1, output_padding=1, groups=3),
+        (1, 6, 3, 4, 4),
+        "",
     ),
     "maximum of windows": (lambda: nn.MaxPool2d(2), (2, 6, 8, 8), "Transpose Reshape Max Transpose"),
     "overlapping windows": (
