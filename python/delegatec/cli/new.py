@@ -65,11 +65,17 @@ def run(arguments: argparse.Namespace) -> int:
     for path, text in written.items():
         with replacing(str(path)) as file:
             file.write(text.encode())
-    print(f"Wrote {source.title} to {package}: {', '.join(path.name for path in written)}.")
+    print(f"Wrote {' and '.join(f'{package}/{path.name}' for path in written)}: {source.title}.")
     for step in source.next_steps:
         print(step)
+    program = f"{name}_{backends[0]}"
+    commands = {
+        f"bazel build //{package}:all": f"bazel-bin/{package}/{program}.pte",
+        f"bazel test //{package}:all": "compares it with the model in PyTorch, on this machine",
+        f"bazel run //{package}:{program}.explain": "what the backend runs, what it does not, and why",
+    }
+    width = max(map(len, commands))
     print("\nNext:")
-    for command in ("build", "test"):
-        print(f"  bazel {command} //{package}:all")
-    print(f"  bazel run //{package}:{name}_{backends[0]}.explain")
+    for command, result in commands.items():
+        print(f"  {command:{width}}  # {result}")
     return 0

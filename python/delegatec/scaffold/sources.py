@@ -84,7 +84,7 @@ def _of_transformers(name: str) -> ModelSource:
         raise _wrong(found.problem, found.expected, found.help)
     main = found.argument
     return ModelSource(
-        title=f"{found.model} of transformers with its default configuration, and random weights",
+        title=f"{found.model} of transformers with its default configuration and random weights",
         name=_identifier(found.model_type),
         imports=(f"from transformers import {found.config}, {found.model}",),
         body=(f"config = {found.config}()", f"module = {found.model}(config)"),
