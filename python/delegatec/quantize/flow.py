@@ -30,6 +30,7 @@ from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
 from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
+from delegatec.quantize.poles import PoleRanges
 from delegatec.quantize.provenance import port_metadata
 from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.settings import Settings
@@ -202,6 +203,7 @@ def _quantize(
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
+        poles = PoleRanges(prepared)
         # a method that only reads state is observed with the last one, and with those before
         for index, (arguments, keywords) in enumerate(samples if restore is None else [*samples, *samples]):
             number = index % len(samples)
@@ -218,6 +220,7 @@ def _quantize(
                 observed.keep(prepared)
         announce(f"converting {method}")
         (observed.leave if restore is None else observed.finish)(prepared, initial)
+        poles.limit()
         widen_weights(prepared)
         if keep is not None:
             keep(SwitchedGraph(prepared, settings))
