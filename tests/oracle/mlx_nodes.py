@@ -222,6 +222,10 @@ def _layers() -> Iterator[_Spec]:
     yield "Addmm", "mat1 mat2", (X, floats(2, 4, 5, seed=2)), {}
     coefficients = {"alpha": 0.5, "beta": -2.0}
     yield "Addmm", "mat1 mat2 bias", (FINITE, FINITE.T.contiguous(), floats(3, seed=2)), coefficients
+    matrices, chosen = floats(2, 4, 5, seed=2), torch.tensor([1, 0, 1])
+    yield "GatherMm", "a b rhsIndices", (floats(3, 2, 4), matrices, chosen), {}
+    yield "GatherMm", "a b lhsIndices", (matrices, floats(3, 5, 2), chosen), {}
+    yield "GatherMm", "a b lhsIndices rhsIndices", (floats(2, 1, 4), matrices, chosen, chosen.flip(0)), {}
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         weight, bias = floats(4, seed=2).to(dtype), floats(4, seed=3).to(dtype)
         yield "LayerNorm", "x weight bias", (X.to(dtype), weight, bias), {"eps": 1e-5}

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops import while_loop
 from torch.export import Dim
 from torch.nn import functional as F  # noqa: N812
 from torch.utils import _pytree as pytree
@@ -128,6 +129,52 @@ def _operators() -> Iterator[Case]:
         ("bits", lambda x: (x & 3, x | 8, x ^ 5, ~x), (whole,)),
     ):  # fmt: skip
         yield _function(name, function, given)
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer, without its state.
+
+    Args:
+        layer: the layer.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the hidden states."""
+        found: Tensor = self.layer(x)[0]
+        return found
+
+
+def _branch(x: Tensor) -> Any:
+    def inner(x: Tensor) -> Any:
+        return torch.cond(x.amax() > 0.9, lambda x: x * 2, lambda x: x.sin(), (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x: x.exp(), (x,))
+
+
+def _loop(x: Tensor) -> Any:
+    loop: Any = while_loop
+    start = torch.zeros((), dtype=torch.int64), x
+    return loop(lambda i, h: (i < 6) & (h.abs().sum() < 30), lambda i, h: (i + 1, h * 1.5 + x), start)
+
+
+def _mixture(x: Tensor, scores: Tensor, experts: Tensor) -> Tensor:
+    weights, chosen = scores.softmax(1).topk(2)
+    rows = torch.bmm(x.repeat_interleave(2, 0).unsqueeze(1), experts[chosen.flatten()])
+    return (rows.view(x.shape[0], 2, -1) * weights.unsqueeze(2)).sum(1)
+
+
+def _control_flow() -> Iterator[Case]:
+    x = floats(4, 7).abs() / 2
+    yield _function("a branch", _branch, (x,), (x * 3,), (-x,))
+    yield _function("a loop", _loop, (x,), (x / 50,), (x * 9,))
+    rows = floats(6, 2, 8)
+    yield _case("LSTM", lambda: Recurrent(nn.LSTM(8, 5, 2, bidirectional=True)), (rows,))
+    yield _case("GRU, fp16", lambda: Recurrent(nn.GRU(8, 5)), (rows,), options=HALF)
+    yield _function("a mixture", _mixture, (floats(5, 8), floats(5, 4, seed=1), floats(4, 8, 6, seed=2)))
 
 
 class Quantized(nn.Module):
@@ -252,4 +299,4 @@ def _dynamic() -> Iterator[Case]:
     yield _function("sizes", shapes, *calls, dynamic_shapes=(({0: batch, 1: length},),))
 
 
-CASES: Final = (*_layers(), *_operators(), *_quantized(), *_stateful(), *_dynamic())
+CASES: Final = (*_layers(), *_operators(), *_control_flow(), *_quantized(), *_stateful(), *_dynamic())
