@@ -22,7 +22,7 @@ from delegatec.edge.functionalize import (
     convert_copied_values,
     functionalize,
     separate_carried_values,
-    views_of_several,
+    undeclared_views,
 )
 from delegatec.edge.handles import assign_handles, handles_by_name, inherit_handles
 from delegatec.edge.legalize.guards import complete_symbols
@@ -223,8 +223,7 @@ def _take_over(exported: ExportedProgram) -> None:
 def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:
     """Functionalizes the program by torch, which retraces it; debug handles are kept."""
     origins = {each.method: each.graph for each in before.walk()}
-    implicit = torch._C.DispatchKey.CompositeImplicitAutograd
-    decomposed = {op: partial(op._op_dk, implicit) for each in before.walk() for op in views_of_several(each)}
+    decomposed = undeclared_views(node for each in before.walk() for node in each.graph.nodes)
     try:
         functional = exported.run_decompositions(decomposed)
     except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:

@@ -10,9 +10,9 @@ inputs, need torch's functionalization of the complete program, which is the cal
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import torch
@@ -53,7 +53,7 @@ def functionalize(program: EdgeProgram) -> bool:
     if not found:
         return True
     _drop_other_names(program)
-    if views_of_several(program):
+    if any(map(may_view_several, program.graph.nodes)):
         return False
     roots = storage_roots(program.graph)
     order = {node: position for position, node in enumerate(program.graph.nodes)}
@@ -253,12 +253,19 @@ def is_view_or_copy(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._opname in _MAYBE_VIEWS
 
 
-def views_of_several(program: EdgeProgram) -> set[OpOverload]:
-    """Returns the operators of a program whose results may be views of the tensors of a list.
+def undeclared_views(nodes: Iterable[Node]) -> dict[OpOverload, Callable[..., Any]]:
+    """Returns decompositions of operators whose results may be views, although their schemas do not say so.
 
-    torch's functionalization does not know them, unless they are decomposed.
+    torch's functionalization takes these results for new tensors, unless the operators are decomposed.
     """
-    return {node.target for node in program.graph.nodes if may_view_several(node)}
+    implicit = torch._C.DispatchKey.CompositeImplicitAutograd
+    found = {
+        node.target
+        for node in nodes
+        if isinstance(node.target, OpOverload)
+        and (may_view_several(node) or node.target is torch.ops.aten.type_as.default)
+    }
+    return {operator: partial(operator._op_dk, implicit) for operator in found}
 
 
 def may_view_several(node: Node) -> bool:
@@ -285,6 +292,7 @@ _MAYBE_VIEWS: Final = frozenset(
             "feature_alpha_dropout",
             "feature_dropout",
             "flatten",
+            "ravel",
             "reshape",
             "reshape_as",
             "sum_to_size",

@@ -93,6 +93,7 @@ def test_a_size_that_torch_specializes_is_rejected() -> None:
         ),
         *(lambda x: torch.broadcast_tensors(x, x[0])[0], lambda x: torch.atleast_3d([x, x * 2])[0]),
         *(lambda x: torch.meshgrid(x[0], indexing="ij")[0], lambda x: torch.cartesian_prod(x[0])),
+        *(lambda x: x.type_as(torch.ones(1)), lambda x: x.mT.ravel(), lambda x: x.ravel()),
     ],
 )
 def test_writes_to_results_that_may_be_views_change_the_viewed_tensor(view: Callable[..., Any]) -> None:

@@ -149,6 +149,20 @@ def test_vmap_beside_writes_to_a_buffer_with_two_names(tmp_path: Path) -> None:
     torch.testing.assert_close(found, torch.vmap(lambda row: row * 2 + row.sum())(X) * 3)
 
 
+def test_vmap_beside_a_write_that_a_view_sees(tmp_path: Path) -> None:
+    """torch retraces the program, and takes the view for a new tensor."""
+
+    def function(self: Any, x: Tensor) -> Any:
+        row = torch.broadcast_tensors(self.t[1], self.t[0])[0]
+        self.t.add_(1)
+        return torch.vmap(lambda each: each * 2)(x) + row
+
+    module = Function(function)
+    module.register_buffer("t", torch.ones(3, 4))
+    found = read(Model(module, (X,)), tmp_path)
+    torch.testing.assert_close(found, X * 2 + 2)
+
+
 REFUSED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "flex_attention": (
         lambda _, x: flex_attention(x[None, None], x[None, None], x[None, None]),

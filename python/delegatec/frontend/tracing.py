@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
+from delegatec.edge.functionalize import undeclared_views
 from delegatec.frontend.composite_functions import composite_functions_replaced
 from delegatec.frontend.eager.calls import same_bits
 from delegatec.frontend.eager.state import is_plain, tensors_of
@@ -69,7 +70,8 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
             return program
         # The calls of torch.vmap and torch.func are those of Python functions, not of operators.
         _remove_unused_tensors(program)
-        retraced: ExportedProgram = program.run_decompositions({})
+        decomposed = undeclared_views(node for graph in _graphs(program) for node in graph.nodes)
+        retraced: ExportedProgram = program.run_decompositions(decomposed)
         _scalars_to_tensors(retraced)
         return retraced
 
@@ -81,10 +83,15 @@ def _transforms(program: ExportedProgram) -> bool:
     """
     return not any(map(is_computed_by_transform, program.constants.values())) and any(
         getattr(node.target, "__module__", None) == predispatch.__name__
-        for module in program.graph_module.modules()
-        if isinstance(module, torch.fx.GraphModule)
-        for node in module.graph.nodes
+        for graph in _graphs(program)
+        for node in graph.nodes
     )
+
+
+def _graphs(program: ExportedProgram) -> Iterator[torch.fx.Graph]:
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield module.graph
 
 
 def _remove_unused_tensors(program: ExportedProgram) -> None:
@@ -104,11 +111,10 @@ def _remove_unused_tensors(program: ExportedProgram) -> None:
 
 def _scalars_to_tensors(program: ExportedProgram) -> None:
     """Creates the tensors that nested transforms copy from scalars."""
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default):
-                if not isinstance(node.args[0], torch.fx.Node):
-                    node.target = torch.ops.aten.scalar_tensor.default
+    for graph in _graphs(program):
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default):
+            if not isinstance(node.args[0], torch.fx.Node):
+                node.target = torch.ops.aten.scalar_tensor.default
 
 
 @contextlib.contextmanager
