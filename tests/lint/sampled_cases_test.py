@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mark `sampled` leaves out cases, others each day, unless all or some are asked for."""
+"""The mark `sampled` leaves out cases, others for each SAMPLE, unless all or some are asked for."""
 
 from __future__ import annotations
 
 import sys
-import time
 
 import pytest
 
@@ -63,39 +62,21 @@ def without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SAMPLE", raising=False)
 
 
-def test_every_third_case_runs_and_others_on_other_days(
+def test_every_third_case_runs(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    days = []
-    for day in (0, 1, 2, 6):
-        monkeypatch.setattr(time, "time", lambda day=day: 86_400.0 * (20_000 + day) + 5)
-        days.append(_run(tmp_path_factory))
-    assert days[0].found == days[3].found and days[0].part == days[3].part
-    for found, part in ((day.found, day.part) for day in days):
+    runs = [_run(tmp_path_factory)]
+    for sample in ("1", "2", "3"):
+        monkeypatch.setenv("SAMPLE", sample)
+        runs.append(_run(tmp_path_factory))
+    assert runs[0].found == runs[3].found and runs[0].part == runs[3].part
+    for found, part in ((each.found, each.part) for each in runs):
         indices = sorted(int(name[-2]) for name in found if name.startswith("sampled"))
         assert indices == [*range(indices[0], 7, 3)] and indices[0] < 3
         assert sum(name.startswith("few") for name in found) == 1
         assert part == [*"abcdefg"["abcdefg".index(part[0]) :: 3]]
-    assert {name for day in days for name in day.found} == _EVERY
-    assert sorted(letter for day in days[:3] for letter in day.part) == [*"abcdefg"]
-
-
-def test_a_sample_is_repeated_by_the_number_in_its_log(
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    first = _run(tmp_path_factory)
-    _, _, written = capsys.readouterr().out.rpartition("SAMPLE=")
-    number, _, _ = written.partition(";")
-    monkeypatch.setattr(time, "time", lambda: 0.0)
-    monkeypatch.setenv("SAMPLE", number)
-    assert _run(tmp_path_factory).found == first.found
-    others = set()
-    for other in range(3):
-        monkeypatch.setenv("SAMPLE", str(other))
-        others.add(tuple(_run(tmp_path_factory).found))
-    assert len(others) == 3 and tuple(first.found) in others
+    assert {name for each in runs for name in each.found} == _EVERY
+    assert sorted(letter for each in runs[:3] for letter in each.part) == [*"abcdefg"]
 
 
 def test_all_cases_run_on_request(

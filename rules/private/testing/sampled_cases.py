@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin: the mark `sampled(step)` of a test with parameters, of which it runs every step-th case.
 
-Which ones depends on the day, so that all of them run within `step` days, and on the name of the test, so
-that tests of one table run different rows. The variable SAMPLE is a number that takes the place of the day;
-the log of a test has it. All cases run with the variable EVERY_CASE, as in `bazel test
---test_env=EVERY_CASE=1`, if cases are named, or if the run writes a record.
+Which ones depends on the name of the test, so that tests of one table run different rows, and on the variable
+SAMPLE, which is 0 by default: a result that depended on the day could not be cached or repeated. All cases run
+with the variable EVERY_CASE, as in `bazel test --test_env=EVERY_CASE=1`, if cases are named, or if the run
+writes a record.
 """
 
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -18,8 +17,6 @@ from typing import Final, TypeVar
 import pytest
 
 _T = TypeVar("_T")
-
-_SECONDS_OF_A_DAY: Final = 86_400
 
 # For each session, as a test may run pytest: the number of its samples, or None if all cases run.
 _samples: Final[list[int | None]] = []
@@ -54,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         or any("::" in name for name in config.args)
         or config.getoption("record", default=False)
     )
-    _samples.append(None if is_whole else int(os.environ.get("SAMPLE") or time.time() // _SECONDS_OF_A_DAY))
+    _samples.append(None if is_whole else int(os.environ.get("SAMPLE", "0")))
 
 
 def pytest_unconfigure() -> None:
