@@ -31,7 +31,7 @@ def _gather_mm(run: Run, node: Any) -> None:
         reject(f"a GatherMm of {first.dtype}, of {first.dim()} and {second.dim()} dimensions")
     lhs = _indices(first, run.optional(node.lhsIndices))
     rhs = _indices(second, run.optional(node.rhsIndices))
-    lhs, rhs = torch.broadcast_tensors(lhs, rhs)
+    lhs, rhs = torch.broadcast_tensors(lhs, rhs)  # type: ignore[no-untyped-call]
     run.check_size((*lhs.shape, max(first.shape[-2:]), max(second.shape[-2:])))
     run[node.out] = first.flatten(0, -3)[lhs] @ second.flatten(0, -3)[rhs]
 
