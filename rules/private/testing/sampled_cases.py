@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin: the mark `sampled(step)` of a test with parameters, of which it runs every step-th case.
 
-Which ones depends on the name of the test, so that tests of one table run different rows, and on the variable
-SAMPLE, which is 0 by default: a result that depended on the day could not be cached or repeated. All cases run
-with the variable EVERY_CASE, as in `bazel test --test_env=EVERY_CASE=1`, if cases are named, or if the run
-writes a record.
+Which ones depends on the name of the test, so that tests of one table run different rows, and on the number
+in the variable SAMPLE, 0 by default: a result that depended on the day could not be cached or repeated. All
+cases run with the variable EVERY_CASE, as in `bazel test --test_env=EVERY_CASE=1`, if cases are named, or if
+the run writes a record.
 """
 
 from __future__ import annotations
