@@ -152,6 +152,25 @@ def test_settings_of_layers_that_vary(backend: str) -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, msg=name)
 
 
+def test_sizes_as_arguments_of_moves_and_products() -> None:
+    """A step of a slice, a size of a tensor that the delegate does not have, and a product in float16."""
+
+    class Several(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> list[Tensor]:
+            return [torch.diagonal(x @ x.mT) * 2, torch.triu(y, 2) + 1, x.amin(1).prod()]
+
+    sizes = ({0: Dim.AUTO(min=2, max=9)}, {1: Dim.AUTO(min=2, max=9)})
+    calls = [(torch.rand(rows, 3), torch.randn(3, rows).double()) for rows in (4, 2, 9)]
+    exported = torch.export.export(Several(), calls[0], dynamic_shapes=sizes)
+    file = io.BytesIO()
+    write_program(lower({"forward": exported}, "mlx", {"precision": "fp16"}).emitted, file)
+    program = parse_program(file.getvalue())
+    run = Interpreter(program.method("forward"), builtin_backends(), named_data=program.named_bytes()).run
+    for call in calls:
+        for found, wanted in zip(run([*call]), Several()(*call), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-2)
+
+
 def test_a_variance_of_one_row() -> None:
     """The number of rows less one is zero: the runtime divides by it."""
 

@@ -39,10 +39,11 @@ def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
         own = {str(each.target) for each in layer.all_input_nodes if each.op == "get_attr"}
         parts = {str(each.target) for each in norm.all_input_nodes if each.op == "get_attr"}
         shared = any(uses[name] > 1 for name in own)
-        varies = bool((own | parts) & written) or _is_computed(norm)
+        varies = bool((own | parts) & written) or _is_computed(norm) or _has_computed_weights(layer)
         if len(layer.users) > 1 or shared or varies:
             with graph.inserting_before(norm):
                 alias = graph.call_function(aten.alias.default, (layer,))
+                alias.meta["val"] = layer.meta["val"]
             norm.replace_input_with(layer, alias)
             if not varies:
                 hidden[alias] = layer
@@ -54,6 +55,10 @@ def fold_batch_norms(model: GraphModule, state: Collection[str]) -> None:
         alias.replace_all_uses_with(layer)
         graph.erase_node(alias)
     model.recompile()
+
+
+def _has_computed_weights(layer: Node) -> bool:
+    return any(isinstance(each, Node) and each.op != "get_attr" for each in layer.args[1:3])
 
 
 def _make_parameters(model: GraphModule, names: Collection[str]) -> None:

@@ -64,6 +64,16 @@ class Computed(Normed):
         return F.batch_norm(self.layer(x), norm.running_mean, norm.running_var, weight, norm.bias)
 
 
+class ComputedBias(Normed):
+    """A layer whose bias depends on the input, and its norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        layer = F.conv2d if x.dim() == 4 else F.linear
+        bias = x.transpose(0, 1).flatten(1).mean(1)
+        result: Tensor = self.first(layer(x, self.layer.weight, bias))
+        return result
+
+
 _LAYERS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "convolution": (lambda: nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d, (2, 8, 6, 6)),
     "linear": (lambda: nn.Linear(8, 8), nn.BatchNorm1d, (5, 8)),
@@ -86,9 +96,10 @@ def test_each_norm_is_that_of_the_model(model: type[Normed], name: str, activati
 
 @pytest.mark.parametrize("activation", ["int8", "dynamic_int8"])
 @pytest.mark.parametrize("name", _LAYERS)
-def test_a_computed_weight(name: str, activation: str) -> None:
+@pytest.mark.parametrize("model", [Computed, ComputedBias])
+def test_computed_weights(model: type[Normed], name: str, activation: str) -> None:
     make, kind, shape = _LAYERS[name]
-    module, x = Computed(make(), kind).eval(), torch.randn(shape)
+    module, x = model(make(), kind).eval(), torch.randn(shape)
     program = quantized(module, (x,), Settings(activation=activation)).methods["forward"]
     with torch.no_grad():
         assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30

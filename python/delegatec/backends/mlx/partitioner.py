@@ -7,21 +7,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.mlx.compile_spec import Settings
+from delegatec.backends.mlx.dtypes import ALL
 from delegatec.delegation import Rejection
+from delegatec.edge.arguments import short_name
 from delegatec.edge.control_flow import WHILE_LOOP
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.sizes_of_operands import depends_on_data
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.recurrent_loops import loop_recurrent_layers
-from delegatec.edge.symbols import is_scalar
+from delegatec.edge.symbols import is_scalar, size_nodes
 from delegatec.edge.trips import trips_of
 
 _READ: Final = "a size that the program reads from a tensor: a delegate has sizes of its tensors only"
+
+_SIZED: Final = "a size of a tensor of dtype {}, which a delegate cannot have as an input"
 
 _UNBOUNDED: Final = "the number of its iterations has no bound that is known, and the format's loops have one"
 
@@ -33,6 +38,11 @@ class MlxLegality(Legality[Settings]):
         """See `Legality.rejection`."""
         if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
             return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
+        sized = [each.args[0] for each in size_nodes([node]) if each.target is torch.ops.aten.sym_size.int]
+        dtypes = {each.meta["val"].dtype for each in sized if isinstance(each, Node)} - ALL
+        if dtypes:
+            named = ", ".join(sorted(map(short_name, dtypes)))
+            return Rejection(node, "dynamic-shape", _SIZED.format(named), "convert the tensor to float32")
         if node.target is WHILE_LOOP and trips_of(program, node) is None:
             return Rejection(
                 node, "argument", _UNBOUNDED, "end the loop by a counter that starts as a constant"

@@ -16,6 +16,7 @@ from delegatec.edge.legalize.rules import (
     division,
     extrema,
     layer_norm,
+    reductions,
     symbolic_scalars,
 )
 
@@ -30,6 +31,7 @@ REWRITES: Final[Rewrites] = rewrites(
     division.BY_REMAINDER,
     (*extrema.SEPARATE_POSITION, *extrema.POSITION_OF_FLOATS),
     (layer_norm.OF_ROWS, layer_norm.RMS_OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
+    reductions.PRODUCTS_IN_FLOAT32,
     itertools.chain.from_iterable(SHARED.values()),
     (convolution.TRANSPOSED_GROUPS,),
 )

@@ -56,6 +56,15 @@ KNOWN_NUMBERS: Final = Constraint(
     "argument", "Computed numbers are sizes below 2^24, which the format's float32 represents.", _computed
 )
 
+
+def _computed_step(node: Node, _: object) -> str | None:
+    return "its step follows from a dynamic size" if isinstance(bind(node)["step"], Node) else None
+
+
+STATIC_STEP: Final = Constraint(
+    "argument", "The step is static: it is a field of the format.", _computed_step
+)
+
 FLOAT_OPERANDS: Final = operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
 SAME_DTYPES: Final = same_dtypes("the runtime promotes by other rules than ATen.")
 CONTIGUOUS: Final = contiguous("the format does not have strides.")

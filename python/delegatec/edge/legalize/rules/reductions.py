@@ -190,6 +190,16 @@ def _least(builder: Builder, node: Node) -> Node:
     return reversed_order(reversed_order(x).amax(dims, bind(node).get("keepdim", False))).node
 
 
+def _product_of_halves(builder: Builder, node: Node) -> Node | None:
+    """Multiplies float16 or bfloat16 in float32, by the same operator: a tree needs static sizes."""
+    x, *others = bind(node).values()
+    if dtype_of(x) not in (torch.float16, torch.bfloat16) or dtype_of(node) != dtype_of(x):
+        return None
+    wide = node.meta["val"].to(torch.float32)
+    found = builder.call(node.target, value_of(builder, x, torch.float32).node, *others, val=wide)
+    return value_of(builder, found, dtype_of(node)).node
+
+
 _ADDED: Final = "the mean times the number of elements, in float32; a tree of additions for integers"
 _MULTIPLIED: Final = "a tree of products; floating point in float32"
 _LEAST: Final = "a tree of minima; NaN is checked separately"
@@ -214,6 +224,11 @@ REWRITES: Final = (
         Rewrite(target, _reduction(any_of, torch.bool), note=_ANY)
         for target in (aten.any.default, aten.any.dim, aten.any.dims)
     ),
+)
+
+PRODUCTS_IN_FLOAT32: Final = tuple(
+    Rewrite(target, _product_of_halves, (FLOAT_RESULT,), note="in float32")
+    for target in (aten.prod.default, aten.prod.dim_int)
 )
 
 MINIMUM_BY_MAXIMUM: Final = tuple(

@@ -105,7 +105,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
 
 def _may_crop_one_end(pair: tuple[Any, Any]) -> bool:
     if all(isinstance(each, int) for each in pair):
-        return min(pair) < 0 < max(pair)
+        return bool(min(pair) < 0 < max(pair))
     return any(smallest(each) < 0 for each in pair)
 
 

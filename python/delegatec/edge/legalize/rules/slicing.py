@@ -139,7 +139,7 @@ def _neighbors(builder: Builder, node: Node) -> Node | None:
     x, step = value_of(builder, bound["self"]), bound["step"]
     dim = positive(bound["dim"], x.rank)
     size, count = x.shape[dim], shape_of(node)[dim]
-    if step == 1:
+    if step == 1 or not all(isinstance(each, (int, type(None))) for each in (*bound.values(), size)[1:]):
         return None
     start, _, _ = slice(bound["start"], bound["end"], step).indices(size)
     if count == 1:

@@ -13,6 +13,7 @@ from delegatec.backends.mlx.building.values import Int
 from delegatec.backends.mlx.dtypes import NUMERIC
 from delegatec.backends.mlx.operators.positions import checked_bounds_of, span_of
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
+from delegatec.backends.mlx.operators.rules import STATIC_STEP
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
 from delegatec.edge.symbols import sizes_key
@@ -81,7 +82,7 @@ def _smaller(node: Node, _: object) -> str | None:
 
 
 ROWS: Final = (
-    operator_row("slice_scatter", _slice_scatter, HAS_AXIS),
+    operator_row("slice_scatter", _slice_scatter, HAS_AXIS, STATIC_STEP),
     operator_row(
         "scatter_add",
         _scatter_add,

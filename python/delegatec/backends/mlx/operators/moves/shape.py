@@ -14,7 +14,7 @@ from delegatec.backends.mlx.building.moves import reversed_along, sliced
 from delegatec.backends.mlx.building.values import Index, Int
 from delegatec.backends.mlx.dtypes import NUMERIC
 from delegatec.backends.mlx.operators.row import Constraint, movement
-from delegatec.backends.mlx.operators.rules import EXACT_FLOAT32
+from delegatec.backends.mlx.operators.rules import EXACT_FLOAT32, STATIC_STEP
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.symbols import sizes_key, smallest
@@ -159,7 +159,7 @@ ROWS: Final = (
     movement("squeeze.dims", _squeeze, note="no operation if none of the dimensions has size 1"),
     movement("unsqueeze", _unsqueeze),
     movement("select.int", _select),
-    movement("slice.Tensor", _slice),
+    movement("slice.Tensor", _slice, STATIC_STEP),
     movement("cat", _cat),
     movement("split_with_sizes", _split, preserved=True),
     movement("repeat", _repeat),
