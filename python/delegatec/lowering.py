@@ -47,6 +47,7 @@ from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
 from delegatec.report.etrecord import GraphRecord, graph_record
+from delegatec.samples.guards import problems_of_others
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -141,7 +142,8 @@ def lower(
 
     Raises:
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; DC425 for
-            `silenced_notes`; DC211 for `kernels`; then DC2xx to DC4xx, the problems of all methods at once.
+            `silenced_notes`; DC113 for guards of torch's that sizes in the ranges of a program break; DC211
+            for `kernels`; then DC2xx to DC4xx, the problems of all methods at once.
             DC424 if a backend without floating-point arithmetic does not delegate any part of a model that
             is not quantized.
     """
@@ -175,6 +177,7 @@ def lower(
     )
     _raise_any(check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES))
     _raise_any(silencing_problems(silenced_notes))
+    _raise_any(problems_of_others(methods))
     choice = choose_backends(methods, backend, options or {}, method_backends or {}, registry)
     rules = rules or PartitionRules()
     program_options = program_options or ProgramOptions()

@@ -171,6 +171,46 @@ def test_sizes_as_arguments_of_moves_and_products() -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("backend", ["mlx", "vulkan", "xnnpack"])
+def test_a_size_of_an_empty_tensor(backend: str) -> None:
+    """The delegate had the tensor as an input, which its conversion to float16 refused."""
+
+    class Rows(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return y.sigmoid() * x.shape[0]
+
+    sizes = ({0: Dim.AUTO(min=2, max=9)}, None)
+    calls = [(torch.ones(rows, 0, 4), torch.ones(3)) for rows in (4, 2, 9)]
+    exported = torch.export.export(Rows(), calls[0], dynamic_shapes=sizes)
+    file = io.BytesIO()
+    write_program(lower({"forward": exported}, backend, {"precision": "fp16"}).emitted, file)
+    method = parse_program(file.getvalue()).method("forward")
+    for call in calls:
+        (found,) = Interpreter(method, builtin_backends()).run([*call])
+        torch.testing.assert_close(found, Rows()(*call), rtol=1e-2, atol=1e-2)
+
+
+class Scaled(nn.Module):
+    """Computes a number from a size, which torch.export takes from the example."""
+
+    def forward(self, several: dict[str, Tensor], *, scale: bool = True) -> Tensor:
+        x = several["x"]
+        return f.scaled_dot_product_attention(x, x, x, scale=1 / x.shape[1] if scale else None)
+
+
+def test_a_program_that_torch_exported_for_some_sizes_only() -> None:
+    """The scale was that of the example for all sizes."""
+    x, rows = torch.randn(1, 8, 4), Dim.AUTO(min=2, max=32)
+    sizes = {"several": {"x": {1: rows}}, "scale": None}
+    exported = torch.export.export(Scaled(), ({"x": x},), {"scale": True}, dynamic_shapes=sizes)
+    with pytest.raises(DelegatecError) as caught:
+        lower({"forward": exported})
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "DC113" and "(1 / dimension 1 of several['x']) == 0.125" in problem.message
+    exported = torch.export.export(Scaled(), ({"x": x},), {"scale": False}, dynamic_shapes=sizes)
+    assert lower({"forward": exported}).emitted
+
+
 def test_a_variance_of_one_row() -> None:
     """The number of rows less one is zero: the runtime divides by it."""
 

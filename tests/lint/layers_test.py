@@ -24,7 +24,7 @@ BELOW: dict[str, set[str]] = {
     "accuracy": {"delegation", "diagnostics", "program", "verify"},
     "app": _GRAPHS | {"program", "report"},
     "backends": _GRAPHS | {"flatbuffer"},
-    "samples": set(),
+    "samples": {"diagnostics"},
     "scaffold": {"diagnostics"},
     "frontend": _GRAPHS | {"files", "samples"},
     "language": {"diagnostics", "edge", "files", "frontend", "verify"},
@@ -40,7 +40,7 @@ BELOW: dict[str, set[str]] = {
     "notes": _GRAPHS,
     "inspecting": {"backends", "delegation", "diagnostics", "report"},
     "lowering": _GRAPHS
-    | {"choice", "files", "full_delegation", "idle_settings", "notes", "program", "report"},
+    | {"choice", "files", "full_delegation", "idle_settings", "notes", "program", "report", "samples"},
     "quantizing": {"diagnostics", "quantize"},
     "verifying": {"backends", "delegation", "diagnostics", "frontend", "samples", "verify"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},

@@ -27,7 +27,6 @@ from delegatec.frontend.eager.entropy import unstable_weights, watched
 from delegatec.frontend.eager.process import pristine
 from delegatec.frontend.eager.record import record
 from delegatec.frontend.eager.state import tensors_of
-from delegatec.frontend.guards import guard_problems
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
 from delegatec.frontend.module_checks import deep_recursion, module_problems
@@ -44,6 +43,7 @@ from delegatec.frontend.torchao_operators import adopt_torchao_operators
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 from delegatec.samples.defaults import DEFAULT_CALLS
+from delegatec.samples.guards import guard_problems
 from delegatec.samples.recorded import RecordedSamples
 
 # The node metadata that is kept: the rest refers to objects of this process, or is never read.
@@ -210,7 +210,7 @@ def _traced(
         adopt_plain_names(program)
         adopt_state(program)
         problems += program_problems(program, model)
-        problems += guard_problems(program, model.module, method, model.location)
+        problems += guard_problems(program, model.module, method.function, model.location)
         programs[name] = program
     problems += shared_memory_problems(programs, model)
     if problems:

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
@@ -27,11 +28,13 @@ from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.remove_identities import UNCONDITIONAL
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
+from delegatec.edge.symbols import is_scalar, size_nodes
 
 SettingsT = TypeVar("SettingsT")
 _SIZE: Final = "size"
 # The maximum number of elements that a 32-bit index can address.
 _LARGEST: Final = 2**31 - 1
+_SIZE_OF: Final = torch.ops.aten.sym_size.int
 
 Prepare = Callable[[EdgeProgram], Any]
 """A pass that runs on a private program before it is legalized, such as `to_float16`."""
@@ -150,6 +153,24 @@ def _too_large(node: Node) -> Refusal | None:
     return None
 
 
+def _sized_by_empty(node: Node) -> Refusal | None:
+    """Returns a refusal of a size that a delegate would read from an input without elements."""
+    for each in size_nodes([node]) if any(map(is_scalar, node.all_input_nodes)) else ():
+        source = each.args[0]
+        if (
+            each.target is _SIZE_OF
+            and isinstance(source, Node)
+            and 0 in map(_static, source.meta["val"].shape)
+        ):
+            shape = [str(size) for size in source.meta["val"].shape]
+            return Refusal("empty", f"a size of an empty tensor of shape {shape}")
+    return None
+
+
+def _static(size: Any) -> int | None:
+    return size if isinstance(size, int) else None
+
+
 def _in_rewrite(node: Node, refusal: Refusal) -> str:
     """Returns a reason that names the operator, and the one of its rewrite that is not supported."""
     operator_, needed = str(node.target), refusal.rewritten
@@ -182,7 +203,7 @@ class Legality(Generic[SettingsT]):
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """Returns why a call can neither be lowered nor rewritten to calls that can; None if it can."""
         try:
-            own = refusal = _too_large(node)
+            own = refusal = _too_large(node) or _sized_by_empty(node)
             if refusal is None:
                 own = refusal = self._target.refusal(node, self._facts)
                 if refusal is not None and self._target.rules(node):

@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -21,13 +21,16 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import Diagnostic, SourceLocation
-from delegatec.frontend.method import Method
 from delegatec.samples.inputs import ranges_of, symbolic_shapes
 
 # Combinations of sizes that are tried; all, if there are no more.
 _MOST: Final = 4096
 _SIZE: Final = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 _MULTIPLE: Final = re.compile(r"\(?dimension (\d+) of ([^ ]+) % (\d+)\)? == 0")
+# Positional and keyword arguments -> all of them by name.
+_Named = Callable[[Sequence[Any], Mapping[str, Any]], Mapping[str, Any]]
+# Marks programs whose guards hold.
+_CHECKED: Final = "guards checked"
 _NAMES: Final = {
     "math": math,
     "torch": torch,
@@ -36,16 +39,46 @@ _NAMES: Final = {
 
 
 def guard_problems(
-    program: ExportedProgram, module: object, method: Method, where: SourceLocation | None
+    program: ExportedProgram, module: object, function: str, where: SourceLocation | None
 ) -> Iterator[Diagnostic]:
     """Yields DC113 for each guard that sizes in the ranges of a program break.
 
     Args:
         program: from torch.export, in this process: its guards are evaluated.
         module: the module.
-        method: the method, and how it is called.
+        function: the name of the function of the module that was exported.
         where: the line that created the Model.
     """
+    program.graph_module.meta[_CHECKED] = True
+    signature = inspect.signature(getattr(module, function))
+
+    def named(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return signature.bind(*args, **kwargs).arguments
+
+    yield from _problems(program, function, named, where)
+
+
+def problems_of_others(methods: Mapping[str, ExportedProgram]) -> Iterator[Diagnostic]:
+    """Yields DC113 like `guard_problems`, for programs that the user exported by torch.
+
+    Args:
+        methods: name -> program. A program without guards, such as one that was read, has no problems.
+    """
+    for method, program in methods.items():
+        if not program._guards_code or program.graph_module.meta.get(_CHECKED):
+            continue
+        signature = program.module_call_graph[0].signature
+        names = (signature.forward_arg_names if signature else None) or []
+
+        def named(args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str] = names) -> Any:
+            return {**dict(zip(names, args, strict=False)), **kwargs}
+
+        yield from _problems(program, method, named, None)
+
+
+def _problems(
+    program: ExportedProgram, function: str, named: _Named, where: SourceLocation | None
+) -> Iterator[Diagnostic]:
     guards = [(text, compiled) for text in program._guards_code if (compiled := _compiled(text))]
     shapes = symbolic_shapes(program)
     ranges = ranges_of(program, shapes)
@@ -53,9 +86,9 @@ def guard_problems(
         return
     broken: dict[str, str] = {}
     for sizes in _combinations(ranges):
-        named = _named(program, module, method, [_sized(shape, sizes) for shape in shapes])
+        arguments = _arguments(program, named, [_sized(shape, sizes) for shape in shapes])
         for text, guard in guards:
-            if text not in broken and not _holds(guard, named):
+            if text not in broken and not _holds(guard, arguments):
                 broken[text] = ", ".join(f"input {i}: {s}" for i, s in _shown(shapes, sizes))
         if len(broken) == len(guards):
             break
@@ -64,7 +97,7 @@ def guard_problems(
         multiple = _MULTIPLE.search(condition)
         yield Diagnostic(
             "DC113",
-            f"{method.function}() is traced for sizes with {condition}; dynamic_shapes include {example}",
+            f"{function}() is traced for sizes with {condition}; dynamic_shapes include {example}",
             location=where,
             expected="one sequence of operators for all sizes in the ranges of dynamic_shapes",
             help=f'in dynamic_shapes, write {multiple[3]} * torch.export.Dim("name", min=..., max=...)'
@@ -122,12 +155,12 @@ def _size(expression: Any, sizes: Mapping[Any, int]) -> int:
     return int(expression.subs(sizes)) if found is None else found
 
 
-def _named(program: ExportedProgram, module: object, method: Method, leaves: list[Any]) -> dict[str, Any]:
+def _arguments(program: ExportedProgram, named: _Named, leaves: list[Any]) -> Mapping[str, Any]:
     """Returns the arguments by name, as guards refer to them."""
     in_spec = program.call_spec.in_spec
     assert in_spec is not None
     args, kwargs = pytree.tree_unflatten(leaves, in_spec)
-    return dict(inspect.signature(getattr(module, method.function)).bind(*args, **kwargs).arguments)
+    return named(args, kwargs)
 
 
 def _shown(shapes: Sequence[Any], sizes: Mapping[Any, int]) -> Iterator[tuple[int, list[int]]]:
