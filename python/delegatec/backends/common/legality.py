@@ -156,19 +156,11 @@ def _too_large(node: Node) -> Refusal | None:
 def _sized_by_empty(node: Node) -> Refusal | None:
     """Returns a refusal of a size that a delegate would read from an input without elements."""
     for each in size_nodes([node]) if any(map(is_scalar, node.all_input_nodes)) else ():
-        source = each.args[0]
-        if (
-            each.target is _SIZE_OF
-            and isinstance(source, Node)
-            and 0 in map(_static, source.meta["val"].shape)
-        ):
-            shape = [str(size) for size in source.meta["val"].shape]
-            return Refusal("empty", f"a size of an empty tensor of shape {shape}")
+        source: Any = each.args[0]
+        shape = source.meta["val"].shape if each.target is _SIZE_OF else ()
+        if any(isinstance(size, int) and size == 0 for size in shape):
+            return Refusal("empty", f"a size of an empty tensor of shape {[*map(str, shape)]}")
     return None
-
-
-def _static(size: Any) -> int | None:
-    return size if isinstance(size, int) else None
 
 
 def _in_rewrite(node: Node, refusal: Refusal) -> str:
