@@ -9,8 +9,10 @@ from typing import Final
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, writes
+from delegatec.edge.functionalize import storage_roots
 from delegatec.frontend.eager.calls import Call
 from delegatec.frontend.eager.cost import operations
 from delegatec.samples.defaults import DEFAULT_CALLS
@@ -81,11 +83,28 @@ def again(planned: Planned) -> Planned:
 
 
 def is_random(program: ExportedProgram) -> bool:
-    """Whether a program draws random numbers when it runs."""
-    return any(_draws(node) for graph in _graphs(program) for node in graph.nodes)
+    """Whether results or state of a program follow from random numbers that it draws when it runs.
+
+    Those that initialize the weights of a module that `forward` creates, and then replaces, do not count.
+    """
+    graph, *bodies = _graphs(program)
+    if any(_draws(node) for body in bodies for node in body.nodes):
+        return True
+    roots = storage_roots(graph)
+    drawn = {roots[node] for node in graph.nodes if _draws(node)}
+    count = -1
+    while drawn and count < len(drawn):
+        count = len(drawn)
+        for node in graph.nodes:
+            if drawn.isdisjoint(roots[each] for each in node.all_input_nodes):
+                continue
+            drawn.add(roots[node])
+            if writes(node) and isinstance(written := node.args[0], Node):
+                drawn.add(roots[written])
+    return any(node.op in ("placeholder", "output") for node in drawn)
 
 
-def _draws(node: torch.fx.Node) -> bool:
+def _draws(node: Node) -> bool:
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     if node.target is aten.scaled_dot_product_attention.default:

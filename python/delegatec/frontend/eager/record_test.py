@@ -289,6 +289,20 @@ class Rounded(torch.nn.Module):
         return x
 
 
+def test_weights_that_a_call_creates_and_replaces_are_not_random() -> None:
+    """torch initializes them by random numbers, which no result follows from."""
+
+    def function(module: Any, x: torch.Tensor) -> torch.Tensor:
+        layer = torch.nn.Linear(2, 2, bias=False)
+        module.held = getattr(module, "held", 0) + x
+        weights = {"weight": torch.diag(module.weight)}
+        return torch.func.functional_call(layer, weights, x) + module.held
+
+    assert code(Model(Calls(function), (X,))) == "DC124"
+    model = Model(Calls(lambda module, x: torch.rand(2).mul_(x)), (X,))
+    assert recorded(model).calls == ()
+
+
 def test_the_last_bits_of_products_do_not_matter() -> None:
     """Other products round some operands to another value, which does not count as a difference."""
     x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
