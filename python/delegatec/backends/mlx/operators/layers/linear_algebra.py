@@ -50,8 +50,8 @@ def _chosen(b: GraphBuilder, node: Node) -> tuple[Array, Array] | None:
     if node.target is aten.permute.default and list(bind(node)["dims"]) == [0, 2, 1]:
         found = _chosen(b, bind(node)["self"])
         return None if found is None else (_transposed(b, _table(bind(node)["self"])), found[1])
-    table, index = _table(node), _index(node)
-    if index is None or len(shape_of(table)) != _RANK or len(shape_of(index)) != 1:
+    index = _index(node)
+    if index is None or len(shape_of(table := _table(node))) != _RANK or len(shape_of(index)) != 1:
         return None
     # negative ones count from the end in ATen only
     return (b.of(table), b.of(index)) if b.facts.of(index).low >= 0 else None
