@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements that may be NaN or infinite, although the operands of their expression are finite.
 
-An expression is what elementwise operators compute from inputs, constants, and results of other operators,
-such as layers and reductions. These are taken to be finite, as are sums and products that only overflow.
+An expression is what elementwise operators and softmax compute from inputs, constants, and results of other
+operators, such as layers and reductions. These are taken to be finite, as are sums and products that only
+overflow.
 """
 
 from __future__ import annotations
@@ -158,6 +159,30 @@ def _bounded(x: _Operand) -> Special:
     return Special(_nan(x))
 
 
+def _clamp(x: _Operand, least: _Operand, most: _Operand) -> Special:
+    high = x.special.high and most.interval == UNKNOWN
+    return Special(_nan(x, least, most), high, x.special.low and least.interval == UNKNOWN)
+
+
+def _silu(x: _Operand) -> Special:
+    """The rule of x times a factor, which is zero for minus infinity."""
+    return Special(_nan(x) or x.special.low, x.special.high, False)
+
+
+def _gelu(x: _Operand) -> Special:
+    """The rule of such a product that is also NaN for infinity in vector code."""
+    return Special(_nan(x) or x.special.is_infinite, x.special.high, False)
+
+
+def _softmax(x: _Operand) -> Special:
+    """The rule of a softmax, which is NaN for a row of minus infinities, as masks make."""
+    return Special(_nan(x) or x.special.is_infinite)
+
+
+def _log_softmax(x: _Operand) -> Special:
+    return _softmax(x)._replace(low=x.special.low)
+
+
 def _magnitude(x: _Operand) -> Special:
     return Special(_nan(x), x.special.is_infinite, False)
 
@@ -188,8 +213,13 @@ _RULES: Final = {
     **_rows("logit", _logit, "self", "eps"),
     **_rows("xlogy.Tensor xlogy.Scalar_Self xlogy.Scalar_Other", _scaled_logarithm, "self", "other"),
     **_rows("acosh", _within(1, math.inf), "self"),
-    **_rows("tanh sigmoid erf atan clamp hardtanh sign", _bounded, "self"),
-    **_rows("floor ceil round trunc relu leaky_relu elu gelu silu asinh _to_copy", _any, "self"),
+    **_rows("clamp", _clamp, "self", "min", "max"),
+    **_rows("tanh sigmoid erf atan hardtanh sign", _bounded, "self"),
+    **_rows("silu", _silu, "self"),
+    **_rows("gelu", _gelu, "self"),
+    **_rows("_softmax softmax.int", _softmax, "self"),
+    **_rows("_log_softmax log_softmax.int", _log_softmax, "self"),
+    **_rows("floor ceil round trunc relu leaky_relu elu asinh _to_copy", _any, "self"),
 }
 _RECIPROCALS: Final = frozenset(overloads("reciprocal"))
 

@@ -37,6 +37,10 @@ def _two(name: str) -> Binary:
     return lambda x, y: getattr(torch, name)(x, y)
 
 
+def _masked(x: Tensor) -> Tensor:
+    return torch.where(x > 0, x, -math.inf).view(10, 10)
+
+
 FUNCTIONS: dict[str, Binary] = {
     **{name: _one(name) for name in _UNARY.split()},
     **{name: _two(name) for name in _BINARY.split()},
@@ -52,6 +56,13 @@ FUNCTIONS: dict[str, Binary] = {
     "moved": lambda x, y: torch.cat([x.log(), y]).view(2, -1).flip(0),
     "selected": lambda x, y: torch.where(x > 0, x, y.log()),
     "logit with eps": lambda x, y: x.logit(1e-3),
+    "infinity above a bound": lambda x, y: (1 / x.abs()).clamp(min=0).sin(),
+    "infinity below a bound": lambda x, y: x.abs().log().clamp(max=0).exp() * x.abs().log().clamp(max=0),
+    "gelu of minus infinity": lambda x, y: torch.nn.functional.gelu(x.abs().log()),
+    "silu of minus infinity": lambda x, y: torch.nn.functional.silu(x.abs().log()),
+    "softmax of a masked row": lambda x, y: _masked(x).softmax(-1),
+    "logarithm of that": lambda x, y: _masked(x).log_softmax(-1),
+    "logarithm of a partly masked row": lambda x, y: _masked(y).log_softmax(-1),
 }
 
 
@@ -65,7 +76,8 @@ WITHOUT_NAN: list[Binary] = [
     lambda x, y: x.clamp(-1, 1).acos(),
     lambda x, y: x.exp() * 2.0 + y.exp(),
     lambda x, y: x.exp().log1p(),
-    lambda x, y: x.log().view(10, 10).softmax(-1),
+    lambda x, y: x.view(10, 10).softmax(-1).log(),
+    lambda x, y: x.exp().clamp(1, 9) * y,
     lambda x, y: x.logit(1e-3),
     lambda x, y: (x @ y).exp() + x.sqrt().sum(),
 ]

@@ -84,6 +84,9 @@ def test_nan_is_replaced_outside(function: Function) -> None:
         lambda x, y: torch.sinc(x),
         lambda x, y: torch.xlogy(x.abs(), x.abs()),
         lambda x, y: torch.digamma(y + 0.5),
+        lambda x, y: x.masked_fill(x < 9, -math.inf).softmax(-1).masked_fill(x < 9, 0.0),
+        lambda x, y: torch.where(y == 0, 0.0, (1 / y).clamp(min=0).sin()),
+        lambda x, y: torch.where(y > 0, f.silu(y.relu().log()), 0.0),
     ],
 )
 def test_what_may_be_nan_is_replaced_outside(function: Function) -> None:
