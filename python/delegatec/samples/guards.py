@@ -26,6 +26,8 @@ from delegatec.samples.inputs import ranges_of, symbolic_shapes
 # Combinations of sizes that are tried; all, if there are no more.
 _MOST: Final = 4096
 _SIZE: Final = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
+# In strict mode, guards are about a list of all inputs.
+_LISTED: Final = re.compile(r"\bflat_args\[(\d+)\]")
 _MULTIPLE: Final = re.compile(r"\(?dimension (\d+) of ([^ ]+) % (\d+)\)? == 0")
 # Positional and keyword arguments -> all of them by name.
 _Named = Callable[[Sequence[Any], Mapping[str, Any]], Mapping[str, Any]]
@@ -86,7 +88,10 @@ def _problems(
         return
     broken: dict[str, str] = {}
     for sizes in _combinations(ranges):
-        arguments = _arguments(program, named, [_sized(shape, sizes) for shape in shapes])
+        try:
+            arguments = _arguments(program, named, [_sized(shape, sizes) for shape in shapes])
+        except Exception:  # noqa: BLE001 - a class of the user refuses other contents than tensors
+            return
         for text, guard in guards:
             if text not in broken and not _holds(guard, arguments):
                 broken[text] = ", ".join(f"input {i}: {s}" for i, s in _shown(shapes, sizes))
@@ -95,9 +100,10 @@ def _problems(
     for text, example in broken.items():
         condition = _SIZE.sub(r"dimension \3 of \1\2", text).strip()
         multiple = _MULTIPLE.search(condition)
+        shown = _LISTED.sub(r"input \1", condition)
         yield Diagnostic(
             "DC113",
-            f"{function}() is traced for sizes with {condition}; dynamic_shapes include {example}",
+            f"{function}() is traced for sizes with {shown}; dynamic_shapes include {example}",
             location=where,
             expected="one sequence of operators for all sizes in the ranges of dynamic_shapes",
             help=f'in dynamic_shapes, write {multiple[3]} * torch.export.Dim("name", min=..., max=...)'
@@ -132,6 +138,13 @@ def _combinations(ranges: Mapping[Any, tuple[int, int]]) -> Iterator[dict[Any, i
         yield {symbol: rng.choice(span) for symbol, span in zip(ranges, spans, strict=True)}
 
 
+class _Unknown:
+    """An input that is not a tensor: guards that compare it are not evaluated."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError
+
+
 class _Sized:
     """A tensor of which the sizes are known."""
 
@@ -144,7 +157,7 @@ class _Sized:
 
 def _sized(shape: Sequence[Any] | None, sizes: Mapping[Any, int]) -> Any:
     if shape is None:
-        return None
+        return _Unknown()
     return _Sized(
         [_size(size.node.expr, sizes) if isinstance(size, torch.SymInt) else size for size in shape]
     )
@@ -156,11 +169,11 @@ def _size(expression: Any, sizes: Mapping[Any, int]) -> int:
 
 
 def _arguments(program: ExportedProgram, named: _Named, leaves: list[Any]) -> Mapping[str, Any]:
-    """Returns the arguments by name, as guards refer to them."""
+    """Returns the arguments by name, as guards refer to them, and in one list, as those of strict mode do."""
     in_spec = program.call_spec.in_spec
     assert in_spec is not None
     args, kwargs = pytree.tree_unflatten(leaves, in_spec)
-    return named(args, kwargs)
+    return {**named(args, kwargs), "flat_args": leaves}
 
 
 def _shown(shapes: Sequence[Any], sizes: Mapping[Any, int]) -> Iterator[tuple[int, list[int]]]:
