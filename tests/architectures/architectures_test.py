@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Architectures end to end against eager mode, and docs/architectures.md is up to date.
 
-A sample, of which half runs each day; `rest_all_test` has the others.
+A sample, of which half runs by default; `rest_all_test` has the others.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def trips_of(program: EdgeProgram, call: Node) -> Trips | None:
     """Returns the iterations of a call of `while_loop`; None if they have no bound.
 
     The condition has a comparison of a part of the state with a constant, alone or in a conjunction. This
-    part is an integer that starts as a constant, and to which each iteration adds one.
+    part is an integer that starts as a constant, and to which each iteration adds the same number.
 
     Args:
         program: has the call.

@@ -30,6 +30,9 @@ _SIZED: Final = "a size of a tensor of dtype {}, which a delegate cannot have as
 
 _UNBOUNDED: Final = "the number of its iterations has no bound that is known, and the format's loops have one"
 
+_MOST_TRIPS: Final = 1 << 20
+_MANY: Final = "up to {} iterations, for each of which the format's loop stores an integer"
+
 
 class MlxLegality(Legality[Settings]):
     """Legality of the calls of one program."""
@@ -43,10 +46,14 @@ class MlxLegality(Legality[Settings]):
         if dtypes:
             named = ", ".join(sorted(map(short_name, dtypes)))
             return Rejection(node, "dynamic-shape", _SIZED.format(named), "convert the tensor to float32")
-        if node.target is WHILE_LOOP and trips_of(program, node) is None:
-            return Rejection(
-                node, "argument", _UNBOUNDED, "end the loop by a counter that starts as a constant"
-            )
+        if node.target is WHILE_LOOP:
+            trips = trips_of(program, node)
+            if trips is None:
+                return Rejection(
+                    node, "argument", _UNBOUNDED, "end the loop by a counter that starts as a constant"
+                )
+            if trips.most > _MOST_TRIPS:
+                return Rejection(node, "argument", _MANY.format(trips.most), "end the loop earlier")
         return super().rejection(program, node)
 
 

@@ -181,6 +181,13 @@ def test_loops_without_a_bound_are_on_the_cpu() -> None:
     assert (operator, rule) == ("while_loop", "argument") and "no bound" in message
 
 
+def test_loops_of_many_iterations_are_on_the_cpu() -> None:
+    """The format's loop visits the rows of a tensor, which the runtime allocates."""
+    function = _looped(lambda below, h: below & (h.abs().sum() < 30), 10**9)
+    ((operator, rule, message),) = rejected(function, (X,))
+    assert (operator, rule) == ("while_loop", "argument") and "1000000000 iterations" in message
+
+
 @pytest.mark.parametrize(
     ("layer", "scans"),
     [
