@@ -17,6 +17,7 @@ from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.interval import UNKNOWN, Interval
+from delegatec.edge.analysis.least import LeastValues
 from delegatec.edge.analysis.transparent import elements_of, overloads
 from delegatec.edge.arguments import bind
 
@@ -81,12 +82,18 @@ def _signs(is_infinite: bool, nan: bool) -> Special:
 
 def _product(a: _Operand, b: _Operand) -> Special:
     indefinite = (a.special.is_infinite and b.may_vanish) or (b.special.is_infinite and a.may_vanish)
-    is_infinite = a.special.is_infinite or b.special.is_infinite
-    (low, high, _), (other_low, other_high, _) = a.interval, b.interval
-    may_be_positive = (high > 0 and other_high > 0) or (low < 0 and other_low < 0)
-    may_be_negative = (high > 0 and other_low < 0) or (low < 0 and other_high > 0)
-    nan = _nan(a, b) or indefinite
-    return Special(nan, is_infinite and may_be_positive, is_infinite and may_be_negative)
+    (nan, high, low), (other_nan, other_high, other_low) = a.special, b.special
+    return Special(
+        nan or other_nan or indefinite,
+        (high and b.interval.high > 0)
+        or (low and b.interval.low < 0)
+        or (other_high and a.interval.high > 0)
+        or (other_low and a.interval.low < 0),
+        (high and b.interval.low < 0)
+        or (low and b.interval.high > 0)
+        or (other_high and a.interval.low < 0)
+        or (other_low and a.interval.high > 0),
+    )
 
 
 def _quotient(a: _Operand, b: _Operand) -> Special:
@@ -233,6 +240,7 @@ class Specials:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
+        self._least = LeastValues(facts)
         self._known: dict[Node, Special] = {}
 
     def of(self, value: Any) -> Special:
@@ -260,7 +268,10 @@ class Specials:
 
     def _operand(self, value: Any) -> _Operand:
         special = self._known[value] if isinstance(value, Node) else self._of_leaf(value)
-        return _Operand(special, UNKNOWN if value is None else self._facts.of(value))
+        if value is None:
+            return _Operand(special, UNKNOWN)
+        interval = self._facts.of(value)
+        return _Operand(special, interval._replace(low=max(interval.low, self._least.of(value))))
 
     def _of_leaf(self, value: Any) -> Special:
         if isinstance(value, Node):

@@ -79,6 +79,14 @@ WITHOUT_NAN: list[Binary] = [
     lambda x, y: x.view(10, 10).softmax(-1).log(),
     lambda x, y: x.exp().clamp(1, 9) * y,
     lambda x, y: x.logit(1e-3),
+    lambda x, y: (x - y) * ((x - y).pow(2).mean() + 1e-5).rsqrt(),
+    lambda x, y: (
+        (x - y) / ((x * x).view(10, 10).mean(1, keepdim=True) + 1e-5).sqrt().expand(10, 10).flatten()
+    ),
+    lambda x, y: x / (x.var() + 1e-5).sqrt() + y / (x.norm() + 1e-6),
+    lambda x, y: x / ((y > 0).float().sum() + 1e-6),
+    lambda x, y: torch.nn.functional.normalize(x, dim=0),
+    lambda x, y: torch.where(x > 0, x, -math.inf) * 0.5 + torch.where(y > 0, x, -math.inf),
     lambda x, y: (x @ y).exp() + x.sqrt().sum(),
 ]
 

@@ -35,17 +35,23 @@ def _softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     torch selects x where exp(beta x) is infinite. Targets that select by arithmetic return NaN there, and
     those of float16 lose the values from 11 to the threshold.
     """
-    is_plain = isinstance(beta, (int, float)) and beta == 1
-    scaled = x if is_plain else x * beta
+    is_plain, wide = isinstance(beta, (int, float)) and beta == 1, _widened(x)
+    scaled = wide if is_plain else wide * beta
     result = scaled.clamp(min=0) + torch.log1p(torch.exp(-scaled.abs()))
     # from here on, the logarithm is below half of the last digit
-    if is_plain and threshold >= (36 if x.dtype is torch.float64 else 15):
-        return result
-    return torch.where(scaled > threshold, x, result if is_plain else result / beta)
+    if not is_plain or threshold < (36 if x.dtype is torch.float64 else 15):
+        result = torch.where(scaled > threshold, wide, result if is_plain else result / beta)
+    return result.to(x.dtype)
 
 
 def _mish(x: Tensor) -> Tensor:
-    return x * torch.tanh(_softplus(x))
+    wide = _widened(x)
+    return (wide * torch.tanh(_softplus(wide))).to(x.dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Returns float16 and bfloat16 as float32, in which eager mode computes them."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def log1p(x: Value) -> Value:
