@@ -102,7 +102,7 @@ def measure(case: Case) -> Measurement:
 
 @dataclass(frozen=True)
 class Whole:
-    """The XNNPACK program of an architecture in the stock runtime.
+    """The program of an architecture for one backend.
 
     Attributes:
         delegates: how many.
@@ -132,10 +132,23 @@ def measure_xnnpack(case: Case) -> Whole:
         DelegatecError: the compiler rejects it.
         RuntimeError: the stock runtime rejects the program.
     """
+    return _whole(case, "xnnpack", _in_runtime)
+
+
+def measure_mlx(case: Case) -> Whole:
+    """Does the same for MLX, with delegates in their reference executor.
+
+    Raises:
+        DelegatecError: the compiler rejects it.
+    """
+    return _whole(case, "mlx", _in_reference)
+
+
+def _whole(case: Case, backend: str, loaded: Callable[[Path], _Run]) -> Whole:
     with _exported(case) as path:
-        lowered = _lowered(path, "xnnpack")
+        lowered = _lowered(path, backend)
         (report,) = lowered.reports.values()
-        error = compare(case, _in_runtime(_written(lowered, str(path.parent))))
+        error = compare(case, loaded(_written(lowered, str(path.parent))))
         return Whole(len(report.delegates), report.nodes_left, error)
 
 

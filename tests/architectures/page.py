@@ -17,16 +17,16 @@ _INTRODUCTION: Final = """\
 Models of `transformers` from small configurations, then, from RepVGG on, networks in plain PyTorch of kinds
 that it does not have. Weights and inputs are random, from a seed; the models are narrow, but with all parts
 of the architecture. Each is built as usual: `torch.export`, `.pt2`, lowering, `.pte`. The portable program
-and the XNNPACK program run in the stock ExecuTorch runtime, 1.4.1; for the MPS program, the reference
-executor runs the blobs, and the portable kernels run the other operators. All are compared with the model in
-eager mode.
+and the XNNPACK program run in the stock ExecuTorch runtime, 1.4.1; for the MPS and the MLX program, the
+reference executor runs the blobs, and the portable kernels run the other operators. All are compared with the
+model in eager mode.
 
 | column | what |
 | --- | --- |
 | exported | calls in the graph of `torch.export` |
 | calls | instructions of the portable program |
 | kernels | different kernels that it calls |
-| MPS, XNNPACK | delegates of that program + operators that are not delegated |
+| MPS, MLX, XNNPACK | delegates of that program + operators that are not delegated |
 | error | largest difference from eager mode, absolute and relative to the largest magnitude of its output |
 | XNNPACK fp16 | relative error in fp16, with that of eager mode in float16 if torch runs it; \
 `saturated`: refused without `fp16_overflow = "saturate"` |
@@ -40,9 +40,11 @@ _HEADER: Final = (
     "calls",
     "kernels",
     "MPS",
+    "MLX",
     "XNNPACK",
     "portable error",
     "MPS error",
+    "MLX error",
     "XNNPACK error",
     "XNNPACK fp16",
     "memory",
@@ -88,6 +90,16 @@ def xnnpack_cells(whole: Whole) -> dict[str, str]:
     return xnnpack_counts(whole) | {"XNNPACK error": _error(whole.error)}
 
 
+def mlx_counts(whole: Whole) -> dict[str, str]:
+    """Returns the cell of the MLX program that must be equal on all machines."""
+    return {"MLX": f"{whole.delegates} + {whole.left}"}
+
+
+def mlx_cells(whole: Whole) -> dict[str, str]:
+    """Returns all cells of the MLX program."""
+    return mlx_counts(whole) | {"MLX error": _error(whole.error)}
+
+
 def fp16_cells(half: Half) -> dict[str, str]:
     """Returns the cell of the XNNPACK program in fp16."""
     eager = "-" if half.eager is None else f"{half.eager:.0e}"
@@ -99,8 +111,8 @@ def render(rows: Mapping[Case, Cells]) -> str:
     """The page.
 
     Args:
-        rows: cells of each supported case, by `cells`, `xnnpack_cells` and `fp16_cells`; errors of the
-            others are in the cases.
+        rows: cells of each supported case, by `cells`, `mlx_cells`, `xnnpack_cells` and `fp16_cells`;
+            errors of the others are in the cases.
     """
     measured = [
         (case.name, case.family, *(row[column] for column in _HEADER[2:]))
