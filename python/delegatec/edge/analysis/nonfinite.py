@@ -54,7 +54,7 @@ _OVERFLOW: Final = math.log(torch.finfo(torch.float16).max)
 _Rule = Callable[..., Special]
 
 
-def _any(*operands: _Operand) -> Special:
+def _propagated(*operands: _Operand) -> Special:
     kinds = [each.special for each in operands]
     return Special(*(any(several) for several in zip(*kinds, strict=True))) if kinds else _FINITE
 
@@ -65,7 +65,7 @@ def _nan(*operands: _Operand) -> bool:
 
 def _sum(a: _Operand, b: _Operand) -> Special:
     opposite = (a.special.high and b.special.low) or (a.special.low and b.special.high)
-    return _any(a, b)._replace(nan=_nan(a, b) or opposite)
+    return _propagated(a, b)._replace(nan=_nan(a, b) or opposite)
 
 
 def _difference(a: _Operand, b: _Operand) -> Special:
@@ -102,7 +102,7 @@ def _quotient(a: _Operand, b: _Operand) -> Special:
 
 
 def _remainder(a: _Operand, b: _Operand) -> Special:
-    return _any(b)._replace(nan=_nan(a, b) or a.special.is_infinite or b.may_vanish)
+    return _propagated(b)._replace(nan=_nan(a, b) or a.special.is_infinite or b.may_vanish)
 
 
 def _logarithm(least: float) -> _Rule:
@@ -159,7 +159,7 @@ def _logit(x: _Operand, eps: _Operand) -> Special:
 
 def _scaled_logarithm(x: _Operand, y: _Operand) -> Special:
     """The rule of x log(y), which is zero if x is, unless y is NaN."""
-    return _any(x, y)._replace(nan=_nan(x, y) or y.interval.low < 0 or y.special.low)
+    return _propagated(x, y)._replace(nan=_nan(x, y) or y.interval.low < 0 or y.special.low)
 
 
 def _bounded(x: _Operand) -> Special:
@@ -205,7 +205,7 @@ _RULES: Final = {
     **_rows("mul.Tensor mul.Scalar", _product, "self", "other"),
     **_rows("div.Tensor div.Scalar div.Tensor_mode div.Scalar_mode", _quotient, "self", "other"),
     **_rows("remainder.Tensor remainder.Scalar fmod.Tensor fmod.Scalar", _remainder, "self", "other"),
-    **_rows("maximum minimum", _any, "self", "other"),
+    **_rows("maximum minimum", _propagated, "self", "other"),
     **_rows("neg", _negated, "self"),
     **_rows("abs", _magnitude, "self"),
     **_rows("log log2 log10", _logarithm(0), "self"),
@@ -226,7 +226,7 @@ _RULES: Final = {
     **_rows("gelu", _gelu, "self"),
     **_rows("_softmax softmax.int", _softmax, "self"),
     **_rows("_log_softmax log_softmax.int", _log_softmax, "self"),
-    **_rows("floor ceil round trunc relu leaky_relu elu asinh _to_copy", _any, "self"),
+    **_rows("floor ceil round trunc relu leaky_relu elu asinh _to_copy", _propagated, "self"),
 }
 _RECIPROCALS: Final = frozenset(overloads("reciprocal"))
 
@@ -295,4 +295,4 @@ def _operands_and_rule(node: Node) -> tuple[list[Any], _Rule | None]:
         bound = bind(node)
         return [bound[name] for name in names], rule
     elements = elements_of(node)
-    return ([], None) if elements is None else (elements, _any)
+    return ([], None) if elements is None else (elements, _propagated)
