@@ -47,20 +47,16 @@ def _bmm(b: GraphBuilder, node: Node) -> None:
 
 def _chosen(b: GraphBuilder, node: Node) -> tuple[Array, Array] | None:
     """Returns the matrices of which a value has some, and their indices; None for others."""
-    if node.target is aten.permute.default and list(bind(node)["dims"]) == [0, 2, 1]:
-        found = _chosen(b, bind(node)["self"])
-        return None if found is None else (_transposed(b, _table(bind(node)["self"])), found[1])
-    index = _index(node)
-    if index is None or len(shape_of(table := _table(node))) != _RANK or len(shape_of(index)) != 1:
-        return None
+    is_transposed = node.target is aten.permute.default and list(bind(node)["dims"]) == [0, 2, 1]
+    gather: Node = bind(node)["self"] if is_transposed else node
+    index = _index(gather)
     # negative ones count from the end in ATen only
-    return (b.of(table), b.of(index)) if b.facts.of(index).low >= 0 else None
-
-
-def _table(node: Node) -> Node:
-    """Returns the first operand of a gather."""
-    found: Node = bind(node)["self"]
-    return found
+    if index is None or len(shape_of(index)) != 1 or b.facts.of(index).low < 0:
+        return None
+    table: Node = bind(gather)["self"]
+    if len(shape_of(table)) != _RANK:
+        return None
+    return _transposed(b, table) if is_transposed else b.of(table), b.of(index)
 
 
 def _index(node: Node) -> Node | None:
