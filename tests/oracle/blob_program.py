@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import torch
 
+from delegatec.delegation import NamedData
 from delegatec.program import EmittedProgram, MemoryPlan
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -17,7 +19,13 @@ _ALIGNMENT: Final = 64
 
 
 def program_of(
-    backend: str, blob: bytes, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
+    backend: str,
+    blob: bytes,
+    inputs: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    *,
+    named_data: Mapping[str, bytes] = MappingProxyType({}),
+    dynamic: bool = False,
 ) -> EmittedProgram:
     """Returns a program whose only instruction calls a delegate.
 
@@ -26,13 +34,18 @@ def program_of(
         blob: the blob.
         inputs: tensors of the shapes and dtypes of its inputs.
         outputs: likewise, of its outputs.
+        named_data: key -> bytes of the delegate's data outside of its blob.
+        dynamic: whether sizes may be smaller at run time.
     """
     values = []
     end = 0
     for tensor in [*inputs, *outputs]:
-        values.append(TensorValue(SCALAR_TYPES[tensor.dtype], tuple(tensor.shape), offset=end))
-        end += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+        values.append(
+            TensorValue(SCALAR_TYPES[tensor.dtype], tuple(tensor.shape), offset=end, is_dynamic=dynamic)
+        )
+        end += -(-max(1, tensor.nbytes) // _ALIGNMENT) * _ALIGNMENT
     ids = tuple(range(len(values)))
+    named = {key: NamedData(data) for key, data in named_data.items()}
     method = EmittedMethod(
         name="forward",
         values=list(values),
@@ -41,10 +54,10 @@ def program_of(
         operators=[],
         instructions=[DelegateCall(0, ids)],
         debug_handles=[()],
-        delegates=[Delegate(backend, (blob,), (), "case", {})],
+        delegates=[Delegate(backend, (blob,), (), "case", {}, named)],
         memory_plan=MemoryPlan(arena_size=end),
     )
-    return EmittedProgram([method])
+    return EmittedProgram([method], named_data=named)
 
 
 def content_name(tensor: torch.Tensor) -> str:

@@ -8,13 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from delegatec.delegation import NamedData
-from delegatec.program import EmittedProgram, MemoryPlan, write_program
-from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
-from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program import write_program
+from tests.oracle import blob_program
 from tests.oracle.oracle import mapped
-
-_ALIGNMENT = 64
 
 
 def program_of(
@@ -34,28 +30,11 @@ def program_of(
         outputs: likewise.
         dynamic: whether sizes may be smaller at run time.
     """
-    values = []
-    end = 0
-    for tensor in [*inputs, *outputs]:
-        values.append(
-            TensorValue(SCALAR_TYPES[tensor.dtype], tuple(tensor.shape), offset=end, is_dynamic=dynamic)
-        )
-        end += -(-max(1, tensor.nbytes) // _ALIGNMENT) * _ALIGNMENT
-    ids = tuple(range(len(values)))
-    named = {key: NamedData(data) for key, data in named_data.items()}
-    method = EmittedMethod(
-        name="forward",
-        values=list(values),
-        inputs=list(ids[: len(inputs)]),
-        outputs=list(ids[len(inputs) :]),
-        operators=[],
-        instructions=[DelegateCall(0, ids)],
-        debug_handles=[()],
-        delegates=[Delegate("XnnpackBackend", (blob,), (), "case", {}, named)],
-        memory_plan=MemoryPlan(arena_size=end),
+    program = blob_program.program_of(
+        "XnnpackBackend", blob, inputs, outputs, named_data=named_data, dynamic=dynamic
     )
     file = io.BytesIO()
-    write_program(EmittedProgram([method], named_data=named), file)
+    write_program(program, file)
     return file.getvalue()
 
 
