@@ -41,11 +41,13 @@ class Call:
         method: name of the method.
         args: positional arguments, in plain containers.
         kwargs: keyword arguments, likewise.
+        seed: seed of torch's random numbers when the call begins; None to draw on from the last call.
     """
 
     method: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def other_tensors(subject: Subject, calls: Sequence[Call]) -> list[str]:
     before = tensors_of(subject.module)
     *_, last = calls
     args, kwargs = pytree.tree_map(_not_a_number, (last.args, last.kwargs))
-    for call in (*calls, Call(last.method, args, kwargs)):
+    for call in (*calls, Call(last.method, args, kwargs, last.seed)):
         if _run(subject, call).error:
             break
     after = tensors_of(subject.module)
@@ -163,6 +165,8 @@ def _run(subject: Subject, call: Call) -> Returned:
     kwargs = {name: _in_containers(example[1][name], value) for name, value in call.kwargs.items()}
     leaves = pytree.tree_leaves((args, kwargs))
     before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    if call.seed is not None:
+        torch.manual_seed(call.seed)
     try:
         with warnings.catch_warnings(), quiet_logs(), torch.no_grad():
             warnings.simplefilter("ignore")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
@@ -16,6 +17,7 @@ from delegatec.diagnostics.exceptions import exception_text
 from delegatec.edge.block_scaled import CONV2D, LINEAR
 from delegatec.edge.runnable import runnable
 from delegatec.frontend.eager.calls import Opaque, Returned
+from delegatec.frontend.eager.draws import Drawn, drawn_values
 from delegatec.frontend.eager.equal_products import openblas
 from delegatec.frontend.eager.fast_products import fast_convolutions, replace_linear_layers
 from delegatec.frontend.eager.plan import Planned
@@ -45,8 +47,32 @@ class Difference:
     failed: bool = False
 
 
-def first_differences(
+def first_differences_of_random(
     programs: Mapping[str, ExportedProgram], planned: Sequence[Planned], returned: Sequence[Returned]
+) -> list[Difference]:
+    """Returns the first difference of each method, like `first_differences`, if methods draw random numbers.
+
+    Calls of the module and of the program begin with the same seed. If they draw other numbers from it in
+    the first call, since the program lacks draws that nothing reads, say, values that follow from random
+    numbers are not compared.
+
+    Args:
+        programs: method -> its program.
+        planned: the calls.
+        returned: the result of the module for each.
+    """
+    found = first_differences(programs, planned, returned)
+    methods = [method for method, _, _ in planned]
+    if all(each.index > methods.index(methods[each.index]) for each in found):
+        return found
+    return first_differences(programs, planned, returned, drawn_values(programs))
+
+
+def first_differences(
+    programs: Mapping[str, ExportedProgram],
+    planned: Sequence[Planned],
+    returned: Sequence[Returned],
+    ignored: Mapping[str, Drawn] = MappingProxyType({}),
 ) -> list[Difference]:
     """Runs programs in eager mode, all calls in a row; returns the first difference of each method.
 
@@ -58,6 +84,7 @@ def first_differences(
         programs: method -> its program.
         planned: the calls.
         returned: the result of the module for each.
+        ignored: method -> values of which only the number, the dtypes and the shapes are compared.
     """
     is_block_scaled = any(_calls(program, (LINEAR, CONV2D)) for program in programs.values())
     halves = _FACTOR if is_block_scaled else 1
@@ -66,10 +93,10 @@ def first_differences(
         for module in modules.values():
             replace_linear_layers(module)
         with fast_convolutions():
-            if not _differences(modules, planned, returned, halves):
+            if not _differences(modules, planned, returned, halves, ignored):
                 return []
     with openblas():
-        return _differences(_modules(programs), planned, returned, halves)
+        return _differences(_modules(programs), planned, returned, halves, ignored)
 
 
 def _calls(program: ExportedProgram, targets: Sequence[Any]) -> bool:
@@ -92,28 +119,36 @@ def _differences(
     planned: Sequence[Planned],
     returned: Sequence[Returned],
     halves: int,
+    ignored: Mapping[str, Drawn],
 ) -> list[Difference]:
     """Returns the first difference of each method; `halves` is the factor of tolerances of half precision."""
     found: dict[str, Difference] = {}
-    for index, ((method, trial, _), wanted) in enumerate(zip(planned, returned, strict=True)):
+    for index, ((method, trial, call), wanted) in enumerate(zip(planned, returned, strict=True)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, (trial.args, trial.kwargs))
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=()):
                 warnings.simplefilter("ignore")
+                if call.seed is not None:
+                    torch.manual_seed(call.seed)
                 result = modules[method](*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - of any operator
             found.setdefault(method, Difference(index, f"the program fails: {exception_text(error)}", True))
             continue
-        text = _difference(
-            pytree.tree_leaves(result), pytree.tree_leaves((args, kwargs)), wanted, trial.leaves, halves
-        )
+        after = pytree.tree_leaves((args, kwargs))
+        drawn = ignored.get(method, Drawn())
+        text = _difference(pytree.tree_leaves(result), after, wanted, trial.leaves, halves, drawn)
         if text:
             found.setdefault(method, Difference(index, text))
     return list(found.values())
 
 
 def _difference(
-    results: list[Any], after: list[Any], wanted: Returned, before: Sequence[Any], halves: int
+    results: list[Any],
+    after: list[Any],
+    wanted: Returned,
+    before: Sequence[Any],
+    halves: int,
+    drawn: Drawn,
 ) -> str:
     expected = list(wanted.outputs)
     if len(results) != len(expected):
@@ -122,9 +157,13 @@ def _difference(
         if len(results) != len(expected):
             return f"the program returns {len(results)} tensors, not {len(expected)}"
     for index, (actual, (path, value)) in enumerate(zip(results, expected, strict=True)):
+        if index in drawn.outputs:
+            continue
         if text := _leaf_difference(actual, value, halves):
             return f"output {index}{path} {text}"
     for index, (old, actual) in enumerate(zip(before, after, strict=True)):
+        if index in drawn.inputs:
+            continue
         if isinstance(old, torch.Tensor) and (
             text := _leaf_difference(actual, wanted.written.get(index, old), halves)
         ):

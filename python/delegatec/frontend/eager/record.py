@@ -14,8 +14,9 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.eager.calls import Returned, Run, counted_calls, other_tensors, run_calls
 from delegatec.frontend.eager.causes import Case, explained, lost_state
 from delegatec.frontend.eager.constants import constants_read
-from delegatec.frontend.eager.differences import first_differences
-from delegatec.frontend.eager.plan import Planned, again, is_random, planned_calls
+from delegatec.frontend.eager.differences import first_differences, first_differences_of_random
+from delegatec.frontend.eager.draws import is_random
+from delegatec.frontend.eager.plan import Planned, again, planned_calls
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
 from delegatec.frontend.model import Model
 from delegatec.samples.recorded import RecordedCall, RecordedSamples
@@ -33,7 +34,8 @@ def record(
 ) -> tuple[RecordedSamples, list[Diagnostic]]:
     """Calls the user's module, and compares the exported programs with it.
 
-    Methods that draw random numbers are left out.
+    Methods that draw random numbers are compared with the same seeds. Their calls are not recorded: the
+    kernels that run programs draw other numbers.
 
     Args:
         eager: the module, as the user's code left it.
@@ -49,27 +51,43 @@ def record(
         DelegatecError: DC110, an example input that the module fails on; DC128, the module cannot be called
             in a copy of this process.
     """
-    programs = {name: program for name, program in programs.items() if not is_random(program)}
-    planned = planned_calls(programs, count)
-    if not planned:
-        return RecordedSamples(), []
+    random = {name: program for name, program in programs.items() if is_random(program)}
+    others = {name: program for name, program in programs.items() if name not in random}
     try:
-        rejected: dict[str, Diagnostic] = {}
-        planned, run = _run(eager, planned, model, rejected)
-        if run.touched and len(planned) == 1:
-            planned, run = _run(eager, [*planned, again(planned[0])], model, rejected)
-        returned = run.returned
-        case = Case(eager, model, programs, planned, returned)
-        problems = [explained(case, each) for each in first_differences(programs, planned, returned)]
-        problems = problems or [*rejected.values()]
-        if not problems and run.changed:
-            problems += _counters(case)
-        if not problems and run.replaced:
-            problems += _replaced(case, {name: held[name] for name in run.replaced if name in held})
+        planned, returned, problems = _compared(eager, model, others, count, held, False)
+        problems += _compared(eager, model, random, count, held, True)[2]
     except TaskEndedError as error:
         raise DelegatecError([_ended(model)]) from error
     calls = [_recorded(*each) for each in zip(planned, returned, strict=True)]
     return RecordedSamples(tuple(calls)), problems
+
+
+def _compared(
+    eager: Pristine,
+    model: Model,
+    programs: Mapping[str, ExportedProgram],
+    count: int,
+    held: Mapping[str, torch.Tensor],
+    are_random: bool,
+) -> tuple[list[Planned], list[Returned], list[Diagnostic]]:
+    """Returns the calls of the module, their results, and a problem for each method that differs."""
+    planned = planned_calls(programs, count, are_random)
+    if not planned:
+        return [], [], []
+    rejected: dict[str, Diagnostic] = {}
+    planned, run = _run(eager, planned, model, rejected)
+    if run.touched and len(planned) == 1:
+        planned, run = _run(eager, [*planned, again(planned[0])], model, rejected)
+    returned = run.returned
+    case = Case(eager, model, programs, planned, returned)
+    compare = first_differences_of_random if are_random else first_differences
+    problems = [explained(case, each) for each in compare(programs, planned, returned)]
+    problems = problems or [*rejected.values()]
+    if not problems and run.changed:
+        problems += _counters(case)
+    if not problems and run.replaced:
+        problems += _replaced(case, {name: held[name] for name in run.replaced if name in held})
+    return planned, returned, problems
 
 
 def _run(
