@@ -16,6 +16,7 @@ from torch.nn import functional as f
 from delegatec.backends import builtin_backends
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
+from delegatec.edge.testing.narrowed import narrowed_sizes
 from delegatec.frontend import archive
 from delegatec.lowering import lower
 from delegatec.program import write_program
@@ -53,6 +54,29 @@ def test_a_size_that_follows_from_two_others(backend: str) -> None:
     for call in calls:
         (found,) = run([*call])
         torch.testing.assert_close(found, module(*call).detach(), rtol=1e-5, atol=1e-5)
+
+
+class Rows(nn.Module):
+    """Gathers rows of a table whose number of rows is dynamic; a size of 1 must not be excluded either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("positions", torch.tensor([0, 1, 1, 0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        table = f.adaptive_max_pool1d(x, 3).div(2, rounding_mode="floor")
+        return f.embedding(self.positions.clamp(max=x.shape[0] - 1), table) + x.mT[:, :1].sum() * 2
+
+
+@pytest.mark.parametrize("backend", ["mlx", "mps", "portable", "tosa", "vulkan", "xnnpack"])
+@pytest.mark.parametrize("kind", ["auto", "named"])
+def test_no_valid_size_is_excluded(backend: str, kind: str) -> None:
+    rows = Dim.AUTO(min=1, max=9) if kind == "auto" else Dim("rows", min=1, max=9)
+    exported = torch.export.export(Rows(), (torch.randn(3, 1),), dynamic_shapes=({0: rows},))
+    lowered = lower(
+        {"forward": exported}, backend, {"specification": "TOSA-1.0+FP"} if backend == "tosa" else {}
+    )
+    assert narrowed_sizes(lowered.programs["forward"]) == {}
 
 
 class Padded(nn.Module):

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.testing.narrowed import narrowed_sizes
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.lowering import Program as Lowered
@@ -198,6 +199,8 @@ def _outcome(target: str, path: Path, calls: list[Call], judge: Judge, in_model:
     try:
         methods = archive.load(str(path)).methods
         lowered = lower(methods, LOWERINGS[target].backend, LOWERINGS[target].options)
+        if narrowed := [text for each in lowered.programs.values() if (text := narrowed_sizes(each))]:
+            return Outcome(target, WRONG, f"sizes are lost: {narrowed}", _delegates(lowered))
         pte = written(lowered, path)
         run = runtime if target in IN_RUNTIME else interpreter
         text = judge(results_of(run(pte, names), calls), calls)

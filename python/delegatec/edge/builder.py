@@ -9,15 +9,15 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.fakes import computed
+from delegatec.edge.fakes import computed, no_shortcuts
 from delegatec.edge.float32_regions import FLOAT32
+from delegatec.edge.memory_order import is_row_major
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.rule_names import CURRENT_PASS, RULE
 from delegatec.edge.signature import call_signature
@@ -123,7 +123,7 @@ class Builder:
         key = (dtype, *(size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes))
         if key not in self._empty:
             if any(type(size) is not int for size in sizes):
-                with self.fake_mode:
+                with self.fake_mode, no_shortcuts():
                     self._empty[key] = torch.empty(sizes, dtype=dtype)
             else:
                 # what the mode does for torch.empty, at a tenth of its cost
@@ -165,7 +165,7 @@ class Builder:
         """Returns the value with row-major strides."""
         if isinstance(val, (tuple, list)):
             return type(val)(self.dense(item) for item in val)
-        if not isinstance(val, torch.Tensor) or _is_row_major(val):
+        if not isinstance(val, torch.Tensor) or is_row_major(val):
             return val
         return self.empty(val.shape, val.dtype)
 
@@ -174,13 +174,6 @@ class Builder:
 def _name(target: Callable[..., Any]) -> str:
     """Returns the name that fx gives to calls of a function."""
     return str(Graph()._target_to_str(target)).replace(".", "_")
-
-
-def _is_row_major(val: torch.Tensor) -> bool:
-    if not val._has_symbolic_sizes_strides:
-        return val.is_contiguous()
-    # torch cannot determine whether strides of data-dependent sizes are row-major
-    return is_contiguous_or_false(val)
 
 
 def _fake_mode_of(program: EdgeProgram) -> FakeTensorMode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Final
 from unittest.mock import patch
@@ -15,6 +16,7 @@ from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_impls import has_meta, op_implementations_checks
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 
 aten = torch.ops.aten
@@ -57,11 +59,21 @@ def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Map
                 if torch.Tag.pointwise in target.tags:
                     return _of_elements(mode, target, args, known)
                 return _on_cpu(mode, _of_kernel(mode, target, args, known))
-    try:
-        return target(*args, **kwargs)
-    except _ShapeEnvGuardError:
-        with uncached(mode):
+    with no_shortcuts():
+        try:
             return target(*args, **kwargs)
+        except _ShapeEnvGuardError:
+            with uncached(mode):
+                return target(*args, **kwargs)
+
+
+def no_shortcuts() -> AbstractContextManager[None]:
+    """Returns a scope in which torch does not use shortcuts that depend on dynamic sizes ("is this size 1?").
+
+    Those of the example would decide, and torch would take it that other sizes do not occur.
+    """
+    scope: AbstractContextManager[None] = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+    return scope
 
 
 @contextlib.contextmanager

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
-from torch._prims_common import is_contiguous_or_false
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.builder import Builder
+from delegatec.edge.memory_order import is_dense, is_row_major
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.source import location_of
 
@@ -124,15 +124,9 @@ def _has_orders(val: Any) -> bool:
 
 
 def _is_channels_last(val: Any) -> bool:
-    if not isinstance(val, torch.Tensor) or val.dim() != 4 or is_contiguous_or_false(val):
+    if not isinstance(val, torch.Tensor) or val.dim() != 4 or is_row_major(val):
         return False
-    expected: Any = 1
-    for dim in reversed(CHANNELS_LAST):
-        size = val.shape[dim]
-        if not statically_known_true(size == 1) and not statically_known_true(val.stride(dim) == expected):
-            return False
-        expected = expected * size
-    return True
+    return is_dense(val, CHANNELS_LAST)
 
 
 def drop_strides(program: EdgeProgram) -> None:

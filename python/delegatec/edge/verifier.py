@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
-from torch.fx.experimental import _config
 
 from delegatec.edge.arguments import bind, writes
 from delegatec.edge.control_flow import bodies_of, calls, operands
+from delegatec.edge.fakes import no_shortcuts
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 
 
@@ -20,7 +20,7 @@ def verify(program: EdgeProgram) -> None:
     """Asserts that graph, metadata and signature are consistent; bodies need separate calls."""
     program.graph.lint()
     # a check of strides must not specialize dynamic sizes
-    with _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+    with no_shortcuts():
         for node in program.graph.nodes:
             if node.op == "call_function":
                 _verify_call(node)

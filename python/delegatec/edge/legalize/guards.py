@@ -12,7 +12,6 @@ import torch
 from sympy import Symbol
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
-from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -21,6 +20,7 @@ from torch.utils._traceback import CapturedTraceback
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.edge.builder import Builder
+from delegatec.edge.fakes import no_shortcuts
 from delegatec.edge.symbols import UnknownSizeError
 
 NEEDS_VALUE: Final = (GuardOnDataDependentSymNode, UnknownSizeError, _ShapeEnvGuardError)
@@ -38,9 +38,8 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
     if shape_env is None:
         yield
         return
-    oblivious = _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
     # torch logs the errors
-    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), oblivious, _NoConcreteSizes():
+    with quiet_logs(logging.ERROR), shape_env.error_on_new_guards(), no_shortcuts(), _NoConcreteSizes():
         yield
 
 

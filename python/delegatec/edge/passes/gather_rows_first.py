@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 
 from delegatec.edge.arguments import bind, shape_of
@@ -33,7 +34,9 @@ def gather_rows_first(program: EdgeProgram) -> bool:
 def _gather_first(b: Builder, node: Node) -> Node | None:
     table, indices, *_ = bind(node).values()
     height, count = shape_of(table)[0], indices.meta["val"].numel()
-    if table.op != "call_function" or height == 1 or (isinstance(count, int) and count >= height):
+    if table.op != "call_function" or not isinstance(height, int) or height == 1:
+        return None
+    if isinstance(count, int) and count >= height:
         return None
     order = _arithmetic(table, height, b.program.fixed_constants())
     if order is None:
@@ -81,7 +84,7 @@ def _arithmetic(table: Node, height: int, fixed: Any) -> list[Node] | None:
 def _tables_of(node: Node, height: int, fixed: Any) -> list[Node] | None:
     if node.name in fixed:
         return []
-    if shape_of(node)[0] != height:
+    if not _has_height(node, height):
         return None
     if node.target in _BY_ELEMENT:
         tables = [operand for operand in node.all_input_nodes if _has_rows(operand, node, height)]
@@ -89,15 +92,20 @@ def _tables_of(node: Node, height: int, fixed: Any) -> list[Node] | None:
         tables = node.all_input_nodes
     else:
         return None
-    if any(shape_of(operand)[:1] != (height,) for operand in tables):
+    if not all(_has_height(operand, height) for operand in tables):
         return None
     others = [operand for operand in node.all_input_nodes if operand not in tables]
     return tables if tables and all(operand.name in fixed for operand in others) else None
 
 
 def _has_rows(operand: Node, node: Node, height: int) -> bool:
-    shape = shape_of(operand)
-    return len(shape) == len(shape_of(node)) and shape[0] == height
+    return len(shape_of(operand)) == len(shape_of(node)) and _has_height(operand, height)
+
+
+def _has_height(node: Node, height: int) -> bool:
+    """Whether the first dimension has a size; a comparison of a dynamic size would narrow its range."""
+    shape = shape_of(node)
+    return bool(shape) and statically_known_true(shape[0] == height)
 
 
 def _is_per_row(node: Node) -> bool:

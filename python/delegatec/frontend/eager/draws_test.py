@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn import functional
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend.eager.draws import Drawn, drawn_values, is_random

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A check for comparisons of dynamic sizes: each leaves a guard that excludes sizes which are valid."""
+
+from __future__ import annotations
+
+from torch._subclasses import FakeTensor
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.program import EdgeProgram
+
+
+def narrowed_sizes(program: EdgeProgram) -> dict[str, str]:
+    """Returns symbol -> the range that lowering has left of it, if that is narrower than torch.export's.
+
+    Args:
+        program: a method after passes.
+    """
+    found: dict[str, str] = {}
+    modes = {
+        value.fake_mode
+        for node in program.graph.nodes
+        for value in pytree.tree_leaves(node.meta.get("val"))
+        if isinstance(value, FakeTensor)
+    }
+    for shape_env in {mode.shape_env for mode in modes if mode.shape_env is not None}:
+        for symbol, declared in program.range_constraints.items():
+            left = shape_env.var_to_range.get(symbol, declared)
+            if left.lower > declared.lower or left.upper < declared.upper:
+                found[str(symbol)] = f"{left.lower} to {left.upper} of {declared.lower} to {declared.upper}"
+    return found
