@@ -121,13 +121,13 @@ def _sizes(node: Node) -> Iterable[Any]:
 
 
 def _factors(size: torch.SymInt) -> tuple[Any, ...]:
-    """Returns the factors of a size: integers, and expressions that are not products."""
+    """Returns the factors of a size: positive integers, and expressions that are not products."""
     return _factors_of(size.node.expr)
 
 
 @functools.lru_cache(4096)
 def _factors_of(expression: Any) -> tuple[Any, ...]:
-    found = []
+    found: list[Any] = []
     pending = [sympy.factor(expression)]
     while pending:
         each = pending.pop()
@@ -137,6 +137,9 @@ def _factors_of(expression: Any) -> tuple[Any, ...]:
             pending += [each.base] * int(each.exp)
         else:
             found.append(each)
+    if any(each.is_Integer and each < 0 for each in found):  # of 8 - 2 * s, -2 and s - 4
+        (*numbers, other) = sorted(found, key=lambda each: not each.is_Integer)
+        return *(abs(each) if each.is_Integer else each for each in numbers), -other
     return tuple(found)
 
 

@@ -133,6 +133,12 @@ _FULL_RANK: Final = Constraint(
 )
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 
+_FINITE_SLOPE: Final = argument(
+    "negative_slope",
+    lambda slope: not isinstance(slope, (int, float)) or math.isfinite(slope),
+    "The slope is finite: the shader multiplies it by zero for positive values.",
+)
+
 _UNARY: Final = (
     *("abs", "cos", "exp", "neg", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "tan"),
     *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu"),
@@ -149,7 +155,8 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge")
 
 def _rows() -> Iterator[OperatorRow]:
     for name in _UNARY:
-        yield _row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT, preserved=name.startswith("hard"))
+        settings = (_FINITE_SLOPE,) if name == "leaky_relu" else ()
+        yield _row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT, *settings, preserved=name.startswith("hard"))
     yield _row(
         "gelu",
         tied(),
