@@ -22,6 +22,7 @@ from delegatec.program import write_program
 from tests.oracle.mlx_case import Case, Results
 
 IMAGE: Final = floats(2, 6, 9, 8)
+VOLUME: Final = floats(1, 3, 4, 6, 5)
 HALF: Final = {"precision": "fp16"}
 Build = Callable[[], nn.Module]
 
@@ -88,6 +89,8 @@ def _layers() -> Iterator[Case]:
         ("average pool", lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False), IMAGE),
         ("pools of several sizes", lambda: nn.AdaptiveAvgPool2d((7, 3)), IMAGE),
         ("dilated pool", lambda: nn.MaxPool2d(3, 2, 1, 2), IMAGE - 5),
+        ("pools of volumes", lambda: nn.Sequential(nn.MaxPool3d(3, 1, 1), nn.AvgPool3d(2)), VOLUME),
+        ("pools of signals", lambda: nn.Sequential(nn.MaxPool1d(3, 2, 1), nn.AvgPool1d(2)), IMAGE[0]),
         ("group norm", lambda: nn.GroupNorm(3, 6), IMAGE),
         ("layer norm", lambda: nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)), IMAGE),
         ("rms norm", lambda: nn.RMSNorm(8), IMAGE),
@@ -113,6 +116,14 @@ def _moved(x: Tensor) -> tuple[Tensor, ...]:
     return x.roll(2, 1), x.flip(0), F.pad(x, (1, 2, 0, 1), value=2.0), x[:, ::3], *x.split(3, 1)
 
 
+def _with_nan() -> Tensor:
+    """An image with equal elements, NaN, and a window of nothing but -infinity."""
+    x = (IMAGE * 2).round()
+    x[0, 0, 2:4, 3:5] = float("nan")
+    x[1, :, :4, :4] = -float("inf")
+    return x
+
+
 def _operators() -> Iterator[Case]:
     x, special = floats(4, 7), torch.tensor([[2.0, float("nan"), 3.0, 3.0], [0.0, -1.0, float("inf"), 5.0]])
     whole, rows = torch.tensor([[7, -7, 6], [-6, 0, 5]]), ints(4, 3, high=4)
@@ -126,6 +137,8 @@ def _operators() -> Iterator[Case]:
         ("moves", _moved, (x,)),
         ("triangles", lambda x: (x.exp().tril(1), x.triu() * 2, torch.stack([x, -x], 1).tile(2, 1)), (x,)),
         ("upsampling", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (IMAGE[:1, :2],)),
+        ("positions of maxima", lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), (_with_nan(),)),
+        ("positions of maxima in volumes", lambda x: F.max_pool3d(x, 2, return_indices=True), (VOLUME,)),
         ("bits", lambda x: (x & 3, x | 8, x ^ 5, ~x), (whole,)),
     ):  # fmt: skip
         yield _function(name, function, given)

@@ -135,6 +135,16 @@ def flip(node: Node) -> Operation | None:
     return one_operand(node, dims, emit, needs=False)
 
 
+def pool(node: Node) -> Operation | None:
+    """A pool along the dimensions that an argument lists."""
+    dims = bind(node)["dims"]
+
+    def emit(storage: Storage, stored: dict[Node, Node], result_dims: StoredDims) -> Node:
+        return _called(storage, node, stored, result_dims, dims=[result_dims.of(dim) for dim in dims])
+
+    return one_operand(node, dims, emit)
+
+
 def expand(node: Node) -> Operation | None:
     """An expansion of dimensions of size 1."""
     x, rank = node.all_input_nodes[0], len(shape_of(node))

@@ -18,6 +18,7 @@ from delegatec.edge.channels_last.optimize import optimize_layout
 from delegatec.edge.channels_last.testing import permutations
 from delegatec.edge.interpret import interpret
 from delegatec.edge.legalize.value import Value, cat, table, value_of
+from delegatec.edge.pools.operators import POOLS
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import edge
 from delegatec.edge.verifier import verify
@@ -139,6 +140,19 @@ def _convolve(r: Random, x: Value) -> Value:
     return Value(x.builder, result).clamp(-9, 9)
 
 
+def _pool(r: Random, x: Value) -> Value:
+    dims = [dim for dim in range(x.rank) if r.random() < 0.5]
+    if not dims:
+        return x
+    kernel = [r.randint(1, min(3, x.shape[dim])) for dim in dims]
+    stride, padding = [r.randint(1, 2) for _ in dims], [size // 2 for size in kernel for _ in (0, 1)]
+    if r.random() < 0.5:
+        result = x.builder.call(POOLS.maxima.default, x.node, dims, kernel, stride, padding, [1] * len(dims))
+    else:
+        result = x.builder.call(POOLS.averages.default, x.node, dims, kernel, stride, padding)
+    return Value(x.builder, result)
+
+
 def _product(r: Random, x: Value) -> Value:
     if x.rank not in (2, 3):
         return x
@@ -159,7 +173,7 @@ def _transposed(r: Random, x: Value) -> Value:
 
 _STEPS: Final[tuple[Callable[[Random, Value], Value], ...]] = (
     *(_permute, _permute, _permute, _view, _view, _broadcast, _pad, _slice, _select, _split, _reduce),
-    *(_along, _expand, _convolve, _convolve, _product, _transposed, _transposed),
+    *(_along, _expand, _convolve, _convolve, _pool, _product, _transposed, _transposed),
     *(lambda _, x: x.relu(), lambda _, x: x * 0.5),
 )
 

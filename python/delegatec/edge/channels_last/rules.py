@@ -18,6 +18,7 @@ from delegatec.edge.channels_last.dimension_rules import (
     flip,
     pad,
     pointwise,
+    pool,
     position,
     reduction,
     repeat,
@@ -33,6 +34,7 @@ from delegatec.edge.channels_last.einsum_rules import (
 from delegatec.edge.channels_last.moves import Permute, View
 from delegatec.edge.channels_last.operation import Fixed, Operation, OperationRule
 from delegatec.edge.channels_last.operators import NHWC
+from delegatec.edge.pools.operators import POOLS
 
 aten = torch.ops.aten
 
@@ -110,4 +112,5 @@ RULES: Final[OperationRules] = {
     **dict.fromkeys((NHWC.conv1d.default, NHWC.conv2d.default, NHWC.conv3d.default), convolution),
     NHWC.conv_transpose2d.default: transposed_convolution,
     **dict.fromkeys((NHWC.max_pool2d.default, NHWC.avg_pool2d.default, NHWC.resize.default), POOL),
+    **dict.fromkeys((POOLS.maxima.default, POOLS.averages.default), pool),
 }

@@ -44,3 +44,19 @@ def transposed(b: GraphBuilder, x: Array, perm: Sequence[int]) -> Array:
     out = b.temporary([x.shape[dim] for dim in perm], x.dtype)
     b.emit("Transpose", x=x, out=out, perm=list(perm))
     return out
+
+
+def pairs(amounts: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the amounts before and after each dimension."""
+    return list(zip(amounts[::2], amounts[1::2], strict=True))
+
+
+def padded(b: GraphBuilder, x: Array, amounts: Sequence[tuple[int, int]], value: float = 0.0) -> Array:
+    """Emits a Pad by amounts before and after each dimension, unless all are zero."""
+    if not any(map(any, amounts)):
+        return x
+    shape = [size + before + after for size, (before, after) in zip(x.shape, amounts, strict=True)]
+    out = b.temporary(shape, x.dtype)
+    flat = [Int(amount) for pair in amounts for amount in pair]
+    b.emit("Pad", x=x, out=out, amounts=flat, mode="constant", value=value)
+    return out

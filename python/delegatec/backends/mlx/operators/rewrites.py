@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.edge.channels_last.rewrites import convolutions, exact_pools, shuffling
+from delegatec.edge.channels_last.rewrites import convolutions, shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 from delegatec.edge.legalize.rules import (
@@ -19,13 +19,14 @@ from delegatec.edge.legalize.rules import (
     reductions,
     symbolic_scalars,
 )
+from delegatec.edge.pools import rewrites as pools
 
 _LAYERS: Final = convolutions.Layers(has_rows=True, has_groups=True, divides_exactly=False)
 
 REWRITES: Final[Rewrites] = rewrites(
     symbolic_scalars.REWRITES,
     (convolutions.rewrite_for(_LAYERS, "channels last; groups of volumes one by one"),),
-    exact_pools.ANY_WINDOWS,
+    pools.REWRITES,
     shuffling.REWRITES,
     (batch_norm.by_constants(), batch_norm.BY_ARITHMETIC),
     division.BY_REMAINDER,

@@ -13,7 +13,7 @@ import torch
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.convolutions import FLOATS
 from delegatec.edge.channels_last.rewrites.images import emit, fitted
-from delegatec.edge.channels_last.rewrites.pools import Pair, Pools, padded
+from delegatec.edge.channels_last.rewrites.pools import Pools, padded
 from delegatec.edge.legalize.constraints import only_first_result, operand_dtypes
 from delegatec.edge.legalize.rules.windows import Windows
 from delegatec.edge.legalize.value import Value
@@ -64,29 +64,7 @@ def _dilated(x: Value, windows: Sequence[Windows]) -> Value:
     return x
 
 
-def _maxima_of_any(x: Value, windows: Sequence[Windows], padding: Sequence[Pair]) -> Value:
-    dilation = [axis.dilation for axis in windows]
-    return _of_any(NHWC.max_pool2d.default, x, windows, padding, dilation)
-
-
-def _averages_of_any(x: Value, windows: Sequence[Windows], padding: Sequence[Pair]) -> Value:
-    return _of_any(NHWC.avg_pool2d.default, x, windows, padding)
-
-
-def _of_any(
-    operator: Any, x: Value, windows: Sequence[Windows], padding: Sequence[Pair], *others: Any
-) -> Value:
-    """Emits a pool that may leave elements in no window."""
-    sizes = ([getattr(axis, name) for axis in windows] for name in ("kernel", "stride"))
-    shape = (x.shape[0], *(axis.outputs for axis in windows), x.shape[3])
-    amounts = [amount for pair in padding for amount in pair]
-    return emit(operator, x, *sizes, amounts, *others, shape=shape)
-
-
 _ONLY_FIRST: Final = only_first_result("there is no operator for the indices.")
 _OF_FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),)
-
-ANY_WINDOWS: Final = Pools(_maxima_of_any, _averages_of_any, _ONLY_FIRST, _OF_FLOATS).rewrites()
-"""For targets whose windows need not divide the padded size, and may have dilation."""
 
 REWRITES: Final = Pools(maxima, averages, _ONLY_FIRST, _OF_FLOATS).rewrites()

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, Final
 
 import torch
@@ -18,14 +17,12 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.images import batch, channels_first, channels_last, like
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Refusal, Rewrite
-from delegatec.edge.legalize.rules.windows import Windows, bounds, windows_of
+from delegatec.edge.legalize.rules.windows import Pair, Windows, padding_of, runs, windows_of
 from delegatec.edge.legalize.value import Scalar, Value, cat, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
-Pair = tuple[int, int]
-"""Padding before and after the elements of a dimension."""
 Pool = Callable[[Value, Sequence[Windows], Sequence[Pair]], Value]
 """Pools [N, H, W, C] by windows and padding of each dimension. Padding is not counted."""
 
@@ -125,52 +122,17 @@ def _adaptive(pool: Pool, builder: Builder, node: Node) -> Any:
 
 def _in_runs(x: Value, outputs: Sequence[int], pool: Pool) -> Value:
     """Pools [N, H, W, C] to some rows and columns: at once if windows are regular, else runs of such."""
-    found = [_runs(size, count) for size, count in zip(x.shape[1:3], outputs, strict=True)]
-    if all(len(runs) == 1 for runs in found):
+    found = [runs(size, count) for size, count in zip(x.shape[1:3], outputs, strict=True)]
+    if all(len(several) == 1 for several in found):
         return pool(x, [windows for ((_, windows),) in found], _NO_PADDING)
-    for dim, runs in enumerate(found, 1):
+    for dim, several in enumerate(found, 1):
         identity = Windows(x.shape[3 - dim], x.shape[3 - dim], kernel=1, stride=1)
         parts = []
-        for start, windows in runs:
+        for start, windows in several:
             axes = (windows, identity) if dim == 1 else (identity, windows)
             parts.append(pool(x.slice(dim, start, start + windows.size), axes, _NO_PADDING))
         x = cat(parts, dim)
     return x
-
-
-def _runs(size: int, outputs: int) -> list[tuple[int, Windows]]:
-    """Returns runs of windows with one size and distance, and where each starts."""
-    windows = [(int(start), int(end)) for start, end in zip(*bounds(size, outputs), strict=True)]
-    runs: list[list[tuple[int, int]]] = []
-    for window in windows:
-        if runs and _is_regular([*runs[-1], window]):
-            runs[-1].append(window)
-        else:
-            runs.append([window])
-    return [(run[0][0], _windows(run)) for run in runs]
-
-
-def _is_regular(run: Sequence[tuple[int, int]]) -> bool:
-    strides = {later[0] - earlier[0] for earlier, later in pairwise(run)}
-    return len(strides) == 1 and strides != {0} and len({end - start for start, end in run}) == 1
-
-
-def _windows(run: Sequence[tuple[int, int]]) -> Windows:
-    start, end = run[0]
-    stride = run[1][0] - start if len(run) > 1 else 1
-    return Windows(run[-1][1] - start, len(run), end - start, stride)
-
-
-def padding_of(node: Node, windows: Sequence[Windows]) -> list[Pair] | None:
-    """Returns the padding with which as many windows as ATen has fit; None if that depends on sizes."""
-    if not bind(node)["ceil_mode"]:
-        return [(axis.before, axis.padding) for axis in windows]
-    if not is_dynamic(axis.size for axis in windows):
-        return [(axis.before, axis.after) for axis in windows]
-    # ATen has no window that starts in the padding after the elements: none does here
-    if any(axis.stride + axis.padding > axis.dilation * (axis.kernel - 1) + 1 for axis in windows):
-        return None
-    return [(axis.before, axis.padding + axis.stride - 1) for axis in windows]
 
 
 def padded(

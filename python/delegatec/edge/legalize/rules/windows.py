@@ -6,12 +6,18 @@ Windows beyond the border (ceil_mode) are padding of the far side: shapes are ri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, each, shape_of, tensors
+from delegatec.edge.symbols import is_dynamic
+
+Pair = tuple[int, int]
+"""Padding before and after the elements of a dimension."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +101,38 @@ def members(size: int, outputs: int, missing: int | None = None) -> torch.Tensor
     found = start.unsqueeze(1) + torch.arange(most)
     last = (end - 1).unsqueeze(1)
     return found.minimum(last) if missing is None else found.where(found <= last, missing)
+
+
+def runs(size: int, outputs: int) -> list[tuple[int, Windows]]:
+    """Returns runs of windows with one size and distance, and where each starts."""
+    windows = [(int(start), int(end)) for start, end in zip(*bounds(size, outputs), strict=True)]
+    found: list[list[tuple[int, int]]] = []
+    for window in windows:
+        if found and _is_regular([*found[-1], window]):
+            found[-1].append(window)
+        else:
+            found.append([window])
+    return [(run[0][0], _windows(run)) for run in found]
+
+
+def _is_regular(run: Sequence[tuple[int, int]]) -> bool:
+    strides = {later[0] - earlier[0] for earlier, later in pairwise(run)}
+    return len(strides) == 1 and strides != {0} and len({end - start for start, end in run}) == 1
+
+
+def _windows(run: Sequence[tuple[int, int]]) -> Windows:
+    start, end = run[0]
+    stride = run[1][0] - start if len(run) > 1 else 1
+    return Windows(run[-1][1] - start, len(run), end - start, stride)
+
+
+def padding_of(node: Node, windows: Sequence[Windows]) -> list[Pair] | None:
+    """Returns the padding with which as many windows as ATen has fit; None if that depends on sizes."""
+    if not bind(node)["ceil_mode"]:
+        return [(axis.before, axis.padding) for axis in windows]
+    if not is_dynamic(axis.size for axis in windows):
+        return [(axis.before, axis.after) for axis in windows]
+    # ATen has no window that starts in the padding after the elements: none does here
+    if any(axis.stride + axis.padding > axis.dilation * (axis.kernel - 1) + 1 for axis in windows):
+        return None
+    return [(axis.before, axis.padding + axis.stride - 1) for axis in windows]

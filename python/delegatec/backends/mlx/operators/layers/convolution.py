@@ -9,8 +9,8 @@ from typing import Any, Final
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
-from delegatec.backends.mlx.building.moves import reshaped, transposed
-from delegatec.backends.mlx.building.values import Array, Int
+from delegatec.backends.mlx.building.moves import padded, pairs, reshaped, transposed
+from delegatec.backends.mlx.building.values import Array
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.backends.mlx.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind, each
@@ -18,23 +18,6 @@ from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.legalize.constraints import STATIC_SETTINGS
 
 _LETTERS: Final = "DHW"
-
-
-def pairs(amounts: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the amounts before and after each dimension."""
-    return list(zip(amounts[::2], amounts[1::2], strict=True))
-
-
-def padded(b: GraphBuilder, x: Array, amounts: Sequence[tuple[int, int]], value: float = 0.0) -> Array:
-    """Emits a Pad of the spatial dimensions of a channels-last value, unless all amounts are zero."""
-    if not any(map(any, amounts)):
-        return x
-    everywhere = [(0, 0), *amounts, (0, 0)]
-    shape = [size + before + after for size, (before, after) in zip(x.shape, everywhere, strict=True)]
-    out = b.temporary(shape, x.dtype)
-    flat = [Int(amount) for pair in everywhere for amount in pair]
-    b.emit("Pad", x=x, out=out, amounts=flat, mode="constant", value=value)
-    return out
 
 
 def _fields(spatial: int, **values: Sequence[int]) -> dict[str, int]:
@@ -69,7 +52,7 @@ def _convolution(b: GraphBuilder, node: Node) -> None:
         0 <= before - after < stride for (before, after), stride in zip(amounts, bound["stride"], strict=True)
     )
     if not is_even:
-        x = padded(b, x, amounts)
+        x = padded(b, x, [(0, 0), *amounts, (0, 0)])
         amounts = [(0, 0)] * spatial
     fields = _fields(
         spatial,

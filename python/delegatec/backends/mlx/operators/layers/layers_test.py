@@ -17,6 +17,7 @@ from delegatec.backends.mlx.testing import compile_module, operations
 from delegatec.backends.mlx.testing.grid import PRECISIONS, rejected, run_case
 
 _IMAGE: Final = floats(2, 6, 9, 8)
+_VOLUME: Final = floats(2, 3, 5, 6, 7)
 
 
 def _called(module: nn.Module) -> Function:
@@ -59,7 +60,7 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
     "dilated windows": (
         lambda: nn.MaxPool2d(3, 2, 1, 2),
         (2, 6, 9, 8),
-        "Transpose Pad AsStrided Max Transpose",
+        "Pad AsStrided Max",
     ),
     "transposed": (
         lambda: nn.ConvTranspose2d(6, 4, 3, 2, 1, 1, bias=False),
@@ -71,13 +72,16 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
         (1, 6, 3, 4, 4),
         "",
     ),
-    "maximum of windows": (lambda: nn.MaxPool2d(2), (2, 6, 8, 8), "Transpose Reshape Max Transpose"),
+    "maximum of windows": (lambda: nn.MaxPool2d(2), (2, 6, 8, 8), "Reshape Max"),
     "overlapping windows": (
         lambda: nn.MaxPool2d(3, 2, 1),
         (2, 6, 9, 8),
-        "Transpose Pad AsStrided Max Transpose",
+        "Pad AsStrided Max",
     ),
-    "average of windows": (lambda: nn.AvgPool2d(3, 2), (2, 6, 9, 8), "Transpose AsStrided Mean Transpose"),
+    "average of windows": (lambda: nn.AvgPool2d(3, 2), (2, 6, 9, 8), "AsStrided Mean"),
+    "maximum of volumes": (lambda: nn.MaxPool3d(3, 2, 1), (1, 2, 6, 7, 8), "Pad AsStrided Max"),
+    "average of volumes": (lambda: nn.AvgPool3d(2), (1, 2, 4, 6, 8), "Reshape Mean"),
+    "average of all": (lambda: nn.AvgPool3d((4, 6, 8)), (1, 2, 4, 6, 8), "Mean"),
     "batch norm": (lambda: nn.BatchNorm2d(6), (2, 6, 9, 8), "Multiply Add"),
 }
 
@@ -146,6 +150,18 @@ POOLS: Final[dict[str, tuple[Function, torch.Tensor]]] = {
     "windows of two sizes": (lambda x: F.adaptive_avg_pool2d(x, (7, 3)), _IMAGE),
     "one dimension": (lambda x: F.max_pool1d(x, 3, 2, 1), _IMAGE[0]),
     "negative images": (lambda x: F.max_pool2d(x - 5, 3, 2, 1), _IMAGE),
+    "average of one dimension": (lambda x: F.avg_pool1d(x, 3, 2, 1, count_include_pad=False), _IMAGE[0]),
+    "padding of volumes": (lambda x: F.avg_pool3d(x, 3, 2, 1), _VOLUME),
+    "padding of volumes that is not counted": (
+        lambda x: F.avg_pool3d(x, (3, 2, 3), (2, 2, 1), (1, 0, 1), True, False),
+        _VOLUME,
+    ),
+    "divisor": (lambda x: F.avg_pool3d(x, 2, 1, 1, divisor_override=3), _VOLUME),
+    "volumes beyond the border": (lambda x: F.max_pool3d(x, (2, 3, 3), 2, 1, ceil_mode=True), _VOLUME),
+    "dilation in volumes": (lambda x: F.max_pool3d(x, 2, (1, 2, 2), 1, (1, 2, 3)), _VOLUME),
+    "one volume": (lambda x: F.max_pool3d(x, 2), _VOLUME[0]),
+    "averages of volumes of two sizes": (lambda x: F.adaptive_avg_pool3d(x, (2, 3, 7)), _VOLUME),
+    "maxima of volumes of two sizes": (lambda x: F.adaptive_max_pool3d(x, (3, 6, 1)), _VOLUME),
 }
 
 
@@ -153,6 +169,45 @@ POOLS: Final[dict[str, tuple[Function, torch.Tensor]]] = {
 def test_pools(name: str) -> None:
     function, x = POOLS[name]
     run_case(function, (x,), special=1)
+
+
+POSITIONS: Final[dict[str, Function]] = {
+    "windows side by side": lambda x: F.max_pool2d(x, 2, return_indices=True),
+    "padding": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+    "dilation": lambda x: F.max_pool2d(x, 2, 1, 0, (2, 3), ceil_mode=True, return_indices=True),
+    "one dimension": lambda x: F.max_pool1d(x[0], 3, 2, 1, return_indices=True),
+    "volumes": lambda x: F.max_pool3d(x, (3, 2, 2), 2, (1, 0, 0), return_indices=True),
+    "equal elements": lambda x: F.max_pool2d((x * 2).round(), 3, 1, 1, return_indices=True),
+    "nothing but infinity": lambda x: F.max_pool2d(
+        torch.where(x < 9, -math.inf, x), 3, 1, 1, return_indices=True
+    ),
+    "windows of two sizes": lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True),
+    "the positions alone": lambda x: F.max_pool2d(x, 3, return_indices=True)[1],
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_of_maxima(name: str) -> None:
+    run_case(POSITIONS[name], (_IMAGE,), special=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8, torch.int32])
+def test_positions_of_maxima_of_other_dtypes(dtype: torch.dtype) -> None:
+    x = (_IMAGE * 3).to(dtype)
+    padding = 0 if dtype == torch.int32 else 1
+    run_case(lambda x: F.max_pool2d(x, 3, 2, padding, return_indices=True), (x,))
+
+
+def test_unpooling() -> None:
+    """A batch of any size; positions are those of the image."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        values, positions = F.max_pool2d(x, 2, return_indices=True)
+        return F.max_unpool2d(values * 2, positions, 2)
+
+    shapes = (({0: torch.export.Dim("batch", min=1, max=5)},),)
+    others = [(floats(size, 6, 8, 10, seed=size),) for size in (1, 5)]
+    run_case(function, (floats(2, 6, 8, 10),), dynamic_shapes=shapes, others=others)
 
 
 def test_images_of_dynamic_sizes() -> None:
@@ -241,5 +296,7 @@ def test_scales_of_dynamic_depths() -> None:
 def test_rejected() -> None:
     left = rejected(lambda x: F.conv2d(x, torch.ones(2, 6, 3, 3, dtype=torch.int64)), (ints(1, 6, 5, 5),))
     assert [rule for _, rule, _ in left] == ["dtype"]
-    compiled = compile_module(Call(lambda x: F.max_pool2d(x, 2, return_indices=True)), (_IMAGE,))
-    assert [rule for _, rule, _ in compiled.left] == ["result"]
+    height = (({2: torch.export.Dim("height", min=4, max=16)},),)
+    function = Call(lambda x: F.max_pool2d(x, 2, return_indices=True))
+    compiled = compile_module(function, (_IMAGE,), dynamic_shapes=height)
+    assert [rule for _, rule, _ in compiled.left] == ["shape"]

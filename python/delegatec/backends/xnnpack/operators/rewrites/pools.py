@@ -13,10 +13,10 @@ from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
-from delegatec.edge.channels_last.rewrites.pools import VARY, Pair, Pools, padding_of
+from delegatec.edge.channels_last.rewrites.pools import VARY, Pools
 from delegatec.edge.legalize.constraints import only_first_result
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.windows import Windows, windows_of
+from delegatec.edge.legalize.rules.windows import Pair, Windows, padding_of, windows_of
 from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.symbols import is_dynamic
 
