@@ -33,6 +33,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.diagnostics.notes import Note
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
+from delegatec.edge.adoption.weights import weight_problems
 from delegatec.edge.app_kernels import app_kernels
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
@@ -177,6 +178,7 @@ def lower(
     )
     _raise_any(check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES))
     _raise_any(silencing_problems(silenced_notes))
+    _raise_any(weight_problems(methods))
     _raise_any(problems_of_others(methods))
     choice = choose_backends(methods, backend, options or {}, method_backends or {}, registry)
     rules = rules or PartitionRules()

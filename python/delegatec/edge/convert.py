@@ -14,6 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_items, check_types, wrong_argument
+from delegatec.edge.adoption.weights import weight_problems
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
@@ -146,10 +147,10 @@ def to_edge(
         The edge program; its constants are the exported program's own tensors.
 
     Raises:
-        DelegatecError: DC205 for unsupported inputs, outputs, sizes and strides; DC206 for unsupported
-            control flow, DC208 for bodies that write to values outside of them; DC118 and DC125 for calls
-            that are only meaningful in training, or that eager mode rejects; DC415 for an argument that is
-            not an exported program, or was converted before.
+        DelegatecError: DC205 for unsupported weights, inputs, outputs, sizes and strides; DC206 for
+            unsupported control flow, DC208 for bodies that write to values outside of them; DC118 and DC125
+            for calls that are only meaningful in training, or that eager mode rejects; DC415 for an argument
+            that is not an exported program, or was converted before.
     """
     if not isinstance(exported, ExportedProgram):
         help = "pass one of its methods" if isinstance(exported, Mapping) else "export it first"
@@ -162,6 +163,8 @@ def to_edge(
     check_items(
         "delegatec.to_edge", "preserve", preserve, _SETS, OpOverload, "a set of overloads of operators"
     )
+    if problems := weight_problems({method: exported}):
+        raise DelegatecError(problems)
     _take_over(exported)
     complete_symbols(exported)
     renorm_embeddings(exported, kept)

@@ -69,7 +69,9 @@ _LONGEST_MESSAGE: Final = 200
 # Messages about files that are not a .pt2 of any version.
 _ANOTHER_KIND: Final = ("not a ", f"{layout.ARCHIVE_FORMAT_PATH} is missing")
 # The exceptions that torch raises for a file that it cannot read.
-_TRUSTED_ERRORS: Final = (ValueError, TypeError, RuntimeError, LookupError, AttributeError, AssertionError)
+_TRUSTED_ERRORS: Final = (
+    *(ValueError, TypeError, RuntimeError, LookupError, AttributeError, AssertionError, ImportError),
+)
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,8 @@ def _diagnosed(path: str, trusted: bool) -> Iterator[None]:
         if not trusted:
             raise
         message, help = str(error), "export the model again with this version of the compiler"
+        if isinstance(error, ImportError):
+            help = "install the module, or export the model by `delegatec.export`, which stores plain tensors"
     raise DelegatecError(
         [
             Diagnostic(

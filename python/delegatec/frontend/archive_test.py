@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import zipfile
 from pathlib import Path
 
@@ -169,3 +171,31 @@ def test_failing_save_removes_the_file(tmp_path: Path) -> None:
     with pytest.raises(AttributeError):
         archive.save({"forward": program}, str(tmp_path / "a.pt2"))
     assert list(tmp_path.iterdir()) == []
+
+
+class Tagged(torch.Tensor):
+    """A tensor that torch pickles."""
+
+
+@pytest.mark.parametrize(
+    ("trusted", "message"), [(False, "weight is a pickled object"), (True, "no_such_module")]
+)
+def test_weights_of_a_class_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool, message: str
+) -> None:
+    """torch.export.save pickles them: their class must be known where they are read."""
+    module = types.ModuleType("no_such_module")
+    module.Tagged = Tagged  # type: ignore[attr-defined]
+    monkeypatch.setattr(Tagged, "__module__", "no_such_module")
+    layer = torch.nn.Linear(3, 2)
+    exported = torch.export.export(layer, (torch.ones(1, 3),))
+    exported.state_dict["weight"] = torch.nn.Parameter(
+        torch.ones(2, 3).as_subclass(Tagged), requires_grad=False
+    )
+    path = str(tmp_path / "net.pt2")
+    with monkeypatch.context() as known:
+        known.setitem(sys.modules, "no_such_module", module)
+        torch.export.save(exported, path)
+    with pytest.raises(DelegatecError, match=message) as caught:
+        archive.load(path, trusted=trusted)
+    assert [each.code for each in caught.value.diagnostics] == ["DC120"]

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
+from delegatec.edge.adoption.weights import adopt_quantized_weights
 from delegatec.files import replacing
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
@@ -38,8 +39,6 @@ from delegatec.frontend.samples_file import save_samples, stored_samples
 from delegatec.frontend.shared_memory import shared_memory_problems
 from delegatec.frontend.signature import signature_json
 from delegatec.frontend.state import adopt_state
-from delegatec.frontend.subclass_weights import unwrap_subclass_weights
-from delegatec.frontend.torchao_operators import adopt_torchao_operators
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 from delegatec.samples.defaults import DEFAULT_CALLS
@@ -203,8 +202,7 @@ def _traced(
             problems.append(refusal(error, model.module, method, model.location, workspace, model.strict))
             continue
         adopt_block_scaled(program)
-        unwrap_subclass_weights(program)
-        adopt_torchao_operators(program)
+        adopt_quantized_weights(program)
         lift_body_constants(program)
         _canonicalize(program, method, workspace)
         adopt_plain_names(program)

@@ -21,7 +21,6 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.frontend.torchao_operators import adopt_torchao_operators
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
@@ -148,9 +147,7 @@ def _by_peer(case: PeerCase) -> bytes:
 
 def _by_us(case: PeerCase) -> bytes:
     file = io.BytesIO()
-    program = copy.deepcopy(case.program)
-    adopt_torchao_operators(program)  # as `export` does
-    write_program(lower({"forward": program}, "xnnpack").emitted, file)
+    write_program(lower({"forward": copy.deepcopy(case.program)}, "xnnpack").emitted, file)
     return file.getvalue()
 
 

@@ -35,7 +35,7 @@ def _tensor(archive: MappedZip, key: str, value: Any, folder: str) -> torch.Tens
     payload = record(value, key)
     meta = payload.get("tensor_meta")
     if flag(payload.get("use_pickle"), "use_pickle") or meta is None:
-        fail(f"{key} is a pickled object")
+        fail(f"{key} is a pickled object; a tensor subclass needs delegatec.export, which stores its tensors")
     dtype, sizes, strides, _ = description_of(meta)
     offset = union(meta["storage_offset"], "storage_offset")
     start = integer(offset[1], "storage_offset", 0)

@@ -22,6 +22,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+aten = torch.ops.aten
+
 _READS_PART = torch.ops.export.access_subclass_inner_tensor.default
 
 
@@ -118,21 +120,49 @@ def _trace(
         fakes = [mode.from_tensor(part.detach(), static_shapes=True) for _, part in parts]
         try:
             traced = make_fx(call)(*fakes, *(other.meta["val"] for other in others)).graph
-        except (NotImplementedError, RuntimeError, TypeError):
+        except Exception:  # noqa: BLE001 - code of the subclass, which need not implement the call
             return
     if any(node.op == "get_attr" for node in traced.nodes):
         return
     operands = [placeholder(path, part, fake) for (path, part), fake in zip(parts, fakes, strict=True)]
     copies = dict(zip(traced.find_nodes(op="placeholder"), [*operands, *others], strict=True))
+    (result,) = traced.output_node().all_input_nodes
+    if user.target is aten.linear.default:
+        layer = _layer(traced, result)
+        if layer is not None:
+            result = layer
+            traced.output_node().args = (layer,)
+            traced.eliminate_dead_code()
     with graph.inserting_before(user):
         for node in traced.nodes:
             if node.op != "call_function":
                 continue
             copies[node] = graph.node_copy(node, copies.__getitem__)
             copies[node].meta = {**user.meta, "val": node.meta["val"]}
-    (result,) = traced.output_node().all_input_nodes
     user.replace_all_uses_with(copies[result])
     graph.erase_node(user)
+
+
+def _layer(traced: Graph, result: Node) -> Node | None:
+    """Returns the linear layer that a product of the inputs and a transposed weight is, in a traced graph."""
+    product = _without_views(result)
+    if product.target not in (aten.mm.default, aten.addmm.default):
+        return None
+    *bias, rows, matrix = product.args
+    assert isinstance(rows, Node) and isinstance(matrix, Node)
+    x = _without_views(rows)
+    if x.op != "placeholder" or matrix.target is not aten.t.default or len(product.kwargs):
+        return None
+    with traced.inserting_after(result):
+        layer = traced.call_function(aten.linear.default, (x, matrix.args[0], *bias))
+    layer.meta = dict(result.meta)
+    return layer if x.meta["val"].shape[:-1] == result.meta["val"].shape[:-1] else None
+
+
+def _without_views(node: Node) -> Node:
+    while node.target in (aten.view.default, aten._unsafe_view.default):
+        node = node.args[0]  # type: ignore[assignment]
+    return node
 
 
 def _leaves(held: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
