@@ -284,7 +284,7 @@ class _Generator:
             prefix = "self.c"
         if not values:
             kinds = ("normal", "dyadic", "special" if self.special else "normal", "large")
-            values = self.random.choices(kinds, (6, 4, 3, 0.5))[0]
+            values = self.random.choices(kinds, self.profile.values)[0]
         if prefix in ("self.c", "self.s"):
             holders = CONSTANT_HOLDERS if prefix == "self.c" else STATE_HOLDERS
             prefix = f"self.{self.random.choices(list(holders), list(holders.values()))[0]}"

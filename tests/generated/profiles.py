@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import torch
 
-from tests.generated.rows import GROUPS, LAYER_GROUPS
+from tests.generated.rows import GROUPS, GUARD_GROUPS, LAYER_GROUPS, SETTING_GROUPS
 from tests.generated.rows_layers import WEIGHTED
 from tests.generated.values import FLOATS, INTEGERS
 
@@ -21,6 +21,7 @@ class Profile(NamedTuple):
         first: rows that each method starts with one of, if there are any; not of constants alone.
         dtypes: dtype of inputs -> its weight.
         sizes: the weight of each size, from 0 on.
+        values: the weights of normal, dyadic, special and large values.
         counts: numbers of rows of `forward`.
         dynamic: have dynamic sizes.
         state: have state in buffers.
@@ -39,6 +40,7 @@ class Profile(NamedTuple):
         zip((*FLOATS, *INTEGERS, torch.bool), (16, 4, 2, 2, 5, 3, 2, 1, 1, 2), strict=True)
     )
     sizes: tuple[float, ...] = (0.25, 2, 4, 4, 3, 1.5, 1, 1)
+    values: tuple[float, ...] = (6, 4, 3, 0.5)
     counts: tuple[int, ...] = (3, 5, 8, 12, 20, 30)
     dynamic: float = 1 / 3
     state: float = 1 / 3
@@ -64,4 +66,27 @@ LAYERS: Final = Profile(
     special=0.0,
     constants=0.8,
 )
-PROFILES: Final = {"any": ANY, "layers": LAYERS}
+# Settings of operators that are computed from dynamic sizes.
+SETTINGS: Final = Profile(
+    groups=SETTING_GROUPS,
+    dtypes={torch.float32: 8, torch.float16: 1, torch.int64: 1},
+    sizes=(0.1, 1, 3, 4, 4, 2, 1, 1),
+    counts=(2, 3, 5),
+    dynamic=1.0,
+    state=0.1,
+    attributes=0.0,
+    special=0.05,
+    constants=0.1,
+)
+# Selections between values of which some are not finite, and large values.
+GUARDS: Final = Profile(
+    groups=GUARD_GROUPS,
+    dtypes={torch.float32: 1},
+    values=(4, 4, 3, 3),
+    counts=(2, 3, 5),
+    dynamic=0.2,
+    state=0.1,
+    attributes=0.0,
+    special=0.3,
+)
+PROFILES: Final = {"any": ANY, "layers": LAYERS, "settings": SETTINGS, "guards": GUARDS}

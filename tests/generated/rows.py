@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.generated.rows_elementwise import ELEMENTWISE
+from tests.generated.rows_guards import GUARDS
 from tests.generated.rows_layers import LAYERS
 from tests.generated.rows_memory import ATTRIBUTES, CACHES, HELD
 from tests.generated.rows_models import DATA_DEPENDENT, MODELS
 from tests.generated.rows_network import NETWORK
 from tests.generated.rows_reduction import REDUCTION
+from tests.generated.rows_settings import SETTINGS
 from tests.generated.rows_shape import SHAPE
 from tests.generated.rows_sizes import SIZES
 from tests.generated.rows_state import CONTROL_FLOW, CREATION, IN_PLACE
@@ -64,6 +66,21 @@ LAYER_GROUPS: Final[dict[tuple[str, ...], float]] = {
     _common(NETWORK): 0.5,
     CACHES: 1,
     SIZES: 0.3,
+}
+# Of programs with settings that sizes determine.
+SETTING_GROUPS: Final[dict[tuple[str, ...], float]] = {
+    SETTINGS: 6,
+    _common(ELEMENTWISE): 1,
+    _common(SHAPE): 1,
+    _common(NETWORK): 1,
+    SIZES: 1,
+}
+# Of programs with guards.
+GUARD_GROUPS: Final[dict[tuple[str, ...], float]] = {
+    GUARDS: 6,
+    _common(ELEMENTWISE): 1,
+    _common(REDUCTION): 0.5,
+    _common(SHAPE): 0.5,
 }
 
 _CALL: Final = re.compile(r"\.(\w+?)_?\(")

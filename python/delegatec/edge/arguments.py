@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -11,6 +13,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 
 def bind(node: Node) -> dict[str, Any]:
@@ -116,8 +119,21 @@ def broadcast(*shapes: Any) -> tuple[Any, ...]:
     """Returns the shape that several shapes broadcast to; sizes may be symbolic."""
     first, *others = sizes = [*map(tuple, shapes)]
     if not all(type(size) is int for shape in sizes for size in shape):
-        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+        return _symbolic_broadcast(sizes)
     return first if all(first == other for other in others) else _static_broadcast(*sizes)
+
+
+def _symbolic_broadcast(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Returns the joint shape; torch's function compares dynamic sizes, which narrows their ranges."""
+    aligned = itertools.zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return tuple(functools.reduce(_joint, sizes) for sizes in aligned)[::-1]
+
+
+def _joint(size: Any, other: Any) -> Any:
+    """Returns the size that two sizes broadcast to; sizes that are not known to be equal are, or one is 1."""
+    if statically_known_true(other == 1) or statically_known_true(size == other):
+        return size
+    return other if statically_known_true(size == 1) or isinstance(other, int) else size
 
 
 @lru_cache(1 << 12)  # torch's function takes a tenth of a millisecond

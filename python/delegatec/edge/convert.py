@@ -18,6 +18,7 @@ from delegatec.edge.adoption.weights import weight_problems
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
+from delegatec.edge.fakes import no_shortcuts
 from delegatec.edge.float32_regions import float32_calls, mark
 from delegatec.edge.functionalize import (
     convert_copied_values,
@@ -228,7 +229,8 @@ def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeP
     origins = {each.method: each.graph for each in before.walk()}
     decomposed = undeclared_views(node for each in before.walk() for node in each.graph.nodes)
     try:
-        functional = exported.run_decompositions(decomposed)
+        with no_shortcuts():
+            functional = exported.run_decompositions(decomposed)
     except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         raise DelegatecError([not_functional(error, before)]) from error
     program = _adopt(functional, before.method)

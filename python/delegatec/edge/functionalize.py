@@ -112,7 +112,8 @@ def separate_carried_values(program: EdgeProgram) -> None:
                 each = builder.call(aten.clone.default, each) if roots[each] in seen else each
                 seen.add(roots.get(each, each))
             separate.append(each)
-        node.args = (condition, body, tuple(separate), *others)
+        # tuples: torch concatenates them, and files have lists
+        node.args = (condition, body, tuple(separate), *map(tuple, others))
 
 
 def buffer_names(program: EdgeProgram) -> dict[Node, str | None]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ import sympy
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -188,6 +190,12 @@ def is_never_negative(scalar: Any) -> bool:
 def is_dynamic(sizes: Iterable[Any]) -> bool:
     """Whether one of several sizes is symbolic."""
     return any(isinstance(size, torch.SymInt) for size in sizes)
+
+
+def same_sizes(first: Iterable[Any], second: Iterable[Any]) -> bool:
+    """Whether two shapes are equal for all sizes. A comparison by `==` narrows ranges of dynamic sizes."""
+    pairs = list(itertools.zip_longest(first, second))
+    return all(None not in pair and statically_known_true(pair[0] == pair[1]) for pair in pairs)
 
 
 def is_multiple(size: int | torch.SymInt, factor: int) -> bool:

@@ -32,6 +32,7 @@ from delegatec.edge.functionalize import (
 )
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.source import location_of
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -41,7 +42,7 @@ _Inverse = Callable[[Builder, dict[str, Any], Node, Node], Node]
 
 def _reshaped(builder: Builder, _: dict[str, Any], new: Node, base: Node) -> Node:
     val = base.meta["val"]
-    if new.meta["val"].shape == val.shape:
+    if same_sizes(new.meta["val"].shape, val.shape):
         return new
     return builder.call(aten.view.default, new, list(val.shape), val=val)
 

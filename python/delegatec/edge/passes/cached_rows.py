@@ -14,6 +14,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import value_of
 from delegatec.edge.passes.filled_rows import first_rows
 from delegatec.edge.quantization.operators import DEQUANTIZE
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -31,7 +32,7 @@ def cache_of(node: Node, buffers: Collection[Node]) -> Node | None:
     if node.target is aten.mul.Tensor:
         bound = bind(node)
         node, scale = bound["self"], bound["other"]
-        if cache_of(scale, buffers) is None or shape_of(scale)[:-1] != shape_of(node)[:-1]:
+        if cache_of(scale, buffers) is None or not same_sizes(shape_of(scale)[:-1], shape_of(node)[:-1]):
             return None
     if node.target is aten._to_copy.default:
         node = bind(node)["self"]

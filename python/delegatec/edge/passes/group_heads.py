@@ -14,6 +14,7 @@ from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import ANY, Call, Pattern, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -26,9 +27,10 @@ def group_heads(program: EdgeProgram) -> bool:
 def _group(b: Builder, node: Node, key: Node, value: Node) -> Node | None:
     query, repeated, _, *rest = node.args
     # Shapes of one rank: torch repeats heads only then.
-    if bind(node)["enable_gqa"] or shape_of(repeated)[-3] != shape_of(node)[-3]:  # type: ignore[arg-type]
+    assert isinstance(repeated, Node)
+    if bind(node)["enable_gqa"] or not same_sizes(shape_of(repeated)[-3:-2], shape_of(node)[-3:-2]):
         return None
-    if shape_of(key)[-4] != shape_of(value)[-4]:
+    if not same_sizes(shape_of(key)[-4:-3], shape_of(value)[-4:-3]):
         return None
     heads = [b.call(aten.squeeze.dims, each, [len(shape_of(node)) - 2]) for each in (key, value)]
     node.args = (query, *heads, *rest)
@@ -40,8 +42,9 @@ def _repeats(view: Node) -> bool:
     """Whether a view of an expansion has several copies of each head of [*, heads, 1, rows, columns]."""
     (expanded,) = view.all_input_nodes[:1]
     *outer, heads, count, rows, columns = shape_of(expanded) if len(shape_of(expanded)) > 3 else (0,) * 4
-    is_source = shape_of(expanded.all_input_nodes[0]) == (*outer, heads, 1, rows, columns)
-    return is_source and count != 1 and shape_of(view) == (*outer, heads * count, rows, columns)
+    is_source = same_sizes(shape_of(expanded.all_input_nodes[0]), (*outer, heads, 1, rows, columns))
+    is_several = not same_sizes((count,), (1,))
+    return is_source and is_several and same_sizes(shape_of(view), (*outer, heads * count, rows, columns))
 
 
 def _repeated(name: str) -> Pattern:

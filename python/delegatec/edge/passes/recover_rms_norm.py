@@ -16,6 +16,7 @@ from delegatec.edge.patterns.formulas import cast, reciprocal, rsqrt, sqrt
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import ANY, Call, Const, Pattern, Scalar, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -76,7 +77,12 @@ def _norm(
 def _row(b: Builder, weight: Node, size: int, rank: int) -> Node | None:
     """Returns a weight for each element of the last dimension."""
     tensor = b.facts.constant(weight)
-    if tensor is None or tensor.shape[-1:] != (size,) or tensor.numel() != size or tensor.dim() > rank:
+    if (
+        tensor is None
+        or not same_sizes(tensor.shape[-1:], (size,))
+        or tensor.numel() != size
+        or tensor.dim() > rank
+    ):
         return None
     return weight if tensor.dim() == 1 else b.derived(weight, tensor.reshape(size))
 

@@ -14,6 +14,7 @@ from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Argument, Call, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -28,7 +29,7 @@ def select_by_value(program: EdgeProgram) -> bool:
 
 def _gather(b: Builder, node: Node, x: Node, dim: int, position: Node) -> Node:
     dim = positive(dim, len(shape_of(x)))
-    if shape_of(position) != (1,):
+    if not same_sizes(shape_of(position), (1,)):
         position = b.call(aten.view.default, position, [1])
     picked = b.call(aten.index.Tensor, x, [*[None] * dim, position])
     return b.call(aten.squeeze.dims, picked, [dim], val=node.meta["val"])

@@ -17,6 +17,7 @@ from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -84,7 +85,7 @@ def _split(b: Builder, node: Node) -> Node | None:
         return None
     batch, heads, rows, depth = query.shape
     _, groups, length, _ = shape_of(keys.old)
-    if not isinstance(rows, int) or shape_of(keys.old)[:3] != shape_of(values.old)[:3]:
+    if not isinstance(rows, int) or not same_sizes(shape_of(keys.old)[:3], shape_of(values.old)[:3]):
         return None
     count, width = shape_of(keys.positions)[0], shape_of(values.old)[3]
     joined = batch * groups, heads // groups * rows

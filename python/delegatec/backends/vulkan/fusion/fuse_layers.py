@@ -26,6 +26,7 @@ from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.rules.convolution_in_parts import merge_groups
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -88,7 +89,7 @@ def _linear(builder: Builder, layer: Fused) -> Node | None:
     weight = layer.product.weight.values
     if len(shape_of(x)) != 2 or weight.shape[1] % _TEXEL or layer.product.group_size:
         return None
-    operator = RUNTIME.q8ta_linear_gemv if shape_of(x)[0] == 1 else RUNTIME.q8ta_linear
+    operator = RUNTIME.q8ta_linear_gemv if same_sizes(shape_of(x)[:1], (1,)) else RUNTIME.q8ta_linear
     name, limits = activation_of(layer)
     return _limited(
         builder,

@@ -22,6 +22,7 @@ from delegatec.edge.legalize.rules.convolution_in_parts import MOST_IMAGES, MOST
 from delegatec.edge.quantization.constant import Constant
 from delegatec.edge.quantization.layer import QuantizedLayer, quantized_layer
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -69,7 +70,7 @@ def fused_of(node: Node, constant: Constant) -> Fused | None:
     if ends is None or not all(isinstance(each, Node) and _is_int8(each, DEQUANTIZE) for each in inputs):
         return None
     if node.target is aten.add.Tensor:
-        same = all(shape_of(each) == shape_of(node) for each in inputs) and bound["alpha"] == 1
+        same = all(same_sizes(shape_of(each), shape_of(node)) for each in inputs) and bound["alpha"] == 1
         return Fused(node, inputs, *ends) if same else None
     if node.target in CLAMPS:
         return Fused(node, inputs, node, ends[1]) if ends[0] is None else None

@@ -20,7 +20,7 @@ from delegatec.edge.legalize.value import Value
 from delegatec.edge.patterns.match import Match
 from delegatec.edge.patterns.pattern import Argument, Call, Var
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_dynamic, is_scalar
+from delegatec.edge.symbols import is_dynamic, is_scalar, same_sizes
 
 aten = torch.ops.aten
 
@@ -120,7 +120,7 @@ def _rotation(node: Node, constants: Mapping[str, torch.Tensor]) -> _Rotation | 
     cosines, sines = found["cosines"], found["sines"]
     if dtype not in FLOATS or len(shape) != _RANK or shape[0] != 1:
         return None
-    if shape_of(part.source)[:-1] != shape[:-1] or part.end - part.start != shape[-1]:
+    if not same_sizes(shape_of(part.source)[:-1], shape[:-1]) or part.end - part.start != shape[-1]:
         return None
     _, second, third, size = shape
     sizes = [shape_of(each) for each in (cosines, sines)]

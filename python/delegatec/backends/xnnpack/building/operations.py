@@ -20,7 +20,7 @@ from delegatec.backends.xnnpack.building.in_place import dim_to_enlarge
 from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import broadcast, dtype_of
-from delegatec.edge.symbols import largest, sizes_key
+from delegatec.edge.symbols import largest, same_sizes, sizes_key
 
 _MOST_OPERANDS: Final = 5
 """The maximum number of operands of a concatenation."""
@@ -168,7 +168,7 @@ def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
 def sliced(b: GraphBuilder, id: int, dim: int, start: int, end: int) -> int:
     """Emits a slice of a dimension, unless it is the identity. The other dimensions may be dynamic."""
     dtype, old = b.type_of(id)
-    if (start, end) == (0, old[dim]):
+    if same_sizes((start, end), (0, old[dim])):
         return id
     out = b.temporary([*old[:dim], end - start, *old[dim + 1 :]], dtype)
     offsets = [start if each == dim else 0 for each in range(len(old))]

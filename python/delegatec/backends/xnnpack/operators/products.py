@@ -21,6 +21,7 @@ from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
 from delegatec.backends.xnnpack.quantized.groups import grouped_weight
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import argument, rank_of
+from delegatec.edge.symbols import same_sizes
 
 
 def _linear(b: QuantizedBuilder, node: Node) -> None:
@@ -48,7 +49,7 @@ def _addmm(b: GraphBuilder, node: Node) -> None:
     bias: Any = bound["self"]
     columns = shape_of(node)[-1]
     first, second, added = (b.of(bound[name]) for name in ("mat1", "mat2", "self"))
-    is_row = shape_of(bias) == (columns,)
+    is_row = same_sizes(shape_of(bias), (columns,))
     product = fully_connected(b, first, second, added if is_row else NO_VALUE, is_transposed=True)
     if not is_row:
         product = binary(b, Operation.Add, product, added)

@@ -26,7 +26,7 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.affine import AFFINE
 from delegatec.edge.quantization.constant import Constant
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import same_sizes, sizes_key
 
 aten = torch.ops.aten
 
@@ -112,7 +112,11 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
         first, second, alpha = bind(users[0]).values()
         added = second if first is node else first
         is_row = isinstance(added, Node) and constant(added) is not None and alpha == 1
-        if is_row and shape_of(added) == shape_of(found.scales) and dtype_of(added) == dtype_of(node):
+        if (
+            is_row
+            and same_sizes(shape_of(added), shape_of(found.scales))
+            and dtype_of(added) == dtype_of(node)
+        ):
             return users[0], added
     return node, None
 

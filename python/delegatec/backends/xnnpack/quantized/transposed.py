@@ -18,6 +18,7 @@ from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import Call, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -35,7 +36,9 @@ def linear_of_transposed(program: EdgeProgram) -> bool:
 
 
 def _linear(b: Builder, node: Node, x: Node, weight: Node, bias: Node | None = None) -> Node | None:
-    if not is_weight(weight, b.facts.constant) or (bias and shape_of(bias) != shape_of(node)[-1:]):
+    if not is_weight(weight, b.facts.constant) or (
+        bias and not same_sizes(shape_of(bias), shape_of(node)[-1:])
+    ):
         return None
     return b.call(aten.linear.default, x, weight, bias, val=node.meta["val"])
 

@@ -16,7 +16,7 @@ from delegatec.backends.mlx.operators.positions import Span, bounds_of, checked_
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.filled_rows import RESHAPES, FilledRows
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import same_sizes, sizes_key
 
 aten = torch.ops.aten
 
@@ -48,7 +48,9 @@ class Filled:
         bound = bind(node) if node.target in _BY_ELEMENT else {}
         operands = [bound[name] for name in ("self", "other") if name in bound]
         length = shape_of(node)[_ROWS]
-        if not operands or any(shape_of(each)[_ROWS : _ROWS + 1] != (length,) for each in operands):
+        if not operands or not all(
+            same_sizes(shape_of(each)[_ROWS : _ROWS + 1], (length,)) for each in operands
+        ):
             return self.of(b, b.of(node), _ROWS)
         parts = [b.converted(self.rows(b, each), dtype_of(node)) for each in operands]
         if len(parts) == 1:
@@ -84,7 +86,9 @@ def _is_written(b: GraphBuilder, keys: Node, span: Span, length: int) -> bool:
     """Whether keys have new rows at the positions of the queries, so that the cache has these positions."""
     while keys.target in _BY_ELEMENT:
         keys = bind(keys)["self"]
-    if keys.target is not aten.index_put.default or shape_of(keys)[_ROWS : _ROWS + 1] != (length,):
+    if keys.target is not aten.index_put.default or not same_sizes(
+        shape_of(keys)[_ROWS : _ROWS + 1], (length,)
+    ):
         return False
     indices = bind(keys)["indices"]
     index = indices[_ROWS] if len(indices) > _ROWS else None
