@@ -220,7 +220,46 @@ class Quantized(nn.Module):
         return self.function(x, weight)  # type: ignore[no-any-return]
 
 
+class QuantizedMixture(nn.Module):
+    """The sum of the results of two of four experts, whose matrices are quantized.
+
+    Args:
+        bits: of a value.
+        zeros: whether there are zero points.
+        is_left: whether matrices are the left operands of products.
+    """
+
+    values: Tensor
+    scales: Tensor
+
+    def __init__(self, bits: int, zeros: bool = False, is_left: bool = False) -> None:
+        super().__init__()
+        low, high = -(1 << (bits - 1)), 1 << (bits - 1)
+        values = torch.randint(low, high, (4, 6, 64))
+        values[0, 0, :2] = torch.tensor([low, high - 1])
+        self.register_buffer("values", values.to(torch.int8))
+        self.register_buffer("scales", torch.rand(4, 6, 2) / 64 + 2.0**-9)
+        self.register_buffer("zeros", torch.randint(low, high, (4, 6, 2)) if zeros else None)
+        self.is_left = is_left
+
+    def forward(self, x: Tensor, scores: Tensor) -> Tensor:
+        """Returns the sums."""
+        matrices = AFFINE.dequantize_affine(self.values, [1, 1, 32], self.scales, self.zeros, torch.int8)
+        chosen = scores.topk(2).indices.flatten()
+        rows = x.repeat_interleave(2, 0)
+        if self.is_left:
+            found = torch.bmm(matrices[chosen], rows.unsqueeze(2))
+        else:
+            found = torch.bmm(rows.unsqueeze(1), matrices[chosen].mT)
+        return found.view(x.shape[0], 2, -1).sum(1)
+
+
 def _quantized() -> Iterator[Case]:
+    x, scores = floats(3, 64), floats(3, 4, seed=1)
+    for bits, zeros, is_left in ((4, False, False), (8, True, False), (3, True, True)):
+        name = f"a mixture of {bits} bits"
+        yield _case(name, partial(QuantizedMixture, bits, zeros, is_left), (x, scores))
+    yield _case("a mixture of 4 bits, fp16", partial(QuantizedMixture, 4), (x, scores), options=HALF)
     x = floats(3, 128)
     for bits in (2, 3, 4, 5, 6, 8):
         group = 128 if bits > 5 else 32 if bits < 4 else 64

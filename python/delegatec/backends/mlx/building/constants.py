@@ -83,11 +83,11 @@ class Constants:
         return array, Constant(digest(data), data, node.name)
 
     def packed(self, node: Node, packing: Packing) -> tuple[Array, Constant]:
-        """Returns a matrix of integers in fewer bits, as uint32."""
+        """Returns matrices of integers in fewer bits, as uint32."""
         tensor = self.view.constants[node]
         data = PackedBytes(tensor, packing)
-        rows, columns = tensor.shape
-        array = Array(torch.uint32, (rows, words(columns, packing.bits)))
+        *rows, columns = tensor.shape
+        array = Array(torch.uint32, (*rows, words(columns, packing.bits)))
         return array, Constant(digest(data), data, node.name)
 
     def of_tensor(self, tensor: torch.Tensor) -> tuple[Array, Constant]:

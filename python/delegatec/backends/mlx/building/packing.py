@@ -28,24 +28,24 @@ WORD: Final = 32
 
 @dataclass(frozen=True)
 class Packing:
-    """How a quantized matrix is packed.
+    """How a quantized matrix, or several, are packed.
 
     Attributes:
         bits: of a value.
         offset: what is added to values, so that they are unsigned.
         group: columns with one scale.
-        repeats: how often each row and column of the scales occurs.
+        repeats: how often each element of a dimension of the scales occurs.
     """
 
     bits: int
     offset: int
     group: int
-    repeats: tuple[int, int]
+    repeats: tuple[int, ...]
 
 
 def packing_of(matrix: QuantizedConstant) -> Packing | None:
-    """Returns how to pack a matrix; None if its groups or values do not fit the format."""
-    rows, columns = matrix.block
+    """Returns how to pack matrices; None if their groups or values do not fit the format."""
+    *rows, columns = matrix.block
     group = next((each for each in GROUPS if columns % each == 0), None)
     low, high = matrix.range
     bits = next((each for each in BITS if high - low < 1 << each), None)
@@ -54,7 +54,7 @@ def packing_of(matrix: QuantizedConstant) -> Packing | None:
     half = 1 << (bits - 1)
     # Scales times a power of two are exact in any dtype.
     offset = next((each for each in (half, 0) if low + each >= 0 and high + each < 2 * half), -low)
-    return Packing(bits, offset, group, (rows, columns // group))
+    return Packing(bits, offset, group, (*rows, columns // group))
 
 
 def words(columns: int, bits: int) -> int:
@@ -63,11 +63,11 @@ def words(columns: int, bits: int) -> int:
 
 
 class PackedBytes(ComputedBytes):
-    """A matrix of integers as unsigned ones of a few bits, packed when it is written.
+    """Matrices of integers as unsigned ones of a few bits, packed when they are written.
 
     Args:
         matrix: integers of any strides; the bits of a row fill whole words.
-        packing: how to pack it.
+        packing: how to pack them.
     """
 
     def __init__(self, matrix: torch.Tensor, packing: Packing) -> None:

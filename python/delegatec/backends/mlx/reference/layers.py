@@ -29,20 +29,20 @@ def _gather_mm(run: Run, node: Any) -> None:
     first, second = promoted(run[node.a], run[node.b])
     if not first.dtype.is_floating_point or min(first.dim(), second.dim()) < 2:
         reject(f"a GatherMm of {first.dtype}, of {first.dim()} and {second.dim()} dimensions")
-    lhs = _indices(first, run.optional(node.lhsIndices))
-    rhs = _indices(second, run.optional(node.rhsIndices))
+    lhs = matrix_indices(first, run.optional(node.lhsIndices))
+    rhs = matrix_indices(second, run.optional(node.rhsIndices))
     lhs, rhs = torch.broadcast_tensors(lhs, rhs)  # type: ignore[no-untyped-call]
     run.check_size((*lhs.shape, max(first.shape[-2:]), max(second.shape[-2:])))
     run[node.out] = first.flatten(0, -3)[lhs] @ second.flatten(0, -3)[rhs]
 
 
-def _indices(x: Tensor, given: Tensor | None) -> Tensor:
-    """Returns the indices of matrices; the runtime does not check them."""
+def matrix_indices(x: Tensor, given: Tensor | None) -> Tensor:
+    """Returns the indices of matrices in their batch; the runtime does not check them."""
     count = math.prod(x.shape[:-2])
     if given is None:
         return torch.arange(count, device=x.device).view(x.shape[:-2])
     if not given.is_meta and bool(((given < 0) | (given >= count)).any()):
-        reject(f"indices of a GatherMm beyond {count} matrices")
+        reject(f"indices beyond {count} matrices")
     return given.long()
 
 

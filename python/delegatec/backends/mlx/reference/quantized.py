@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from delegatec.backends.mlx.building.packing import BITS, GROUPS, MODE, WORD, unpacked
+from delegatec.backends.mlx.reference.layers import matrix_indices
 from delegatec.backends.mlx.reference.run import Run, Semantics, promoted, reject, text
 
 Tensor = torch.Tensor
@@ -47,4 +48,21 @@ def _matmul(run: Run, node: Any) -> None:
     run[node.out] = (x.float() @ right.float()).to(x.dtype)
 
 
-SEMANTICS: Final[dict[str, Semantics]] = {"Dequantize": _dequantize, "QuantizedMatmul": _matmul}
+def _gather_matmul(run: Run, node: Any) -> None:
+    x, weight = promoted(run[node.x], _weight(run, node))
+    if not x.dtype.is_floating_point or x.dim() < 2:
+        reject(f"a GatherQmm of {x.dtype}, of {x.dim()} dimensions")
+    lhs = matrix_indices(x, run.optional(node.lhsIndices))
+    rhs = matrix_indices(weight, run.optional(node.rhsIndices))
+    lhs, rhs = torch.broadcast_tensors(lhs, rhs)  # type: ignore[no-untyped-call]
+    right = weight.mT if node.transpose else weight
+    run.check_size((*lhs.shape, max(x.shape[-2:]), max(right.shape[-2:])))
+    chosen = right.flatten(0, -3)[rhs]
+    run[node.out] = (x.flatten(0, -3)[lhs].float() @ chosen.float()).to(x.dtype)
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {
+    "Dequantize": _dequantize,
+    "GatherQmm": _gather_matmul,
+    "QuantizedMatmul": _matmul,
+}

@@ -8,6 +8,7 @@ it has no uses then. All other quantization reaches the delegate as arithmetic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ aten = torch.ops.aten
 
 _DEQUANTIZING: Final = (DEQUANTIZE_BLOCKS, aten._to_copy.default)
 """Calls that dequantize weights; a conversion of integers does with the scale 1."""
+_MATRIX: Final = 2
+_MATRICES: Final = 3
+"""Dimensions of a weight, and of the weights of several experts."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +67,39 @@ def quantized_matrix(b: GraphBuilder, node: Node) -> tuple[Quantized, bool] | No
     if node.target is aten.permute.default and [dim % 2 for dim in bind(node)["dims"]] == [1, 0]:
         found = quantized_matrix(b, bind(node)["self"])
         return None if found is None else (found[0], not found[1])
+    weight = quantized_weight(b, node)
+    return None if weight is None or len(weight.w.shape) != _MATRIX else (weight, False)
+
+
+def quantized_weight(b: GraphBuilder, node: Node) -> Quantized | None:
+    """Returns the operands of a constant that is dequantized as a whole; None for others."""
     table = _table(node, b.constant_value)
     if table is None or table.rows is not None:
         return None
-    return _operands(b, table.matrix, dtype_of(node)), False
+    return _operands(b, table.matrix, dtype_of(node))
 
 
-def product(b: GraphBuilder, node: Node, x: Array, weight: Quantized, transposed: bool) -> Array:
-    """Emits the product of rows and a quantized weight, in the dtype of the rows."""
-    shape = node.meta["val"].shape
+def product(
+    b: GraphBuilder, shape: Sequence[Any], x: Array, weight: Quantized, name: str, **fields: Any
+) -> Array:
+    """Emits the product of rows and a quantized weight, in the dtype of the rows.
+
+    Args:
+        b: the graph.
+        shape: of the result.
+        x: the rows.
+        weight: the weight.
+        name: the node of the format.
+        **fields: its other fields.
+    """
     out = b.temporary(shape, torch.promote_types(x.dtype, weight.dtype))
-    b.emit("QuantizedMatmul", x=x, out=out, transpose=transposed, **weight.fields())
+    b.emit(name, x=x, out=out, **fields, **weight.fields())
     return b.converted(out, x.dtype)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A quantized matrix, and the indices of the rows that are dequantized, if not all are."""
+    """A quantized matrix, or several, and the indices of the rows that are dequantized, if not all are."""
 
     matrix: QuantizedConstant
     rows: Node | None
@@ -93,7 +113,11 @@ def _table(node: Node, constant: Constant) -> _Table | None:
     if found is None and node.target is not DEQUANTIZE_BLOCKS:
         return None
     table = _gathered(node, constant) if found is None else _Table(found, None)
-    if table is None or table.matrix.values.dim() != 2 or packing_of(table.matrix) is None:
+    if (
+        table is None
+        or table.matrix.values.dim() not in (_MATRIX, _MATRICES)
+        or packing_of(table.matrix) is None
+    ):
         return None
     return table
 
@@ -130,7 +154,8 @@ def _operands(b: GraphBuilder, matrix: QuantizedConstant, dtype: torch.dtype) ->
     scales, zeros = matrix.scales.to(torch.float32), matrix.zero_points
     if dtype != torch.float32 and not _fits_half(scales, packing):
         dtype = torch.float32
-    shape = (matrix.values.shape[0], matrix.values.shape[1] // packing.group)
+    *rows, columns = matrix.values.shape
+    shape = (*rows, columns // packing.group)
     repeats = [
         ("Repeat", "x", {"repeats": Int(count), "axis": axis})
         for axis, count in enumerate(packing.repeats)
@@ -196,8 +221,8 @@ ROWS: Final = (
         known=(
             ByFacts(
                 "packed",
-                "The weight is a constant matrix with groups of a multiple of 32 columns, and a range of at "
-                "most 256 values.",
+                "The weight is a constant matrix, or several, with groups of a multiple of 32 columns, and a "
+                "range of at most 256 values.",
                 _unpackable,
             ),
         ),
