@@ -194,8 +194,8 @@ def language_model(name, checkpoint, backends = [], **kwargs):
         checkpoint: the files of the published folder.
         backends: names of built-in backends; a program rule with `program = ":NAME"` sets options of a backend.
         **kwargs: `weights`, `group_size`, `embedding`, `activation`, `cache`, `context`, `prefill`, `adapter_rank`,
-            `adapter_modules`, `draft_tokens`, `samples`, `license`, `license_files`, `weights_alignment`, and the
-            attributes of every rule.
+            `adapter_modules`, `draft_tokens`, `experts`, `samples`, `license`, `license_files`, `weights_alignment`, and
+            the attributes of every rule.
     """
     checkpoint_programs(_language_model, _PROGRAMS, name, checkpoint, backends, kwargs)
 

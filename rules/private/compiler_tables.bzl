@@ -139,6 +139,9 @@ LANGUAGE_MODEL_ACTIVATIONS = ["dynamic_int8", "float"]
 # Dtypes of keys and values in a cache, the default first.
 LANGUAGE_MODEL_CACHES = ["float32", "float16", "int8"]
 
+# How experts of a mixture compute, the default first.
+LANGUAGE_MODEL_EXPERTS = ["rows", "matrices"]
+
 # Built-in backend -> its id in the runtime.
 BACKEND_IDS = {
     "tosa": "TOSABackend",

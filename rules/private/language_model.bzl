@@ -2,7 +2,8 @@
 """`language_model`: a checkpoint's folder to an exported program, which ExecuTorch's stock runner calls."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo", "LanguageModelInfo")
-load(":checkpoint.bzl", "CACHE_ATTRS", "CHECKPOINT_ATTRS", "cache_problems", "checkpoint_problems", "export_checkpoint", "size_problems")
+load(":checkpoint.bzl", "CACHE_ATTRS", "CHECKPOINT_ATTRS", "cache_problems", "checkpoint_problems", "choice_problems", "export_checkpoint", "size_problems")
+load(":compiler_tables.bzl", "LANGUAGE_MODEL_EXPERTS")
 load(":options.bzl", "fail_with_all", "problem")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -25,14 +26,17 @@ def _draft_problems(ctx):
     )]
 
 def _language_model_impl(ctx):
-    cache = cache_problems(ctx, "a language model")
-    problems = checkpoint_problems(ctx) + cache + size_problems(ctx) + _adapter_problems(ctx) + _draft_problems(ctx)
+    choices = cache_problems(ctx, "a language model")
+    choices += choice_problems("experts", ctx.attr.experts, LANGUAGE_MODEL_EXPERTS, "a language model")
+    problems = checkpoint_problems(ctx) + choices + size_problems(ctx) + _adapter_problems(ctx) + _draft_problems(ctx)
     fail_with_all(ctx.label, problems)
     arguments = {"cache": ctx.attr.cache, "context": ctx.attr.context, "prefill": ctx.attr.prefill}
     if ctx.attr.adapter_rank:
         arguments.update(adapter_modules = ctx.attr.adapter_modules, adapter_rank = ctx.attr.adapter_rank)
     if ctx.attr.draft_tokens:
         arguments["draft_tokens"] = ctx.attr.draft_tokens
+    if ctx.attr.experts != LANGUAGE_MODEL_EXPERTS[0]:
+        arguments["experts"] = ctx.attr.experts
     return export_checkpoint(ctx, kind = "language_model", arguments = arguments)
 
 language_model = rule(
@@ -59,6 +63,12 @@ vocabulary]. Its network is the one of the `transformers` library, and a separat
         "draft_tokens": attr.int(
             doc = "The most tokens of a draft model that a call checks, for speculative decoding: it returns the logits after " +
                   "these and the token before them, float32 [1, `draft_tokens` + 1, vocabulary], in place of the last.",
+        ),
+        "experts": attr.string(
+            default = LANGUAGE_MODEL_EXPERTS[0],
+            doc = "How a mixture of experts computes: `rows`, each expert in separate layers for the rows of the tokens that " +
+                  "chose it, on a CPU; or `matrices`, each row in a product with the matrices of its expert, which MLX reads " +
+                  "where they are, and other backends copy.",
         ),
         "prefill": attr.int(
             default = 256,

@@ -190,15 +190,17 @@ SETTINGS: Final = (
         flags="--activation=dynamic_int8",
     ),
     export(
-        "requests a context beyond the model and too many drafts",
+        "requests a long context, many drafts, and experts",
         "DC138",
         "context = 65 is beyond the 64 positions of the model",
         "prefill = 70 is not between 1 and context = 65",
         "draft_tokens = 70 is not between 0 and prefill = 70",
+        'experts = "matrices" has no effect: the network has no experts',
         source="import delegatec\n\n\ndef build():\n"
-        '    return delegatec.language_model("llama", context=65, prefill=70, draft_tokens=70)\n',
+        '    return delegatec.language_model("llama", context=65, prefill=70, draft_tokens=70, '
+        'experts="matrices")\n',
         flags=("--data=pkg/llama",),
-        lines=12,
+        lines=16,
         files={"pkg/llama/config.json": json.dumps(_CONFIG), "pkg/llama/model.safetensors": _weights()},
     ),
     export(

@@ -15,7 +15,7 @@ from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
 from delegatec.backends.vulkan.devices.profile import builtin_devices
 from delegatec.diagnostics.notes import NOTES
-from delegatec.language.settings import ACTIVATIONS, CACHES, WEIGHTS
+from delegatec.language.settings import ACTIVATIONS, CACHES, EXPERTS, WEIGHTS
 from delegatec.quantize import settings
 from delegatec.samples import tolerances
 
@@ -48,6 +48,7 @@ _TABLES: Final[Mapping[str, tuple[str, object]]] = {
     "LANGUAGE_MODEL_WEIGHTS": ("Dtypes of the weights of a language model, the default first.", WEIGHTS),
     "LANGUAGE_MODEL_ACTIVATIONS": ("Dtypes of the operands of layers with integer weights.", ACTIVATIONS),
     "LANGUAGE_MODEL_CACHES": ("Dtypes of keys and values in a cache, the default first.", CACHES),
+    "LANGUAGE_MODEL_EXPERTS": ("How experts of a mixture compute, the default first.", EXPERTS),
     "BACKEND_IDS": (
         "Built-in backend -> its id in the runtime.",
         {backend.name: backend.id for backend in builtin_backends()},

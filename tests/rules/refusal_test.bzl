@@ -58,7 +58,7 @@ def refusal_tests(name):
     language_model(name = "gguf_without_tokenizer", cache = "float_16", checkpoint = ["alone.gguf"], tags = ["manual"])
     language_model(name = "misspelt_weights", checkpoint = sources, context = 16, prefill = 17, tags = ["manual"], weights = "int_4")
     language_model(name = "rank_without_modules", adapter_rank = 8, checkpoint = sources, tags = ["manual"])
-    language_model(name = "drafts_beyond_a_call", checkpoint = sources, draft_tokens = 8, prefill = 8, tags = ["manual"])
+    language_model(name = "drafts_beyond_a_call", checkpoint = sources, draft_tokens = 8, experts = "matrix", prefill = 8, tags = ["manual"])
     language_model(name = "negative_rank", adapter_modules = ["q_proj"], adapter_rank = -1, checkpoint = sources, tags = ["manual"])
     language_model_adapter(name = "adapter_without_configuration", checkpoint = sources, model = ":language_model_tests_llama", tags = ["manual"])
     adapted = ":language_model_tests_adapted"
@@ -187,7 +187,7 @@ def refusal_tests(name):
         "acceptance_without_draft": ["error DC514", "minimum_acceptance has no draft"],
         "draft_of_no_language": ["error DC507", "draft //tests/rules/models:mlp_mps is not lowered from a language_model"],
         "draft_without_effect": ["error DC514", "draft has no effect: the model has no draft_tokens"],
-        "drafts_beyond_a_call": ["error DC138", "draft_tokens = 8 is not between 0 and prefill = 8"],
+        "drafts_beyond_a_call": ["error DC138", "draft_tokens = 8 is not between 0 and prefill = 8", "experts = \"matrix\" is not a setting of a language model"],
         "adapter_of_another_model": ["error DC507", "adapter //tests/rules:language_model_tests_pirate is one of another model", "model = \"//tests/rules:language_model_tests_llama\""],
         "adapter_without_configuration": ["error DC115", "checkpoint has no adapter_config.json: mlp.py", "error DC117", "model //tests/rules:language_model_tests_llama has no adapters"],
         "external_weights_besides_adapters": ["error DC423", "external_weights has no effect: the .ptd of a language model with adapters"],

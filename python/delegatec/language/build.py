@@ -19,7 +19,7 @@ from delegatec.language.loading import load_network, located
 from delegatec.language.lora.layers import add_adapters
 from delegatec.language.module import LanguageModel
 from delegatec.language.network import context_limit, network_of
-from delegatec.language.settings import CACHES, WeightSettings, choice_problems
+from delegatec.language.settings import CACHES, EXPERTS, WeightSettings, choice_problems
 
 EXAMPLE: Final = 3
 """Tokens of the example: torch.export takes a size of 1 for a constant."""
@@ -40,6 +40,7 @@ def language_model(
     adapter_rank: int = 0,
     adapter_modules: Collection[str] = (),
     draft_tokens: int = 0,
+    experts: str = "rows",
 ) -> Model:
     """Returns a decoder with a cache of keys and values, as ExecuTorch's `TextLLMRunner` calls it.
 
@@ -64,6 +65,9 @@ def language_model(
             as "q_proj".
         draft_tokens: the most tokens of a draft model that a call checks: it returns the logits after these
             and the token before them, float32 [1, `draft_tokens` + 1, vocabulary], in place of the last.
+        experts: how a mixture of experts computes: "rows", each expert in separate layers for the rows of the
+            tokens that chose it, on a CPU; "matrices", each row in a product with the matrices of its expert,
+            which MLX reads where they are, and other backends copy.
 
     Raises:
         DelegatecError: DC103, transformers is missing; DC115 to DC117, the checkpoint is missing, cannot be
@@ -75,7 +79,9 @@ def language_model(
         network, description = load_network(checkpoint, network_of, settings)
         if problems := [
             *choice_problems("cache", cache, CACHES, "a language model"),
+            *choice_problems("experts", experts, EXPERTS, "a language model"),
             *size_problems(network, context, prefill),
+            *_expert_problems(network, experts),
             *_draft_problems(network, draft_tokens, prefill),
         ]:
             raise DelegatecError(problems)
@@ -85,7 +91,7 @@ def language_model(
     methods = runner_metadata(network, description, context, prefill)
     count = min(EXAMPLE, prefill)
     return Model(
-        LanguageModel(network, context, prefill, cache, draft_tokens),
+        LanguageModel(network, context, prefill, cache, draft_tokens, experts),
         (
             torch.arange(count)[None] % methods["get_vocab_size"],
             torch.tensor([min(POSITION, context - prefill)]),
@@ -94,6 +100,12 @@ def language_model(
         constant_methods=methods,
         external_weights=tuple(f"network.{name}" for name in adapters),
     )
+
+
+def _expert_problems(network: Any, experts: str) -> Iterator[Diagnostic]:
+    if experts == "matrices" and not any(hasattr(each, "delegatec_experts") for each in network.modules()):
+        text = 'experts = "matrices" has no effect: the network has no experts'
+        yield Diagnostic("DC138", text, expected="a mixture of experts", help="remove experts")
 
 
 def _draft_problems(network: Any, draft_tokens: int, prefill: int) -> Iterator[Diagnostic]:

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experts of a mixture, as transformers calls them: each computes the rows of the tokens that chose it.
+"""Experts of a mixture, as transformers calls them. A call reads the weights of the chosen experts only.
 
-A call reads the weights of the chosen experts only: layers of no rows do not.
+In separate layers, each expert computes the rows of the tokens that chose it; layers of no rows read nothing.
+With joint weights, each row is multiplied by the matrices of its expert, in one product for all experts.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from delegatec.language.layer_kinds import Experts
-from delegatec.language.layers import product
+from delegatec.language.layers import join_weights, product, products
 
 NAME: Final = "delegatec"
 
@@ -54,6 +55,9 @@ def experts(module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weigh
         float32 [n, features].
     """
     tokens, chosen = top_k_index.shape
+    if hasattr(module, "delegatec_is_joint"):
+        x = _of_rows(module, hidden_states.repeat_interleave(chosen, 0), top_k_index.reshape(-1))
+        return (x.reshape(tokens, chosen, -1) * top_k_weights[..., None]).sum(1)
     memory: ExpertRows = module.delegatec_rows
     rows, choices = memory.rows, top_k_index.reshape(-1)
     # the bound shows that positions do not count from the end, which in-place writes need
@@ -75,11 +79,32 @@ def experts(module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weigh
 
 def _expert(module: Any, expert: int, x: Tensor) -> Tensor:
     """Applies one expert to its rows."""
+    return _layers(module, lambda name, x: _layer(module, name, expert, x), x)
+
+
+def _of_rows(module: Any, x: Tensor, chosen: Tensor) -> Tensor:
+    """Applies one of the experts, of joint weights, to each row."""
+
+    def layer(name: str, x: Tensor) -> Tensor:
+        bias = getattr(module, f"{name}_bias") if module.has_bias else None
+        return products(module, name, x, chosen, bias)
+
+    return _layers(module, layer, x)
+
+
+def _layers(module: Any, layer: Callable[[str, Tensor], Tensor], x: Tensor) -> Tensor:
     first, second = names_of(module)
-    x = _layer(module, first, expert, x)
+    x = layer(first, x)
     x = module._apply_gate(x) if module.has_gate else module.act_fn(x)
-    x = _layer(module, second, expert, x)
+    x = layer(second, x)
     return module.post_expert_norm(x) if module.has_post_expert_norm else x
+
+
+def join_experts(module: Any) -> None:
+    """Joins the weights of the experts of a mixture, in place, so that products choose matrices of them."""
+    for name in names_of(module):
+        join_weights(module, name, module.num_experts)
+    module.delegatec_is_joint = True
 
 
 def _layer(module: Any, name: str, expert: int, x: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from delegatec import language_model
+from delegatec import export, language_model, lower
+from delegatec.backends.mlx.testing import operations
 from delegatec.diagnostics import DelegatecError
 from delegatec.language.folder import read_folder
 from delegatec.language.forms import Form, quantized_rows
@@ -68,6 +69,51 @@ def test_the_library_computes_the_same_with_rounded_weights(
         module(tokens[:, 8:11], torch.tensor([8]))
         found = module(tokens[:, 11:], torch.tensor([11]))[0, 0]
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4 * float(wanted.abs().max()))
+
+
+_MIXTURES: Final = ("Qwen3-MoE", "Mixtral", "gpt-oss")
+
+
+@pytest.mark.parametrize("settings", _SETTINGS)
+@pytest.mark.parametrize("family", _MIXTURES)
+def test_products_with_chosen_matrices(family: str, settings: str, tmp_path: Path) -> None:
+    """They have the results of the separate layers, and no other weights."""
+    write_family(family, tmp_path)
+    chosen = _SETTINGS[settings]
+    rows, matrices = (
+        language_model(str(tmp_path), context=24, prefill=8, experts=experts, **chosen).module
+        for experts in ("rows", "matrices")
+    )
+    assert not any("_proj_0" in name for name, _ in matrices.named_buffers())
+    count = sum(each.numel() for each in rows.network.buffers())
+    assert sum(each.numel() for each in matrices.network.buffers()) == count
+    for start, tokens in ((0, [5, 17, 93, 2]), (4, [7])):
+        given = torch.tensor([tokens]), torch.tensor([start])
+        with torch.no_grad():
+            torch.testing.assert_close(matrices(*given), rows(*given), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("weights", "product"), [({}, "GatherMm"), ({"weights": "int4", "group_size": 32}, "GatherQmm")]
+)
+def test_chosen_matrices_in_mlx(weights: dict[str, Any], product: str, tmp_path: Path) -> None:
+    """One delegate, with a product for each layer of the experts of two mixtures."""
+    write_family("Mixtral", tmp_path)
+    own = {**weights, "activation": "float", "embedding": "float32"} if weights else {}
+    model = language_model(str(tmp_path), context=24, prefill=8, experts="matrices", **own)
+    lowered = lower(export(model), "mlx")
+    report = lowered.reports["forward"]
+    assert (len(report.delegates), report.rejections) == (1, [])
+    names = operations(report.delegates[0].module.blob_bytes())
+    assert names.count(product) == 4 and "Dequantize" not in names
+
+
+def test_matrices_of_a_network_without_experts(tmp_path: Path) -> None:
+    write_family("Llama", tmp_path)
+    with pytest.raises(DelegatecError, match=r"DC138.*has no experts"):
+        language_model(str(tmp_path), experts="matrices")
+    with pytest.raises(DelegatecError, match=r'DC130.*experts = "layers"'):
+        language_model(str(tmp_path), experts="layers")
 
 
 @pytest.mark.parametrize("family", _FAMILIES)

@@ -128,14 +128,44 @@ def product(module: Any, name: str, x: Tensor, bias: Tensor | None) -> Tensor:
     return functional.linear(operand, _matrix(module, name), bias)
 
 
+def products(module: Any, name: str, x: Tensor, chosen: Tensor, bias: Tensor | None) -> Tensor:
+    """Applies one of several linear layers to each row, whose operand may be quantized at run time.
+
+    Args:
+        module: has the weights of all layers in one tensor, after `join_weights`.
+        name: the weights.
+        x: float32 [n, columns].
+        chosen: int64 [n], the layer of each row.
+        bias: float32 [layers, rows].
+    """
+    is_dynamic = module.delegatec_activation == "dynamic_int8" and module.delegatec_form.is_integer
+    operand = module.delegatec_operands.quantized(x) if is_dynamic else x
+    result = torch.bmm(operand[:, None], _matrix(module, name)[chosen].mT)[:, 0]
+    return result if bias is None else result + bias[chosen]
+
+
+def join_weights(module: Any, name: str, count: int) -> None:
+    """Joins the stored tensors of several layers of a module, in place.
+
+    Args:
+        module: has the weights, after `store_weight`, with their values.
+        name: the weight that they are the parts of.
+        count: number of layers.
+    """
+    form: Form = module.delegatec_form
+    parts = zip(*(form.names(f"{name}_{index}") for index in range(count)), strict=True)
+    for joint, names in zip(form.names(name), parts, strict=True):
+        module.register_buffer(joint, torch.stack([module._buffers.pop(each) for each in names]))
+
+
 def _matrix(module: Any, name: str) -> Tensor:
-    """Returns a weight, float32 [rows, columns], out of its stored tensors."""
+    """Returns a weight, float32 [rows, columns], out of its stored tensors; or those of several layers."""
     form: Form = module.delegatec_form
     stored = [module._buffers[each] for each in form.names(name)]
     if not form.is_integer:
         return stored[0].to(torch.float32)  # type: ignore[no-any-return]
     values, scale = stored
-    block = form.block(values.shape[1])
+    block = [*[1] * (values.dim() - 2), *form.block(values.shape[-1])]
     weight: Tensor = AFFINE.dequantize_affine(values, block, scale, None, torch.int8, *form.limits)
     return weight
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from delegatec.language.cache import Cache
 from delegatec.language.decoder import state_arguments
-from delegatec.language.experts import ExpertRows
+from delegatec.language.experts import ExpertRows, join_experts
 
 
 class Decoder(nn.Module):
@@ -22,10 +22,17 @@ class Decoder(nn.Module):
         prefill: the most tokens of a call.
         cache: dtype of keys and values in the cache.
         draft_tokens: tokens before the last one of a call after which it predicts the next one, too.
+        experts: how mixtures compute, of `settings.EXPERTS`.
     """
 
     def __init__(
-        self, network: Any, context: int, prefill: int, cache: str = "float32", draft_tokens: int = 0
+        self,
+        network: Any,
+        context: int,
+        prefill: int,
+        cache: str = "float32",
+        draft_tokens: int = 0,
+        experts: str = "rows",
     ) -> None:
         super().__init__()
         self.network = network
@@ -35,6 +42,10 @@ class Decoder(nn.Module):
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "delegatec_cache", self.cache)
         mixtures = [module for module in network.modules() if hasattr(module, "delegatec_experts")]
+        if experts == "matrices":
+            for module in mixtures:
+                join_experts(module)
+            return
         if mixtures:
             self.rows = ExpertRows.shared([module.delegatec_experts for module in mixtures], prefill)
         for module in mixtures:

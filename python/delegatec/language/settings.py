@@ -16,6 +16,8 @@ ACTIVATIONS: Final = ("dynamic_int8", "float")
 """Dtypes of the operands of linear layers with integer weights."""
 CACHES: Final = ("float32", "float16", "int8")
 """Dtypes of keys and values in a cache."""
+EXPERTS: Final = ("rows", "matrices")
+"""How the experts of a mixture compute: each its rows, or each row with the matrices of its expert."""
 _INTEGERS: Final = ("int8", "int4")
 
 
