@@ -83,6 +83,17 @@ class Builder:
         self.adopt(node, val)
         return node
 
+    def copy(self, node: Node, value_of: Callable[[Node], Any]) -> Node:
+        """Copies a node of any graph, with its metadata.
+
+        Args:
+            node: the node.
+            value_of: returns what replaces an operand.
+        """
+        assert self._anchor is not None
+        with self.program.graph.inserting_before(self._anchor):
+            return self.program.graph.node_copy(node, value_of)
+
     def _materialize(self, value: Any) -> Any:
         """Replaces symbolic scalars in arguments by nodes."""
         if isinstance(value, _SYMBOLIC):
@@ -148,6 +159,10 @@ class Builder:
         if constant.name not in self._specs:
             self._specs = self.program.specs_by_name()
         return self._add(tensor, dtype or constant.meta["val"].dtype, self._specs[constant.name])
+
+    def stored(self, tensor: torch.Tensor, like: InputSpec) -> Node:
+        """Adds a constant of another program, with its name and kind."""
+        return self._add(tensor, tensor.dtype, like)
 
     def _add(self, tensor: torch.Tensor, dtype: torch.dtype, origin: InputSpec | None = None) -> Node:
         graph = self.program.graph

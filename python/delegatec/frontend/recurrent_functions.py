@@ -56,7 +56,7 @@ def _of_any_length(original: Callable[..., Any], step: Step[Tensor]) -> Callable
                 x = input.transpose(0, 1) if batch_first else input
                 state = hx if isinstance(hx, (tuple, list)) else (hx,)
                 starts = (tuple(each[index] for each in state) for index in range(len(cells)))
-                y, ends = layers(_scan(step), torch.cat, cells, directions, x, starts)
+                y, ends = layers(scan(step), torch.cat, cells, directions, x, starts)
                 last = (torch.stack(each) for each in zip(*ends, strict=True))
                 return (y.transpose(0, 1) if batch_first else y, *last)
         return original(input, *arguments)
@@ -64,7 +64,7 @@ def _of_any_length(original: Callable[..., Any], step: Step[Tensor]) -> Callable
     return function
 
 
-def _scan(step: Step[Tensor]) -> Any:
+def scan(step: Step[Tensor]) -> Any:
     """Returns the function that computes a sequence by a scan, see `layers`."""
 
     def scanned(

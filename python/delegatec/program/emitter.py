@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.hoist_constant_calls import hoist_constant_calls
 from delegatec.edge.passes.pass_manager import end_stage
 from delegatec.edge.passes.sink_constant_calls import sink_constant_calls
 from delegatec.edge.program import EdgeProgram
@@ -57,6 +58,7 @@ def emit(
             pack_weights(program)
             narrow_tables(program)
         legalize(program)
+        hoist_constant_calls(program)
         for each in program.walk():
             sink_constant_calls(each)
         end_stage("legalize", program)

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 _CALL: Final = "delegatec_call"
 
 
-def mark_calls(graph: Graph) -> None:
+def mark_calls(nodes: Iterable[Node]) -> None:
     """Marks each call of a graph by its position, in place.
 
     Calls that are derived from one have its metadata, and so its mark.
     """
-    for position, node in enumerate(graph.nodes):
+    for position, node in enumerate(nodes):
         if node.op == "call_function":
             node.meta[_CALL] = position
 

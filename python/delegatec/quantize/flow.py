@@ -111,7 +111,7 @@ def _layered(
 ) -> Iterator[tuple[str, GraphModule]]:
     """Yields each method and a module for it, whose layers have quantized weights; it needs no samples."""
     announce("folding constants")
-    graphs = graphs_of(methods, state)
+    graphs = graphs_of(methods, state, settings.float_operators)
     check_model(methods, {}, settings, layer_problems(graphs, settings, state))
     for method, graph in graphs.items():
         announce(f"quantizing the weights of {method}")
@@ -198,7 +198,7 @@ def _quantize(
         fold_constants(graph, state)
         fold_batch_norms(graph, state)
         replace_batch_norms(graph, state)
-        mark_calls(graph.graph)
+        mark_calls(graph.graph.nodes)
         initial = observed.enter(graph)
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -13,7 +13,9 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
-from delegatec.quantize.constants import getattr_of, written_constants
+from delegatec.quantize.bodies import Body, all_nodes
+from delegatec.quantize.constants import getattr_of, tensor_of, written_constants
+from delegatec.quantize.lines import IMAGES, ROW, is_depthwise, is_pointwise
 from delegatec.quantize.selection import Selection
 from delegatec.quantize.settings import Settings
 
@@ -48,14 +50,16 @@ class Operands:
 _LINEAR: Final = Operands(Form.LINEAR, 0, 1, 0)
 _PRODUCT: Final = Operands(Form.LINEAR, 0, 1, 1)
 
-# Convolutions only of images: the runtime of XNNPACK, which quantizes their inputs, has no others.
+# Convolutions of images, and of lines, which are written as images or as linear layers.
 LAYERS: Final[Mapping[Any, Operands]] = {
     aten.linear.default: _LINEAR,
     aten.matmul.default: _PRODUCT,
     aten.mm.default: _PRODUCT,
     aten.addmm.default: Operands(Form.LINEAR, 1, 2, 1),
     **dict.fromkeys((aten.conv2d.default, aten.conv2d.padding), Operands(Form.CONVOLUTION, 0, 1, 0)),
+    **dict.fromkeys((aten.conv1d.default, aten.conv1d.padding), Operands(Form.CONVOLUTION, 0, 1, 0)),
     aten.conv_transpose2d.input: Operands(Form.CONVOLUTION, 0, 1, 1),
+    aten.conv_transpose1d.default: Operands(Form.CONVOLUTION, 0, 1, 1),
     aten.embedding.default: Operands(Form.EMBEDDING, 1, 0, 0),
 }
 
@@ -67,10 +71,12 @@ class Layer:
     Attributes:
         node: the call.
         operands: the positions of its operands.
+        body: the body that has the call; None for the model's graph.
     """
 
     node: Node
     operands: Operands
+    body: Body | None = None
 
     @property
     def x(self) -> Node:
@@ -81,15 +87,41 @@ class Layer:
 
     @property
     def weight(self) -> Node:
-        """The node that loads the weight."""
-        node = self.node.args[self.operands.weight]
+        """The node that loads the weight, in the model's graph."""
+        node = self.loaded(self.node.args[self.operands.weight])
         assert isinstance(node, Node)
         return node
+
+    @property
+    def outer_node(self) -> Node:
+        """The call in the model's graph: the layer, or the one that runs its body."""
+        return self.node if self.body is None else self.body.call
+
+    def loaded(self, value: Any) -> Any:
+        """Returns the node of the model's graph that a value next to the layer is."""
+        return value if self.body is None else self.body.outer(value)
+
+    def operand(self, value: Node) -> Node:
+        """Returns a node next to the layer for one of the model's graph."""
+        return value if self.body is None else self.body.inner(value)
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a convolution along one dimension."""
+        return self.node.target in IMAGES
 
     @property
     def is_product(self) -> bool:
         """Whether it is a linear layer with a weight of [inputs, outputs]."""
         return self.operands.form is Form.LINEAR and self.operands.axis == 1
+
+    def arranged(self, value: Tensor) -> Tensor:
+        """Returns a weight as it is stored: [outputs, inputs] of a linear layer, or a filter of images."""
+        if self.is_product:
+            return value.t()
+        if self.is_line:
+            return value.squeeze(-1) if self.operands.form is Form.LINEAR else value.unsqueeze(ROW)
+        return value
 
     @property
     def name(self) -> str:
@@ -100,7 +132,7 @@ class Layer:
 def layers_of(graph: GraphModule, settings: Settings, state: Collection[str]) -> list[Layer]:
     """Returns the layers that are quantized, in order.
 
-    Convolutions are only those whose images are quantized, too: no kernel supports others.
+    Convolutions are only those whose images are quantized, too, and not depthwise: no kernel supports others.
 
     Args:
         graph: calls of ATen, in any form of torch.export.
@@ -109,22 +141,28 @@ def layers_of(graph: GraphModule, settings: Settings, state: Collection[str]) ->
     """
     written, selection = written_constants(graph, state), Selection(settings)
     found = []
-    for node in graph.graph.nodes:
+    for node, body in all_nodes(graph):
         operands = LAYERS.get(node.target) if isinstance(node.target, OpOverload) else None
         if operands is None or selection.stays(node):
             continue
-        if operands.form is Form.CONVOLUTION and settings.activation == "float":
+        layer = Layer(node, operands, body)
+        if not _is_layer(graph, layer) or layer.name in written:
             continue
-        layer = Layer(node, operands)
-        if _is_layer(graph, node, operands) and layer.name not in written:
-            found.append(layer)
+        if operands.form is Form.CONVOLUTION:
+            value = tensor_of(graph, layer.weight)
+            if is_pointwise(node, value):
+                layer = replace(layer, operands=_LINEAR)
+            elif settings.activation == "float" or is_depthwise(node, value):
+                continue
+        found.append(layer)
     return found
 
 
-def _is_layer(graph: GraphModule, node: Node, operands: Operands) -> bool:
+def _is_layer(graph: GraphModule, layer: Layer) -> bool:
+    node, operands = layer.node, layer.operands
     if len(node.args) <= max(operands.x, operands.weight):
         return False
-    x, weight = node.args[operands.x], node.args[operands.weight]
+    x, weight = node.args[operands.x], layer.loaded(node.args[operands.weight])
     if not isinstance(x, Node) or not isinstance(weight, Node) or weight.op != "get_attr":
         return False
     value = getattr_of(graph, weight)
@@ -136,7 +174,7 @@ def _is_layer(graph: GraphModule, node: Node, operands: Operands) -> bool:
     if any(isinstance(size, int) and not size for size in shape):
         return False  # no elements, so no range
     if operands.form is not Form.LINEAR:
-        return True
+        return operands.form is Form.EMBEDDING or len(shape) == value.dim()  # with a batch
     if value.dim() != 2 or not shape:
         return False
     return node.target is not aten.addmm.default or _is_affine(node, value)

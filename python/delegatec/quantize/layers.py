@@ -14,11 +14,17 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch.export import ExportedProgram, default_decompositions
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.quantization.operators import quantized
+from delegatec.quantize.bodies import (
+    all_nodes,
+    describe_bodies,
+    remove_unread_operands,
+    separate_carried_operands,
+)
 from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.constants import (
     delete_unused_tensors,
@@ -27,43 +33,49 @@ from delegatec.quantize.constants import (
     tensor_of,
     unused_name,
 )
+from delegatec.quantize.decompositions import names_of
 from delegatec.quantize.layer_forms import Form, Layer, layers_of
 from delegatec.quantize.layer_weights import RANGES, Scheme, quantize_weight, scheme_of
+from delegatec.quantize.lines import IMAGES, ROW, image_arguments
 from delegatec.quantize.norms import fold_batch_norms
+from delegatec.quantize.recurrent import RECURRENT
 from delegatec.quantize.settings import Settings
 
 aten = torch.ops.aten
 torchao = torch.ops.torchao
 
 _KEYS: Final = ("stack_trace", "nn_module_stack")
-_RECURRENT: Final = frozenset({aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input})
 _EPS: Final = torch.finfo(torch.float32).eps
 
 
-def graphs_of(programs: Mapping[str, ExportedProgram], state: Collection[str]) -> dict[str, GraphModule]:
+def graphs_of(
+    programs: Mapping[str, ExportedProgram], state: Collection[str], kept: Collection[str] = ()
+) -> dict[str, GraphModule]:
     """Returns the graph of each method: constants are evaluated, batch norms folded, recurrent layers linear.
 
     Args:
         programs: method -> its program; they are not changed.
         state: names of the state that any method writes to.
+        kept: names of recurrent operators that stay as they are.
     """
     graphs = {}
     for method, program in programs.items():
-        graph = _functional(program).module(check_guards=False)
+        graph = _functional(program, frozenset(kept)).module(check_guards=False)
         assert isinstance(graph, GraphModule)
         with torch.no_grad():
             fold_constants(graph, state)
             fold_batch_norms(graph, state)
-        mark_calls(graph.graph)
+        describe_bodies(graph)
+        mark_calls(node for node, _ in all_nodes(graph))
         graphs[method] = graph
     return graphs
 
 
-def _functional(program: ExportedProgram) -> ExportedProgram:
+def _functional(program: ExportedProgram, kept: frozenset[str]) -> ExportedProgram:
     """Returns a program that writes only to its buffers, with recurrent layers as linear ones."""
-    recurrent = {node.target for node in program.graph.nodes} & _RECURRENT
-    table = dict(default_decompositions().items()) if recurrent else {}  # type: ignore[no-untyped-call]
-    functional: ExportedProgram = program.run_decompositions({each: table[each] for each in recurrent})
+    functional: ExportedProgram = program.run_decompositions(
+        {target: function for target, function in RECURRENT.items() if not names_of(target) & kept}
+    )
     return functional
 
 
@@ -117,6 +129,12 @@ def _undivided(graph: GraphModule, layer: Layer, settings: Settings) -> Diagnost
     )
 
 
+def _replace(node: Node, other: Node) -> None:
+    other.meta = dict(node.meta)
+    node.replace_all_uses_with(other)
+    node.graph.erase_node(node)
+
+
 def _is_beyond(graph: GraphModule, layer: Layer, settings: Settings) -> bool:
     most = torch.finfo(torch.float16).max
     return settings.weight == "float16" and float(tensor_of(graph, layer.weight).abs().max()) > most
@@ -157,11 +175,15 @@ class _Writer:
         self._stored: dict[tuple[str, Scheme], tuple[Node, ...]] = {}
         # Activations that are quantized at run time: several layers may read one.
         self._dynamically_quantized: dict[tuple[Node, Form], Node] = {}
+        # Lines, and whether a linear layer reads them -> how it, or a convolution of images, does.
+        self._lines: dict[tuple[Node, bool], Node] = {}
 
     def write(self, layers: Iterable[Layer]) -> None:
         """Quantizes layers of the graph."""
         for layer in layers:
             self._quantize(layer)
+        remove_unread_operands(self._graph)
+        separate_carried_operands(self._graph)
         self._graph.graph.eliminate_dead_code()
         delete_unused_tensors(self._graph)
         self._graph.recompile()
@@ -169,6 +191,8 @@ class _Writer:
     def _quantize(self, layer: Layer) -> None:
         node, operands, x = layer.node, layer.operands, layer.x
         weight = self._weight(layer)
+        if layer.is_line:
+            x = self._moved(layer, x)
         if self._settings.activation == "dynamic_int8" and operands.form is not Form.EMBEDDING:
             key = (x, operands.form)
             if key not in self._dynamically_quantized:
@@ -180,10 +204,10 @@ class _Writer:
             x = self._dynamically_quantized[key]
         if layer.is_product:
             bias = node.args[0] if node.target is aten.addmm.default else None
-            linear = self._call(node, aten.linear.default, x, weight, bias)
-            linear.meta = dict(node.meta)
-            node.replace_all_uses_with(linear)
-            self._graph.graph.erase_node(node)
+            _replace(node, self._call(node, aten.linear.default, x, weight, bias))
+            return
+        if layer.is_line:
+            self._replace_line(layer, x, weight)
             return
         arguments = list(node.args)
         arguments[operands.x], arguments[operands.weight] = x, weight
@@ -191,10 +215,34 @@ class _Writer:
 
     def _call(self, layer: Node, target: Any, *arguments: Any) -> Node:
         """Returns a call before a layer, with its module and line."""
-        with self._graph.graph.inserting_before(layer):
-            call: Node = self._graph.graph.call_function(target, arguments)
+        with layer.graph.inserting_before(layer):
+            call: Node = layer.graph.call_function(target, arguments)
         call.meta = {key: layer.meta[key] for key in _KEYS if key in layer.meta}
         return call
+
+    # ---- convolutions of lines -----------------------------------------------------------------------------
+
+    def _moved(self, layer: Layer, x: Node) -> Node:
+        """Returns lines [N, channels, L] as rows of channels, or as images of one row."""
+        is_linear = layer.operands.form is Form.LINEAR
+        key = (x, is_linear)
+        if key not in self._lines:
+            call = (aten.transpose.int, x, 1, 2) if is_linear else (aten.unsqueeze.default, x, ROW)
+            moved = self._lines[key] = self._call(layer.node, *call)
+            val = x.meta["val"]
+            moved.meta["val"] = val.transpose(1, 2) if is_linear else val.unsqueeze(ROW)
+        return self._lines[key]
+
+    def _replace_line(self, layer: Layer, x: Node, weight: Node) -> None:
+        """Replaces a convolution of lines, whose input is `_moved` and whose weight is quantized."""
+        node = layer.node
+        bias = node.args[2] if len(node.args) > 2 else None
+        if layer.operands.form is Form.LINEAR:
+            rows = self._call(node, aten.linear.default, x, weight, bias)
+            _replace(node, self._call(node, aten.transpose.int, rows, 1, 2))
+            return
+        image = self._call(node, IMAGES[node.target], x, weight, bias, *image_arguments(node))
+        _replace(node, self._call(node, aten.squeeze.dim, image, ROW))
 
     # ---- activations ---------------------------------------------------------------------------------------
 
@@ -227,13 +275,13 @@ class _Writer:
 
     def _weight(self, layer: Layer) -> Node:
         """Returns the values of a stored weight, [outputs, inputs] for a linear layer."""
-        value = tensor_of(self._graph, layer.weight).detach()
-        value = value.t() if layer.is_product else value
+        value = layer.arranged(tensor_of(self._graph, layer.weight).detach())
         scheme = scheme_of(layer, self._settings, value)
         key = (layer.name, scheme)
         if key not in self._stored:
             self._stored[key] = self._store(layer, scheme, value.contiguous())
-        return self._call(layer.node, *self._values(layer, scheme, *self._stored[key]))
+        stored = map(layer.operand, self._stored[key])
+        return self._call(layer.node, *self._values(layer, scheme, *stored))
 
     def _values(self, layer: Layer, scheme: Scheme, quantized_values: Node, *parts: Node) -> tuple[Any, ...]:
         """Returns the operator and the arguments of the call that dequantizes a weight."""
@@ -241,7 +289,7 @@ class _Writer:
             return aten.to.dtype, quantized_values, torch.float32
         limits = (*scheme.limits, torch.int8)
         if scheme.axis is None:
-            scale = float(tensor_of(self._graph, parts[0]))
+            scale = float(tensor_of(self._graph, layer.loaded(parts[0])))
             return quantized.dequantize_per_tensor.default, quantized_values, scale, 0, *limits
         if layer.operands.form is Form.CONVOLUTION:
             return quantized.dequantize_per_channel.default, quantized_values, *parts, scheme.axis, *limits
@@ -265,4 +313,5 @@ class _Writer:
         return (*stored, self._constant(layer, "scale", scale))
 
     def _constant(self, layer: Layer, part: str, value: Tensor) -> Node:
-        return store(self._graph, layer.node, unused_name(self._graph, f"{layer.name}_{part}"), value)
+        name = unused_name(self._graph, f"{layer.name}_{part}")
+        return store(self._graph, layer.outer_node, name, value)

@@ -86,11 +86,11 @@ DYNAMIC: Final[dict[str, Any]] = {"activation": "dynamic_int8"}
 GROUPS: Final[dict[str, Any]] = {"weight": "int4", "group_size": 32}
 # Settings -> the signal to noise ratio that was found for `Words` and `Images`, in dB.
 _ERRORS: Final[dict[str, tuple[dict[str, Any], float, float]]] = {
-    "8da8w": (DYNAMIC, 36.3, 48.5),
-    "8da8w, one scale per weight": ({**DYNAMIC, "weight_scales": "tensor"}, 34.7, 52.1),
+    "8da8w": (DYNAMIC, 36.3, 54.8),
+    "8da8w, one scale per weight": ({**DYNAMIC, "weight_scales": "tensor"}, 34.7, 48.3),
     "8da4w": ({**DYNAMIC, "weight": "int4"}, 14.9, 35.3),
-    "8da4w, groups": ({**DYNAMIC, **GROUPS}, 15.8, 51.0),
-    "8da8w, groups": ({**DYNAMIC, "group_size": 32}, 36.5, 51.0),
+    "8da4w, groups": ({**DYNAMIC, **GROUPS}, 15.8, 54.6),
+    "8da8w, groups": ({**DYNAMIC, "group_size": 32}, 36.5, 54.6),
     "int8": ({"activation": "float"}, 37.8, 56.8),
     "float16": ({"activation": "float", "weight": "float16"}, 67.6, 80.2),
 }
@@ -173,7 +173,7 @@ def test_modules_and_operators_stay_in_float() -> None:
 def test_convolutions_have_int8_weights_or_stay_in_float() -> None:
     program = _quantized(Images(), (X,), **DYNAMIC, weight="int4")
     quantized = {name for name, value in program.state_dict.items() if value.dtype is torch.int8}
-    assert quantized == {f"{layer}.weight_levels" for layer in ("wide", "deep", "back", "head")}
+    assert quantized == {f"{layer}.weight_levels" for layer in ("wide", "back", "head")}
     widest = {name: program.state_dict[name].abs().max().item() for name in quantized}
     assert {name: most > 8 for name, most in widest.items()} == {
         name: "head" not in name for name in quantized
@@ -255,21 +255,3 @@ def test_methods_share_weights_and_bytes_repeat(tmp_path: Path) -> None:
     pointers = {each.state_dict["up.weight_levels"].data_ptr() for each in model.methods.values()}
     assert set(model.methods) == {"forward", "one"} and len(pointers) == 1
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_recurrent_layers_are_linear(kind: type[nn.RNNBase]) -> None:
-    class First(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(0)
-            self.layer = kind(16, 32)  # type: ignore[call-arg, arg-type]
-
-        def forward(self, x: Tensor) -> Tensor:
-            result: Tensor = self.layer(x)[0]
-            return result
-
-    x = torch.randn(4, 1, 16, generator=torch.Generator().manual_seed(1))
-    program = _quantized(First(), (x,), **DYNAMIC)
-    assert sum(value.dtype is torch.int8 for value in program.state_dict.values()) == 2
-    assert _error(First(), (x,), **DYNAMIC) > 35

@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Interpreter
 from torch.utils import _pytree as pytree
 
+from delegatec.quantize.bodies import all_nodes
 from delegatec.quantize.constants import tensor_of
 from delegatec.quantize.layer_forms import Layer, layers_of
 from delegatec.quantize.layer_weights import scheme_of
@@ -38,7 +39,7 @@ class SwitchedLayers:
         self.units = tuple(_unit(graph, layer, settings) for layer in layers)
         self.sources = tuple(Source(frozenset({index})) for index in range(len(layers)))
         self.fixed = frozenset[int]()
-        self.operations = sum(map(operations_of, graph.graph.nodes))
+        self.operations = sum(operations_of(node) for node, _ in all_nodes(graph))
         self._current: tuple[frozenset[int], GraphModule] | None = None
 
     def outputs(self, inputs: Sequence[Any], in_float: Collection[int]) -> Leaves:
@@ -73,6 +74,6 @@ def copied(graph: GraphModule) -> GraphModule:
 
 def _unit(graph: GraphModule, layer: Layer, settings: Settings) -> Unit:
     value = tensor_of(graph, layer.weight).detach()
-    scheme = scheme_of(layer, settings, value.t() if layer.is_product else value)
+    scheme = scheme_of(layer, settings, layer.arranged(value))
     scales = 0 if scheme.dtype == "float16" else value.numel() // math.prod(scheme.block)
     return unit_of([layer.node], [Weight.of(layer.name, value.numel(), scheme.dtype, scales)])

@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.analysis.multiplications import elements_of, multiplications_of
+from delegatec.quantize.bodies import runs_of
 from delegatec.quantize.calls import call_of
 from delegatec.quantize.decompositions import composite_of
 from delegatec.quantize.operators import KINDS, Kind
@@ -127,7 +128,7 @@ def operations_of(node: Node) -> int:
         return 0
     if kind in (Kind.SHARED, Kind.PRODUCED):
         return 0
-    return multiplications_of(node) or elements_of(value)
+    return runs_of(node) * (multiplications_of(node) or elements_of(value))
 
 
 def _rank(node: Node) -> int:

@@ -21,9 +21,10 @@ from delegatec.delegation.protocol.partitioner import (
     in_body,
     with_results,
 )
-from delegatec.edge.control_flow import FORMS, bodies_of
+from delegatec.edge.control_flow import FORMS, SCAN, bodies_of
 from delegatec.edge.passes.lower_ranks import lower_ranks
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.unroll_scans import unroll_quantized_scans
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_scalar
 
@@ -52,9 +53,18 @@ class TablePartitioner(Partitioner, Generic[SettingsT]):
         return None
 
     @property
+    def most_copied(self) -> int | None:
+        """See `unroll_quantized_scans`."""
+        return None
+
+    @property
     def preparation(self) -> Sequence[Pass]:
         """See `Partitioner.preparation`. The rank of values that exceed it is reduced."""
-        return () if self.most_rank is None else (partial(lower_ranks, most=self.most_rank),)
+        unroll = partial(unroll_quantized_scans, most_copied=self.most_copied)
+        return (
+            *(() if SCAN in self.control_flow else (unroll,)),
+            *(() if self.most_rank is None else (partial(lower_ranks, most=self.most_rank),)),
+        )
 
     @property
     def control_flow(self) -> Collection[Any]:

@@ -31,7 +31,7 @@ from delegatec.delegation import Partitioning, Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.nonfinite import Specials
 from delegatec.edge.arguments import bind
-from delegatec.edge.control_flow import SCAN
+from delegatec.edge.control_flow import SCAN, bodies_of
 from delegatec.edge.passes.attend_to_filled_rows import attend_to_filled_rows
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
@@ -39,6 +39,7 @@ from delegatec.edge.passes.sizes_of_operands import depends_on_data, take_sizes_
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
 from delegatec.edge.passes.unflatten_linear import unflatten_linear
+from delegatec.edge.passes.unroll_scans import is_quantized
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import (
     DEQUANTIZE,
@@ -111,8 +112,7 @@ class XnnpackLegality(Legality[Settings]):
             return Rejection(node, "dynamic-quantization", message, _HELP)
         if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
             return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
-        origin = program.origins.get(node.meta.get("debug_handle", 0))
-        if node.target is SCAN and origin is not None and origin.operator in _RECURRENT:
+        if node.target is SCAN and _is_recurrent(program, node):
             return Rejection(node, "control-flow", _LOOP, _UNROLL)
         reason = nan_test(node) or selects_nan(node, self._specials)
         if reason is not None:
@@ -120,6 +120,13 @@ class XnnpackLegality(Legality[Settings]):
         if decides(node, program.is_body):
             return Rejection(node, "argument", _DECIDES)
         return super().rejection(program, node)
+
+
+def _is_recurrent(program: EdgeProgram, scan: Node) -> bool:
+    """Whether a scan is a recurrent layer, in float or quantized."""
+    origin = program.origins.get(scan.meta.get("debug_handle", 0))
+    is_float = origin is not None and origin.operator in _RECURRENT
+    return is_float or any(map(is_quantized, bodies_of(program, scan)))
 
 
 def _dequantizes_table(node: Node) -> bool:
@@ -162,8 +169,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         """See `Partitioner.preparation`."""
         is_narrowed = self._target.settings.precision is Precision.FP16
         attend = partial(attend_to_filled_rows, is_narrowed=True) if is_narrowed else attend_to_filled_rows
-        is_looped = self._target.settings.recurrent is Recurrent.LOOP
-        layers = partial(loop_recurrent_layers, most_copied=_MOST_COPIED if is_looped else None)
+        layers = partial(loop_recurrent_layers, most_copied=self.most_copied)
         attention = (layers, attend, split_cached_attention)
         sizes = (unflatten_linear, unflatten_bmm, take_sizes_of_operands)
         return (*attention, *sizes, convert_inputs_first, *super().preparation)
@@ -172,6 +178,11 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
     def most_rank(self) -> int:
         """See `TablePartitioner.most_rank`."""
         return MOST_RANK
+
+    @property
+    def most_copied(self) -> int | None:
+        """See `TablePartitioner.most_copied`."""
+        return _MOST_COPIED if self._target.settings.recurrent is Recurrent.LOOP else None
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

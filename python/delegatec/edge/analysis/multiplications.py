@@ -20,7 +20,8 @@ _TRANSPOSED: Final = frozenset(
     {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
 )
 _CONVOLUTIONS: Final = _TRANSPOSED | {
-    *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.convolution.default)
+    *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.convolution.default),
+    *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding),
 }
 # The position of `transposed` in the arguments of aten.convolution.
 _IS_TRANSPOSED: Final = 6
