@@ -132,6 +132,7 @@ def _operators() -> Iterator[Case]:
         ("order", lambda x: (*x.sort(1, descending=True), *x.topk(3, 0), x.cumsum(1)), (x,)),
         ("division of integers", lambda x, y: (x // y, x % y, x / y, x.fmod(y)), (whole, whole[:, :1])),
         ("indices", lambda x, i: (x[i], x.gather(0, i), x.scatter_add(0, i, x)), (x[:, :3], rows)),
+        ("scatters", lambda x, i: (x.scatter(0, i, x * 2), x.scatter(1, i // 2, 3.0)), (x[:, :3], rows)),
         ("comparisons", lambda x: (x > 0, (x > 0) & (x < 2), x.isnan(), x.clamp(-1, 1)), (special,)),
         ("moments", lambda x: (x.var(1), x.std(), x.mean(0), x.amax(), x.prod(1), x.logsumexp(0)), (x,)),
         ("moves", _moved, (x,)),

@@ -181,6 +181,10 @@ _OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X, [None, None, ONE.view(1)], Y[..., :1]),
     ],
     aten.scatter.value: [(X, 2, PERMUTED[:1, :2] // 2, 0.5)],
+    aten.scatter.src: [
+        (X, 2, PERMUTED[:1, :2] // 2, Y),
+        (X, 0, PERMUTED // 2, SPECIAL[:2].repeat(6, 2, 2)[:2, :3, :4]),
+    ],
 }
 
 
@@ -190,6 +194,7 @@ _OTHER_CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         *(gather.INDEX_BY_SELECTION, index_put.PUT_ONE_VALUE),
         *(index_put.PUT_BY_SELECTION, scatter.SCATTER_ONE_VALUE),
         *(gather.SELECTION_BY_GATHER, gather.EMBEDDING_BY_SELECTION),
+        *scatter.BY_SUMS,
     ],
     ids=lambda each: each.note or str(each.target),
 )

@@ -8,6 +8,8 @@ position is compared with each index, in memory, if there are at most `MOST_PAIR
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -22,7 +24,7 @@ from delegatec.edge.legalize.rule import FunctionTable, Rewrite
 from delegatec.edge.legalize.rules.dynamic import at_most
 from delegatec.edge.legalize.rules.indices import ElementIndex, as_int32, positions, progression, unexpand
 from delegatec.edge.legalize.value import Value, cat, full, value_of
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import is_dynamic, sizes_key
 
 aten = torch.ops.aten
 
@@ -265,6 +267,61 @@ def _scatter_one_value(builder: Builder, node: Node) -> Node | None:
     return mask.where(full(builder, (), bound["value"], data.dtype), data).node
 
 
+# ---- by sums ---------------------------------------------------------------------------------------------
+
+
+def _scatter_by_sums(builder: Builder, node: Node) -> Node | None:
+    """Adds to zeros the last element of each position: in order, those of one are next to each other."""
+    bound, wanted = bind(node), shape_of(bind(node)["index"])
+    data, index = value_of(builder, bound["self"]), value_of(builder, bound["index"], torch.int64)
+    if not data.rank or is_dynamic((*data.shape, *wanted)) or 0 in wanted or data.dtype == torch.bool:
+        return None
+    dim = positive(bound["dim"], data.rank)
+    lines = [data.shape[each] if each == dim else size for each, size in enumerate(wanted)]
+    ones = full(builder, wanted, 1, torch.int32)
+    mask = _beyond(_added(lines, dim, index, ones).ne(0), data, False)
+    if "value" in bound:
+        return mask.where(full(builder, (), bound["value"], data.dtype), data).node
+    updates = value_of(builder, bound["src"], data.dtype)
+    for each, size in enumerate(wanted):
+        updates = updates.slice(each, 0, size)
+    if wanted[dim] > 1:
+        count = wanted[dim]
+        # no two are equal: the order does not depend on how the target sorts equal elements
+        keys = index * count + positions(builder, count, dim, data.rank).to(torch.int64)
+        order = _order(keys, dim)
+        index, updates = (_gathered(each, dim, order) for each in (index, updates))
+        ends = index.slice(dim, 1, count).ne(index.slice(dim, 0, count - 1))
+        last = full(builder, [1 if each == dim else size for each, size in enumerate(wanted)], 1, torch.bool)
+        updates = cat([ends, last], dim).where(updates, 0)
+    return mask.where(_beyond(_added(lines, dim, index, updates), data, 0), data).node
+
+
+def _added(shape: Sequence[int], dim: int, index: Value, updates: Value) -> Value:
+    """Returns the sums of updates at each position of a dimension."""
+    builder = index.builder
+    zeros = full(builder, shape, 0, updates.dtype)
+    call = builder.call(aten.scatter_add.default, zeros.node, dim, index.node, updates.node)
+    return Value(builder, call)
+
+
+def _order(x: Value, dim: int) -> Value:
+    """Returns the positions of the elements along a dimension in ascending order: int64."""
+    builder, vals = x.builder, (x.builder.empty(x.shape, x.dtype), x.builder.empty(x.shape, torch.int64))
+    call = builder.call(aten.sort.stable, x.node, val=vals, stable=True, dim=dim, descending=False)
+    return Value(builder, builder.call(operator.getitem, call, 1, val=vals[1]))
+
+
+def _gathered(x: Value, dim: int, index: Value) -> Value:
+    return Value(x.builder, x.builder.call(aten.gather.default, x.node, dim, index.node))
+
+
+def _beyond(x: Value, data: Value, value: float) -> Value:
+    """Adds positions in other dimensions, which the index does not have."""
+    ends = [end - own for own, end in zip(x.shape, data.shape, strict=True)]
+    return x.pad([each for end in reversed(ends) for each in (0, end)], value) if any(ends) else x
+
+
 FUNCTIONS: FunctionTable = {
     aten.histc.default: _histc,
     aten.index_reduce.default: _index_reduce,
@@ -292,4 +349,8 @@ REWRITES: Final = (
 )
 
 ONE_VALUE: Final = "one value for positions that may be repeated: by comparison of each"
+BY_SUMS: Final = tuple(
+    Rewrite(target, _scatter_by_sums, note="by sums: of repeated positions, the last element counts")
+    for target in (aten.scatter.src, aten.scatter.value)
+)
 SCATTER_ONE_VALUE: Final = Rewrite(aten.scatter.value, _scatter_one_value, note=ONE_VALUE)

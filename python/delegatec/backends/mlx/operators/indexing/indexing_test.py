@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from delegatec.backends.common.testing import Function, floats, ints
+from delegatec.backends.mlx.testing import operations
 from delegatec.backends.mlx.testing.grid import run_case
 
 _X: Final = floats(5, 6, 4)
@@ -52,6 +53,37 @@ CASES: Final[dict[str, tuple[Function, tuple[torch.Tensor, ...], str]]] = {
         "Slice Multiply IdCopy SliceUpdate",
     ),
 }
+
+
+_SCATTERED: Final = ints(5, 3, 4, high=6)
+
+SCATTERS: Final[dict[str, tuple[Function, tuple[torch.Tensor, ...]]]] = {
+    "elements": (lambda x, i, y: x.exp().scatter(1, i, y), (_X, _SCATTERED, floats(5, 3, 4, seed=1))),
+    "one element": (lambda x, i, y: x.exp().scatter(1, i, y), (_X, _SCATTERED[:, :1], floats(5, 1, 4))),
+    "a part": (
+        lambda x, i, y: x.exp().scatter(1, i, y),
+        (_X, _SCATTERED[:2, :, :3], floats(5, 5, 4, seed=1)),
+    ),
+    "rows": (lambda x, i, y: x.exp().scatter(0, i, y), (_X, ints(9, 6, 4, high=5), floats(9, 6, 4, seed=1))),
+    "integers": (
+        lambda x, i, y: (x + 1).scatter(1, i, y),
+        (ints(5, 6, 4), _SCATTERED, ints(5, 3, 4, high=90)),
+    ),
+    "one value": (lambda x, i: x.exp().scatter(2, i, -2.5), (_X, ints(5, 6, 7, high=4))),
+    "one value in a part": (lambda x, i: x.exp().scatter(-1, i, 2.0), (_X, ints(3, 6, 2, high=4))),
+    "a mask of the largest": (
+        lambda x: torch.zeros_like(x).scatter(1, x.topk(2, 1).indices, torch.softmax(x[:, :2], 1)),
+        (_X,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scatters(name: str) -> None:
+    """Of repeated positions, the last element counts, as on a CPU in eager mode."""
+    function, args = SCATTERS[name]
+    compiled = run_case(function, args, special=1 if name != "a mask of the largest" else 0)
+    assert "IndexCopy" not in operations(compiled.blobs()[0])
 
 
 @pytest.mark.parametrize("name", CASES)
