@@ -9,16 +9,13 @@ import pytest
 
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
-from tests.architectures.measure import measure_mlx
-from tests.architectures.page import mlx_counts, parse
+from tests.architectures.check import check_column
+from tests.architectures.page import parse
 
 PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
 SUPPORTED = [case for case in CASES if not case.refusal]
-HELP = "run `bazel run //tests/architectures:table -- --mlx`, and check the changes"
 
 
 @pytest.mark.parametrize("case", SUPPORTED, ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
-    found = measure_mlx(case)
-    assert found.error.relative <= case.tolerance
-    assert PAGE[case.name]["MLX"] == mlx_counts(found)["MLX"], HELP
+    check_column("MLX", case, PAGE[case.name])

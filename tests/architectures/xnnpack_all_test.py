@@ -9,8 +9,9 @@ import pytest
 
 from tests.architectures.case import Case
 from tests.architectures.cases import CASES
-from tests.architectures.measure import measure_fp16, measure_xnnpack
-from tests.architectures.page import parse, xnnpack_counts
+from tests.architectures.check import check_column
+from tests.architectures.measure import measure_fp16
+from tests.architectures.page import parse
 
 PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
 SUPPORTED = [case for case in CASES if not case.refusal]
@@ -19,9 +20,7 @@ HELP = "run `bazel run //tests/architectures:table -- --xnnpack`, and check the 
 
 @pytest.mark.parametrize("case", SUPPORTED, ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
-    found = measure_xnnpack(case)
-    assert found.error.relative <= case.tolerance
-    assert PAGE[case.name]["XNNPACK"] == xnnpack_counts(found)["XNNPACK"], HELP
+    check_column("XNNPACK", case, PAGE[case.name])
 
 
 @pytest.mark.parametrize("case", SUPPORTED, ids=lambda case: case.name)
