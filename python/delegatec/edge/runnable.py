@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import fx
@@ -19,23 +20,56 @@ def runnable(exported: ExportedProgram, state: dict[str, torch.Tensor]) -> torch
         state: name -> buffer or parameter of other methods of the model, which share them; receives those of
             this one.
     """
+    renamed = _renamed(exported)
+    original = {new: name for name, new in renamed.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch.export's own modules
-        module = exported.module(check_guards=False)
+        module = _with_names(exported, renamed).module(check_guards=False)
     # Separate objects, so that the exported program keeps its values, which all methods share.
     own: dict[int, torch.Tensor] = {}
     for name, buffer in list(module.named_buffers(remove_duplicate=False)):
         parent, _, attribute = name.rpartition(".")
-        found = own.setdefault(id(buffer), state.get(name, buffer.detach()))
-        module.get_submodule(parent)._buffers[attribute] = state.setdefault(name, found)
+        key = original.get(name, name)
+        found = own.setdefault(id(buffer), state.get(key, buffer.detach()))
+        module.get_submodule(parent)._buffers[attribute] = state.setdefault(key, found)
     for name, parameter in list(module.named_parameters(remove_duplicate=False)):
         parent, _, attribute = name.rpartition(".")
-        shared = state.setdefault(name, torch.nn.Parameter(parameter.data, requires_grad=False))
+        shared = state.setdefault(
+            original.get(name, name), torch.nn.Parameter(parameter.data, requires_grad=False)
+        )
         module.get_submodule(parent).register_parameter(attribute, shared)  # type: ignore[arg-type]
-    written = _written(module.graph)
+    written = {original.get(name, name) for name in _written(module.graph)}
     for tensor in {id(state[name]): state[name] for name in written if name in state}.values():
         tensor.data = tensor.data.clone()
     return module
+
+
+def _renamed(exported: ExportedProgram) -> dict[str, str]:
+    """Returns other names for weights that torch's module cannot have: it has a property `graph`, for one."""
+    taken = fx.GraphModule(torch.nn.Module(), fx.Graph())
+    names = {*exported.state_dict, *exported.constants}
+    renamed = {}
+    for name in names:
+        first, _, rest = name.partition(".")
+        if hasattr(taken, first):
+            while hasattr(taken, first) or any(each.partition(".")[0] == first for each in names):
+                first += "_"
+            renamed[name] = f"{first}.{rest}" if rest else first
+    return renamed
+
+
+def _with_names(exported: ExportedProgram, renamed: Mapping[str, str]) -> ExportedProgram:
+    """Returns a program with other names of weights; the same one if there are none."""
+    if not renamed:
+        return exported
+    signature = copy.deepcopy(exported.graph_signature)
+    for spec in (*signature.input_specs, *signature.output_specs):
+        spec.target = renamed.get(spec.target or "", spec.target)
+    state, constants = (
+        {renamed.get(name, name): value for name, value in each.items()}
+        for each in (exported.state_dict, exported.constants)
+    )
+    return exported._update(exported.graph_module, signature, state_dict=state, constants=constants)
 
 
 def _written(graph: fx.Graph) -> set[str]:

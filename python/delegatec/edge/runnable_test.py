@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import export
@@ -57,3 +60,27 @@ def test_only_tensors_that_calls_write_to_are_copied() -> None:
         tensors = {**dict(module.named_buffers()), **dict(module.named_parameters())}
         for name, value in program.state_dict.items():
             assert (tensors[name].data_ptr() != value.data_ptr()) is is_copied
+
+
+@pytest.mark.parametrize("name", ["graph", "code", "meta"])
+def test_modules_with_names_that_torch_s_modules_have(name: str) -> None:
+    """Weights have the names of the model outside."""
+
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            setattr(self, name, Halving())
+            setattr(self, f"{name}_", nn.Linear(2, 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = getattr(self, f"{name}_")(getattr(self, name)(x))
+            return result
+
+    module = Named().requires_grad_(False)
+    exported = export(copy.deepcopy(module), (X,))
+    state: dict[str, Tensor] = {}
+    program = runnable(exported, state)
+    assert {*state} == {*exported.state_dict}
+    for _ in range(2):
+        torch.testing.assert_close(program(X), module(X))
+    assert float(state[f"{name}.total"]) == 2 and float(exported.state_dict[f"{name}.total"]) == 0
