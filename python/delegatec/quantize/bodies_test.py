@@ -149,8 +149,37 @@ def test_a_layer_stays_in_float() -> None:
     assert [key for key, value in program.state_dict.items() if value.dtype is torch.int8] == [
         "head.weight_levels"
     ]
+    assert _count(next(_graphs(program)), "aten.lstm") == 1
     kept = _quantized(Recurrent(nn.LSTM), x, **DYNAMIC, float_operators=("aten.lstm",))
     assert _count(next(_graphs(kept)), "aten.lstm") == 1
+
+
+def test_layers_of_which_one_stays_in_float() -> None:
+    module, x = nn.Sequential(Recurrent(nn.GRU), nn.Linear(8, 16), Recurrent(nn.GRU)), _noise(5, 2, 16)
+    program = _quantized(module, x, **DYNAMIC, float_modules=("0.layer",))
+    names = {key.rpartition("_")[0] for key, value in program.state_dict.items() if value.dtype is torch.int8}
+    assert names == {
+        "0.head.weight",
+        "1.weight",
+        "2.layer.weight_ih_l0",
+        "2.layer.weight_hh_l0",
+        "2.head.weight",
+    }
+    assert _error(module, program, x) > 30
+
+
+def test_a_layer_stays_in_float_between_integers() -> None:
+    module, x = Recurrent(nn.LSTM).eval(), _noise(30, 2, 16)
+    settings = Settings(float_modules=("layer",))
+    program = quantize_model(export(Model(module, (x,))), {"forward": [((x,), {})]}, settings).methods[
+        "forward"
+    ]
+    (graph,) = _graphs(program)
+    assert _count(graph, "aten.lstm") == 1 and _count(graph, "aten.linear") == 1
+    assert {key for key, value in program.state_dict.items() if value.dtype is torch.int8} == {
+        "head.weight_levels"
+    }
+    assert _error(module, program, x) > 30
 
 
 class Bodies(nn.Module):

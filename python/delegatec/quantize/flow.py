@@ -33,6 +33,7 @@ from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
 from delegatec.quantize.poles import PoleRanges
 from delegatec.quantize.provenance import port_metadata
 from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
+from delegatec.quantize.recurrent import operators_in_float
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
 from delegatec.quantize.state import ObservedState, SharedTensors
@@ -111,7 +112,7 @@ def _layered(
 ) -> Iterator[tuple[str, GraphModule]]:
     """Yields each method and a module for it, whose layers have quantized weights; it needs no samples."""
     announce("folding constants")
-    graphs = graphs_of(methods, state, settings.float_operators)
+    graphs = graphs_of(methods, settings, state)
     check_model(methods, {}, settings, layer_problems(graphs, settings, state))
     for method, graph in graphs.items():
         announce(f"quantizing the weights of {method}")
@@ -134,7 +135,7 @@ def _observed(
     for method, program in methods.items():
         announce(f"decomposing {method}")
         with torch.no_grad():
-            decomposed[method] = decompose(program, settings.float_operators)
+            decomposed[method] = decompose(program, operators_in_float(program, settings))
     check_model(methods, decomposed, settings)
     readers = _readers(methods)
     observed = ObservedState(state, frozenset().union(*readers.values()))

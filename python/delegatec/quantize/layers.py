@@ -38,7 +38,7 @@ from delegatec.quantize.layer_forms import Form, Layer, layers_of
 from delegatec.quantize.layer_weights import RANGES, Scheme, quantize_weight, scheme_of
 from delegatec.quantize.lines import IMAGES, ROW, image_arguments
 from delegatec.quantize.norms import fold_batch_norms
-from delegatec.quantize.recurrent import RECURRENT
+from delegatec.quantize.recurrent import RECURRENT, operators_in_float
 from delegatec.quantize.settings import Settings
 
 aten = torch.ops.aten
@@ -49,18 +49,18 @@ _EPS: Final = torch.finfo(torch.float32).eps
 
 
 def graphs_of(
-    programs: Mapping[str, ExportedProgram], state: Collection[str], kept: Collection[str] = ()
+    programs: Mapping[str, ExportedProgram], settings: Settings, state: Collection[str]
 ) -> dict[str, GraphModule]:
     """Returns the graph of each method: constants are evaluated, batch norms folded, recurrent layers linear.
 
     Args:
         programs: method -> its program; they are not changed.
+        settings: name recurrent layers that stay as they are.
         state: names of the state that any method writes to.
-        kept: names of recurrent operators that stay as they are.
     """
     graphs = {}
     for method, program in programs.items():
-        graph = _functional(program, frozenset(kept)).module(check_guards=False)
+        graph = _functional(program, operators_in_float(program, settings)).module(check_guards=False)
         assert isinstance(graph, GraphModule)
         with torch.no_grad():
             fold_constants(graph, state)
@@ -71,7 +71,7 @@ def graphs_of(
     return graphs
 
 
-def _functional(program: ExportedProgram, kept: frozenset[str]) -> ExportedProgram:
+def _functional(program: ExportedProgram, kept: set[str]) -> ExportedProgram:
     """Returns a program that writes only to its buffers, with recurrent layers as linear ones."""
     functional: ExportedProgram = program.run_decompositions(
         {target: function for target, function in RECURRENT.items() if not names_of(target) & kept}

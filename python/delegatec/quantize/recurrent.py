@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.export import ExportedProgram
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.edge.legalize.rules.recurrent import (
@@ -22,6 +23,8 @@ from delegatec.edge.legalize.rules.recurrent import (
     rnn_tanh,
 )
 from delegatec.frontend.recurrent_functions import scan
+from delegatec.quantize.selection import Selection
+from delegatec.quantize.settings import Settings
 
 aten = torch.ops.aten
 
@@ -98,3 +101,14 @@ RECURRENT: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.rnn_tanh_cell.default: _single(rnn_tanh),
 }
 """Operator -> a function that computes it by linear layers: products with all inputs, and with each state."""
+
+
+def operators_in_float(program: ExportedProgram, settings: Settings) -> set[str]:
+    """Returns the names of operators that stay as they are: those listed, and layers in modules that do.
+
+    A backend knows best whether a recurrent layer in float is a loop.
+    """
+    selection = Selection(settings)
+    calls = [node for node in program.graph.nodes if node.target in RECURRENT]
+    others = {node.target for node in calls if not selection.stays(node)}
+    return {*settings.float_operators, *(str(node.target) for node in calls if node.target not in others)}
