@@ -104,3 +104,34 @@ def test_portable_kernels_dequantize_a_weight_once() -> None:
             if each.op == "call_function" and isinstance(each.meta["val"], Tensor)
         )
         assert largest <= 4 * 208
+
+
+class Streamed(nn.Module):
+    """An LSTM of a stream, whose state is kept from call to call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.LSTM(24, 64, 2, batch_first=True)
+        self.register_buffer("h", torch.zeros(2, 1, 64))
+        self.register_buffer("c", torch.zeros(2, 1, 64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, c = self.h, self.c
+        assert isinstance(h, Tensor) and isinstance(c, Tensor)
+        y, state = self.layer(x, (h, c))
+        h.copy_(state[0])
+        c.copy_(state[1])
+        return y * 2
+
+
+def test_state_is_kept() -> None:
+    calls = [torch.randn(1, 40, 24, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    settings = Settings(activation="dynamic_int8")
+    methods = quantize_model(export(Model(Streamed().eval(), (calls[0],))), {}, settings).methods
+    file = io.BytesIO()
+    write_program(lower(methods, "xnnpack").emitted, file)
+    program, module = OracleProgram(file.getvalue()), Streamed().eval()
+    for x in calls:
+        with torch.no_grad():
+            assert signal_to_noise(module(x), program.run((x,))[0]) > 38

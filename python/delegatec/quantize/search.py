@@ -23,7 +23,7 @@ from delegatec.quantize.flow import QuantizedModel
 from delegatec.quantize.objective import Objective
 from delegatec.quantize.sensitivity import Ranking, cheapest, noises, ranking
 from delegatec.quantize.switched import Leaves, Switched
-from delegatec.quantize.units import weight_bytes
+from delegatec.quantize.units import Unit, weight_bytes
 from delegatec.samples.search import FloatLayer, Search, SearchPoint, SourceLine
 
 # Samples that layers are ranked with: the error of one says nearly what that of many does.
@@ -246,7 +246,7 @@ class _Searcher:
             tuple(
                 FloatLayer(
                     units[index].module,
-                    units[index].operator,
+                    _operator(units, index),
                     float(f"{noise[index]:.2g}"),
                     round(units[index].operations / total, 4),
                     _line(units[index].trace),
@@ -255,6 +255,16 @@ class _Searcher:
             ),
         )
         return Found(model, found)
+
+
+def _operator(units: Sequence[Unit], index: int) -> str:
+    """Returns the operator of a layer, with its weight if it is not the only one of its module."""
+    unit = units[index]
+    same = [each for each in units if (each.module, each.operator) == (unit.module, unit.operator)]
+    if len(same) == 1 or not unit.weights:
+        return unit.operator
+    name = unit.weights[0].name
+    return f"{unit.operator} of {name.removeprefix(f'{unit.module}.')}"
 
 
 def _line(trace: str) -> SourceLine | None:

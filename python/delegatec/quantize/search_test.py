@@ -95,7 +95,21 @@ class _Images(nn.Module):
         return self.head(self.features(x).mean((2, 3)))
 
 
-_INPUTS = {_Chain: (4, 16), _Blocks: (1, 6, 16), _Images: (1, 3, 8, 8)}
+class _Recurrent(nn.Module):
+    """An LSTM whose weight for the hidden state has a column as large as a factor says."""
+
+    def __init__(self, factor: float = 4000.0) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer, self.head = nn.LSTM(16, 16, batch_first=True), nn.Linear(16, 4)
+        with torch.no_grad():
+            self.layer.weight_hh_l0[:, 3] *= factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layer(x)[0])
+
+
+_INPUTS = {_Chain: (4, 16), _Blocks: (1, 6, 16), _Images: (1, 3, 8, 8), _Recurrent: (1, 6, 16)}
 
 
 def _samples(module: nn.Module) -> list[Tensor]:
@@ -120,6 +134,16 @@ def _searched(module: nn.Module, maximum_loss: float, **settings: Any) -> tuple[
     objective = ErrorObjective([(x,) for x in samples])
     found = search(methods["forward"], quantized, objective, maximum_loss, lambda stage: None)
     return found, kept
+
+
+def test_the_weights_of_a_recurrent_layer_are_layers() -> None:
+    found, _ = _searched(_Recurrent(), 3e-5, activation="dynamic_int8")
+    (layer,) = found.search.in_float
+    assert (layer.module, layer.operator) == ("layer", "aten.linear of weight_hh_l0")
+    assert found.search.layers == 3 and found.search.chosen.integer_operations < 0.6
+    (_, *lines) = search_text(found.search)
+    assert "  float  layer: aten.linear of weight_hh_l0, noise" in lines[-1]
+    assert "layer.weight_hh_l0" in found.model.methods["forward"].state_dict
 
 
 @pytest.mark.parametrize("outlier", [0, 5])

@@ -23,7 +23,8 @@ class FloatLayer:
 
     Attributes:
         module: path of its module, such as "encoder.layer.0.output"; "" for the model itself.
-        operator: its main operator, such as "aten.linear".
+        operator: its main operator, such as "aten.linear", or "aten.linear of weight_hh_l0" if its module has
+            several.
         noise: power of the error at the outputs, over that of the outputs, if only this layer and the values
             at its boundary are quantized; in two digits.
         operations: its operations, as a share of all.
