@@ -28,6 +28,8 @@ _SCHEMAS: Final = (
     # weight: [O, kD, kH, kW, I]; padding: front, back, top, bottom, left, right
     "conv3d(Tensor x, Tensor weight, Tensor? bias, int[3] stride, int[6] padding, int[3] dilation, "
     f"{_ZEROS}) -> Tensor",
+    # weight: [O, kW, I]; out_padding as below
+    "conv_transpose1d(Tensor x, Tensor weight, Tensor? bias, int[1] stride, int[2] out_padding) -> Tensor",
     # out_padding is added to the result, or removed from it if negative; outputs in "O" are those of a group
     "conv_transpose2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[4] out_padding, "
     f"{_ZEROS}, *, int[2] dilation=1, int groups=1, {_ORDER}) -> Tensor",
@@ -84,6 +86,15 @@ def conv3d(
     """Convolves volumes."""
     kernel = _channels_first(weight)
     return _convolve(x, kernel, bias, stride, padding, dilation, 1, x_zero, weight_zero)
+
+
+def conv_transpose1d(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], out_padding: Sequence[int]
+) -> Tensor:
+    """Computes a transposed convolution of rows."""
+    kernel = weight.permute(2, 0, 1)
+    result = f.conv_transpose1d(_channels_first(x), kernel, None, tuple(stride))
+    return _accumulated(f.pad(result, _innermost_first(out_padding)), x.dtype, bias)
 
 
 def conv_transpose2d(
@@ -242,7 +253,10 @@ def _windows(
     return x
 
 
-_FUNCTIONS: Final = (conv1d, conv2d, conv3d, conv_transpose2d, max_pool2d, avg_pool2d, resize)
+_FUNCTIONS: Final = (
+    *(conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d),
+    *(max_pool2d, avg_pool2d, resize),
+)
 _LIBRARY: Final[Any] = torch.library.Library("delegatec_nhwc", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):
     _LIBRARY.define(_schema)

@@ -76,6 +76,13 @@ def test_convolution_of_volumes() -> None:
     torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
 
 
+def test_transposed_convolution_of_rows() -> None:
+    x, weight, bias = _normal(2, 3, 7), _normal(3, 4, 3, seed=1), _normal(4, seed=2)
+    wanted = f.conv_transpose1d(x, weight, bias, 2, 1, 1)
+    result = _checked(NHWC.conv_transpose1d.default, _last(x), weight.permute(1, 2, 0), bias, [2], [-1, 0])
+    torch.testing.assert_close(result, _last(wanted), rtol=1e-5, atol=1e-5)
+
+
 def test_transposed_convolution() -> None:
     x, weight, bias = _normal(2, 3, 4, 5), _normal(3, 4, 3, 2, seed=1), _normal(4, seed=2)
     wanted = f.conv_transpose2d(x, weight, bias, (2, 3), (1, 0), (1, 2))

@@ -109,7 +109,10 @@ RULES: Final[OperationRules] = {
     aten.mm.default: einsum("mk,kn->mn", "mkn", ("self", "mat2")),
     aten.bmm.default: einsum("bmk,bkn->bmn", "bmkn", ("self", "mat2")),
     aten.linear.default: linear,
-    **dict.fromkeys((NHWC.conv1d.default, NHWC.conv2d.default, NHWC.conv3d.default), convolution),
+    **dict.fromkeys(
+        (NHWC.conv1d.default, NHWC.conv2d.default, NHWC.conv3d.default, NHWC.conv_transpose1d.default),
+        convolution,
+    ),
     NHWC.conv_transpose2d.default: transposed_convolution,
     **dict.fromkeys((NHWC.max_pool2d.default, NHWC.avg_pool2d.default, NHWC.resize.default), POOL),
     **dict.fromkeys((POOLS.maxima.default, POOLS.averages.default), pool),

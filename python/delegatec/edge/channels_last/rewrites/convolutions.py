@@ -122,7 +122,7 @@ def convolve(
     is_depthwise = call.groups > 1 and x.shape[1] == call.groups
     if call.transposed and (spatial == 3 or set(call.dilation) != {1} or is_depthwise):
         return None
-    in_rows = spatial == 1 and layers.has_rows and not call.transposed
+    in_rows = spatial == 1 and layers.has_rows
     of_images = call.along_rows() if spatial == 1 and not in_rows else call
     one_by_one = call.transposed or not layers.has_groups
 
@@ -224,7 +224,8 @@ def _transposed(
         crops.append((before + removed, after + removed - added))
     shape = (x.shape[0], *sizes, weight.shape[0])
     arguments = (weight, bias, list(call.stride), padding, *_zeros(call))
-    result = emit(NHWC.conv_transpose2d.default, x, *arguments, shape=shape, dtype=_accumulator(x))
+    operator = NHWC.conv_transpose1d.default if x.rank == 3 else NHWC.conv_transpose2d.default
+    result = emit(operator, x, *arguments, shape=shape, dtype=_accumulator(x))
     result = finish(result, start)
     for dim, (first, last) in enumerate(crops, 1):
         result = result.slice(dim, first, result.shape[dim] - last)

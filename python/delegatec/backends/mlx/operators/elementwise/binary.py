@@ -164,6 +164,7 @@ ROWS: Final = (
         for name in variants({"remainder": ""}, "Tensor", "Scalar")
     ),
     *family({"atan2": "Atan2"}, binary, _FLOAT_RESULT),
+    *family({"logaddexp": "LogAddExp"}, binary, _FLOAT_RESULT, preserved=True),
     operator_row("maximum", or_logical("Maximum", "LogicalOr")),
     operator_row("minimum", or_logical("Minimum", "LogicalAnd")),
 )

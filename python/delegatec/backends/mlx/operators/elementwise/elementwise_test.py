@@ -54,6 +54,7 @@ CASES: Final[dict[str, tuple[Function, tuple[torch.Tensor, ...], str]]] = {
         (_INTS,),
         "BitwiseAnd AsType Divide Floor",
     ),
+    "logarithm of a sum": (lambda x, y: torch.logaddexp(x * 9, y), (X, Y), "Multiply LogAddExp"),
     "truncated": (lambda x: (x * 7).trunc(), (X,), "Multiply Trunc"),
 }
 

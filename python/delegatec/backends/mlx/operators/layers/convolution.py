@@ -68,15 +68,17 @@ def _transposed(b: GraphBuilder, node: Node) -> None:
     """Padding removes elements of both sides; output padding adds elements after the last ones."""
     bound = bind(node)
     removed = [(-before, -after) for before, after in pairs(bound["out_padding"])]
+    spatial = len(removed)
     fields = _fields(
-        2,
+        spatial,
         stride=bound["stride"],
         padding=[before for before, _ in removed],
-        dilation=bound["dilation"],
+        dilation=bound.get("dilation", [1] * spatial),
         outputPadding=[before - after for before, after in removed],
     )
     x, weight = b.of(bound["x"]), b.of(bound["weight"])
-    _with_bias(b, node, "ConvTranspose2d", x=x, w=weight, groups=bound["groups"], **fields)
+    groups = bound.get("groups", 1)
+    _with_bias(b, node, f"ConvTranspose{spatial}d", x=x, w=weight, groups=groups, **fields)
 
 
 def _transposed_of_any_form(b: GraphBuilder, node: Node) -> None:
@@ -152,6 +154,11 @@ _RULES: Final = (
     Constraint("argument", "Zero points are 0.", _integers),
     Constraint("argument", "The weight is in the order OHWI.", _other_order),
 )
+_REMOVED: Final = Constraint(
+    "argument",
+    "Elements are removed before the first ones, and less than a stride fewer after the last ones.",
+    _uneven,
+)
 _PADDING: Final = Constraint("argument", "Padding is not negative.", _negative)
 
 ROWS: Final = (
@@ -175,14 +182,8 @@ ROWS: Final = (
         note="between two transpositions",
         preserved=True,
     ),
-    operator_row(
-        NHWC.conv_transpose2d.default,
-        _transposed,
-        *_RULES,
-        Constraint(
-            "argument",
-            "Elements are removed before the first ones, and less than a stride fewer after the last ones.",
-            _uneven,
-        ),
+    *(
+        operator_row(operator, _transposed, *_RULES, _REMOVED)
+        for operator in (NHWC.conv_transpose1d.default, NHWC.conv_transpose2d.default)
     ),
 )

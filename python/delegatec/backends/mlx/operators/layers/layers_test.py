@@ -67,6 +67,11 @@ LAYERS: Final[dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]]] =
         (2, 6, 5, 4),
         "Transpose ConvTranspose2d Transpose",
     ),
+    "transposed, one dimension": (
+        lambda: nn.ConvTranspose1d(4, 6, 4, 2, 1, 1),
+        (2, 4, 9),
+        "Transpose ConvTranspose1d Add Transpose",
+    ),
     "transposed, in three dimensions, in groups": (
         lambda: nn.ConvTranspose3d(6, 9, 3, 2, 1, output_padding=1, groups=3),
         (1, 6, 3, 4, 4),
