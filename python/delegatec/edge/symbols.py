@@ -148,7 +148,8 @@ def _divided(expression: Any) -> Any:
 
     def divide(dividend: Any, divisor: Any) -> Any:
         quotient = sympy.cancel(dividend / divisor)
-        return quotient if sympy.fraction(quotient)[1] == 1 else symbolic.FloorDiv(dividend, divisor)
+        is_integer = sympy.fraction(sympy.together(quotient))[1] == 1
+        return quotient if is_integer else symbolic.FloorDiv(dividend, divisor)
 
     return expression.replace(symbolic.FloorDiv, divide)
 

@@ -147,9 +147,9 @@ def test_upper_bounds_of_quotients() -> None:
     rows = Dim("rows", max=8)  # and at least 0, although torch.export traces as if it were 2 or more
     program = edge(torch.relu, torch.ones(4, 4), dynamic_shapes=({0: rows, 1: rows},))
     size, _ = program.placeholders()[0].meta["val"].shape
-    quotients = [size * size // size, (3 * size + 6) // 3, size // 3]
-    assert [upper_bound(program, quotient) for quotient in quotients] == [8, 10, 2]
-    assert [largest(quotient) for quotient in quotients] == [8, 10, 2]
+    quotients = [size * size // size, (3 * size + 6) // 3, size // 3, 3 * ((size - 1) // 4)]
+    assert [upper_bound(program, quotient) for quotient in quotients] == [8, 10, 2, 3]
+    assert [largest(quotient) for quotient in quotients] == [8, 10, 2, 3]
     assert smallest(quotients[0]) == smallest(size) == 0
     assert [smallest_nonempty(each) for each in (size, 2 * size, size - 1, 3)] == [1, 2, 0, 3]
 

@@ -90,6 +90,8 @@ def select(node: Node) -> Operation | None:
     bound, x = bind(node), node.all_input_nodes[0]
     rank = len(shape_of(x))
     dim = positive(bound["dim"], rank)
+    if isinstance(bound["index"], Node):  # computed by sizes
+        return None
     index = positive(bound["index"], shape_of(x)[dim])
     result = Part(
         shape_of(node),

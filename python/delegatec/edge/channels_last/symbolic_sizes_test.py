@@ -59,7 +59,13 @@ def _remaining(x: Tensor) -> Tensor:
     )
 
 
-@pytest.mark.parametrize("function", [_tokens, _joined, _remaining])
+def _selected(x: Tensor) -> Tensor:
+    """Selects the row in the middle."""
+    rows = x.permute(0, 2, 3, 1).relu().select(1, x.shape[2] // 2)
+    return (rows * 2).transpose(1, 2).exp().transpose(1, 2)
+
+
+@pytest.mark.parametrize("function", [_tokens, _joined, _remaining, _selected])
 def test_sizes_that_are_joined_and_divided(function: Callable[..., Any]) -> None:
     sizes = {
         0: _BATCH,
