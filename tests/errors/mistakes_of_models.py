@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from mistake import HEAD, Mistake, export, model
 
 
@@ -103,7 +104,12 @@ SOURCES: Final[tuple[Mistake, ...]] = (
         "fails an assertion", "DC106", "AssertionError", source=_built("assert torch.cuda.is_available()")
     ),
     export(
-        "moves the model to a GPU", "DC106", "CUDA", arguments="nn.ReLU().to('cuda'), (torch.ones(1).cuda(),)"
+        "moves the model to a GPU",
+        "DC106",
+        "CUDA",
+        "on the CPU",
+        arguments="nn.ReLU().to('cuda'), (torch.ones(1).cuda(),)",
+        recorded=not torch.backends.cuda.is_built(),
     ),
     export(
         "raises an exception whose text raises",

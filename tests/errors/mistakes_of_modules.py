@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from mistake import HEAD, Mistake, export
 
 _DEEP: Final = (
@@ -86,7 +87,15 @@ MODULES: Final[tuple[Mistake, ...]] = (
     export("formats a tensor", "DC111", "formats the value", forward="return x + len(f'{x.sum():.2f}')"),
     export("nests 2000 modules", "DC111", "more than 400 deep", "nn.Sequential", source=_DEEP),
     export("calls forward from forward", "DC110", "nested too deeply", forward="return self.forward(x)"),
-    export("calls cuda() in forward", "DC110", "other than the CPU", "x.device", forward="return x.cuda()"),
+    export(
+        "calls cuda() in forward",
+        # a build of torch with CUDA traces it
+        "DC119" if torch.backends.cuda.is_built() else "DC110",
+        "the CPU" if not torch.backends.cuda.is_built() else "on cpu",
+        "x.device",
+        forward="return x.cuda()",
+        recorded=not torch.backends.cuda.is_built(),
+    ),
     export("moves to mps in forward", "DC110", "other than the CPU", forward="return x.to('mps')"),
     export(
         "calls backward in forward",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -78,9 +79,17 @@ class Command:
         return code
 
 
+# Python up to 3.11 quotes them.
+_CHOICES: Final = re.compile(r"\(choose from [^)]*\)$")
+
+
+def _unquoted(choices: re.Match[str]) -> str:
+    return choices[0].replace("'", "")
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise CommandLineError(message, self.prog.partition(" ")[2])
+        raise CommandLineError(_CHOICES.sub(_unquoted, message), self.prog.partition(" ")[2])
 
     def check_flags(self, arguments: Sequence[str]) -> None:
         """Raises CommandLineError for the first unknown flag: argparse names missing ones first."""

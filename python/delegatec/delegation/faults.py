@@ -8,6 +8,7 @@ import os
 import traceback
 from collections.abc import Iterator, Mapping, ValuesView
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
@@ -72,22 +73,36 @@ def raised_at(error: BaseException, home: str = "") -> SourceLocation | None:
 
     Args:
         error: the exception.
-        home: top-level package in which to find the innermost line; any by default.
+        home: top-level package in which to find the innermost line; by default, any file below the current
+            directory that is not the compiler's.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return _location(error.filename, error.lineno or 1, "", error.text or "")
     frames = list(traceback.walk_tb(error.__traceback__))
-    own = [(frame, line) for frame, line in frames if home and _package(frame) == home]
+    is_own = partial(_is_of, home) if home else _is_below
+    own = [(frame, line) for frame, line in frames if is_own(frame)]
     frame, lineno = (own or frames)[-1]
     code = frame.f_code
     text = linecache.getline(code.co_filename, lineno, frame.f_globals)
     return _location(code.co_filename, lineno, code.co_name, text)
 
 
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+def _is_of(package: str, frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == package
+
+
+def _is_below(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    return not (_is_of(_OURS, frame) or _is_generated(path) or os.path.relpath(path).startswith(os.pardir))
+
+
+def _is_generated(path: str) -> bool:
+    """Whether a path is that of a module without a file, such as "<frozen os>"."""
+    return path.startswith("<")
 
 
 def _location(path: str, line: int, function: str, text: str) -> SourceLocation | None:
+    if _is_generated(path):
+        return None
     path = os.path.relpath(path)
     return None if path.startswith(os.pardir) else SourceLocation(path, line, function, text.strip())

@@ -12,6 +12,8 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ALLOCATOR: Final = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
 # The file of a module, in the text of an ImportError.
 _MODULE_FILE: Final = re.compile(r" \((?:/[^()]*|unknown location)\)")
+# The same in that of an AttributeError, from Python 3.13 on.
+_PARTIAL_MODULE_FILE: Final = re.compile(r"(partially initialized module '[\w.]+') from '[^']*'")
 # The prefix that torch's C++ code prints before the error.
 _ENFORCE: Final = re.compile(r"^\[enforce fail at [^\]]*\]\s*(?:\.\s*)?")
 _LONGEST: Final = 250
@@ -46,6 +48,8 @@ def first_line(error: BaseException, longest: int = _LONGEST) -> str:
     line = _ENFORCE.sub("", line)
     if isinstance(error, ImportError):
         line = _MODULE_FILE.sub("", line)
+    if isinstance(error, AttributeError):
+        line = _PARTIAL_MODULE_FILE.sub(r"\1", line)
     return line if len(line) <= longest else f"{line[:longest]}..."
 
 

@@ -20,6 +20,7 @@ LIBRARIES: Final = frozenset(
     {"delegatec", "delegatec_schemas", "flatbuffers", "numpy", "safetensors", "sympy", "torch"}
 )
 _NOT_IN_DIRECTORY: Final = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' \(unknown location\)")
+_GPU: Final = re.compile(r"\bCUDA\b|\bNVIDIA\b|\bMPS (?:device|backend)\b")
 _NO_NETWORK: Final = re.compile(r"no internet connection|couldn't connect to|offline mode", re.IGNORECASE)
 
 
@@ -59,6 +60,10 @@ def raise_user_error(session: Session, error: BaseException, code: str, what: st
     help_text = "fix this line or its inputs"
     if is_out_of_memory(error):
         help_text = "make the model smaller"
+    elif _GPU.search(first_line(error)):
+        help_text = (
+            "create the model and its inputs on the CPU: backends choose devices when the program runs"
+        )
     elif _needs_network(error):
         help_text = "a build has no network: add the file to `data`, and open delegatec.data_path(name)"
     elif _is_program(error):
