@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype_of
+from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
@@ -45,6 +45,13 @@ def _no_padding(_program: EdgeProgram, node: Node) -> bool:
     return all(amount == 0 for amount in amounts)
 
 
+def _no_flip(_program: EdgeProgram, node: Node) -> bool:
+    """Whether all dimensions that are flipped have one element; torch takes dimension 0 of scalars, too."""
+    dims: Any = node.args[1]
+    shape = shape_of(_first(node))
+    return not shape or all(isinstance(shape[dim], int) and shape[dim] == 1 for dim in dims)
+
+
 # Operator -> the condition under which its result is its first argument. The shape decides for slices and
 # views: a slice that keeps every size keeps every element, and the edge program does not have strides.
 _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
@@ -58,6 +65,7 @@ _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
     aten.dropout.default: _at_inference,
     aten.dropout_.default: _at_inference,
     aten.expand.default: _same_shape,
+    aten.flip.default: _no_flip,
     aten.lift_fresh_copy.default: _always,
     aten.permute.default: _no_move,
     aten.slice.Tensor: _same_shape,

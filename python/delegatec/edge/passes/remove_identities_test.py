@@ -34,6 +34,7 @@ X = torch.arange(24.0).view(2, 3, 4)
         pytest.param(lambda x: x[:, 0:3], id="slice of everything"),
         pytest.param(lambda x: x[-7:99], id="slice beyond the ends"),
         pytest.param(lambda x: aten.constant_pad_nd.default(x, [0, 0]), id="pad by nothing"),
+        pytest.param(lambda x: x.flip(()), id="flip of no dimension"),
     ],
 )
 def test_identities_are_removed(function: Callable[..., Any]) -> None:
@@ -42,9 +43,18 @@ def test_identities_are_removed(function: Callable[..., Any]) -> None:
     assert_computes(program, function(X) + 1, X)
 
 
+@pytest.mark.parametrize(("shape", "dim"), [((), -1), ((), 0), ((3, 1), 1)], ids=str)
+def test_flips_of_single_elements_are_removed(shape: tuple[int, ...], dim: int) -> None:
+    x = torch.randn(shape)
+    program = edge(lambda x: x.flip(dim) + 1, x, passes=(remove_identities,))
+    assert called(program) == [aten.add.Scalar]
+    assert_computes(program, x + 1, x)
+
+
 @pytest.mark.parametrize(
     ("function", "operator"),
     [
+        (lambda x: x.flip(1), aten.flip.default),
         (lambda x: x.to(torch.float64), aten._to_copy.default),
         (lambda x: x.view(3, 2, 4), aten.view.default),
         (lambda x: x.expand(2, 2, 3, 4), aten.expand.default),
