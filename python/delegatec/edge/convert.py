@@ -51,6 +51,7 @@ from delegatec.edge.passes.movement.merge import merge_movements
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.passes.normalize_dequantization import normalize_dequantization
 from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_passes
+from delegatec.edge.passes.raise_scalars import raise_scalars
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
@@ -201,6 +202,7 @@ def to_edge(
         run_pass(each, fold_quantized_constants)
         run_pass(each, normalize_dequantization)
         run_pass(each, convert_scalars)
+        run_pass(each, raise_scalars)
         run_pass(each, partial(decompose, preserve=preserve))
         run_pass(each, widen_float8)
     run_passes(program, passes)
