@@ -54,6 +54,25 @@ Tag tag_of(const MethodMeta& meta, size_t input) {
   return tag.ok() ? tag.get() : Tag::None;
 }
 
+// Gives memory to the outputs that the program leaves to its caller; it is in use until the next call.
+std::vector<std::vector<uint8_t>> memory_for_outputs(executorch::runtime::Method& method, const std::string& name) {
+  const MethodMeta meta = method.method_meta();
+  std::vector<std::vector<uint8_t>> memory;
+  for (size_t i = 0; i < meta.num_outputs(); ++i) {
+    if (!method.get_output(i).isTensor()) {
+      continue;
+    }
+    const std::string what = "output " + std::to_string(i) + " of method '" + name + "'";
+    Result<executorch::runtime::TensorInfo> info = meta.output_tensor_meta(i);
+    const executorch::runtime::TensorInfo& tensor = value_of(info, what);
+    if (!tensor.is_memory_planned() && tensor.nbytes() > 0) {
+      memory.emplace_back(tensor.nbytes());
+      check(method.set_output_data_ptr(memory.back().data(), tensor.nbytes(), i), what);
+    }
+  }
+  return memory;
+}
+
 std::unique_ptr<Pages> pages(size_t bytes, bool poison) {
   auto result = std::make_unique<Pages>(bytes);
   if (poison) {
@@ -217,6 +236,7 @@ TensorFile Program::run(const std::string& name, const TensorFile& inputs) {
       throw std::runtime_error(what + error.what());
     }
   }
+  const std::vector<std::vector<uint8_t>> results = memory_for_outputs(method, name);
   const std::chrono::nanoseconds cpu_start = cpu_time();
   const auto start = std::chrono::steady_clock::now();
   const Error error = method.execute();

@@ -70,6 +70,17 @@ def test_empty_inputs(tmp_path: Path) -> None:
     assert found.shape == empty.shape
 
 
+@pytest.mark.parametrize("backend", ["portable", "xnnpack"])
+def test_outputs_in_the_memory_of_the_caller(tmp_path: Path, backend: str) -> None:
+    methods = {"forward": torch.export.export(Sum(), (torch.ones(3), torch.zeros(3)))}
+    options = ProgramOptions(plan_inputs=False, plan_outputs=False)
+    pte, _ = written(tmp_path, methods, backend=backend, external=False, program_options=options)
+    program = RUNTIME.load(str(pte), None, False)
+    x, zero = torch.arange(3.0), torch.zeros(3)
+    found = [program.run("forward", [x * factor, zero])[0] for factor in range(3)]
+    assert torch.equal(torch.stack(found), torch.arange(3.0)[:, None] * x)
+
+
 def test_results_do_not_change_with_later_calls(tmp_path: Path) -> None:
     methods = {"forward": torch.export.export(Sum(), (torch.ones(3), torch.zeros(3)))}
     pte, _ = written(tmp_path, methods, backend="portable", external=False)

@@ -83,6 +83,7 @@ _SETTINGS: Final[dict[str, tuple[dict[str, Any], float]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", _LAYERS)
 @pytest.mark.parametrize("settings", ["8da8w", "int8"])
 def test_a_loop_reads_each_weight_once(name: str, settings: str) -> None:

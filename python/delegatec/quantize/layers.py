@@ -151,7 +151,7 @@ def _beyond(layer: Layer) -> Diagnostic:
 
 def _nothing(method: str, settings: Settings) -> Diagnostic:
     is_float = settings.activation == "float"
-    layers = "a linear layer or" if is_float else "a linear layer, a convolution of images or"
+    layers = "a linear layer or" if is_float else "a linear layer, a convolution that is not depthwise or"
     return Diagnostic(
         "DC134",
         f"method {method} has no layer to quantize",
