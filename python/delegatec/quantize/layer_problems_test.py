@@ -42,7 +42,7 @@ def test_all_layers_that_groups_do_not_divide_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("module", "shape", "activation"),
-    [(nn.Conv2d(3, 4, 3), (1, 3, 8, 8), "float"), (nn.Conv1d(3, 4, 3), (1, 3, 8), "dynamic_int8")],
+    [(nn.Conv2d(3, 4, 3), (1, 3, 8, 8), "float"), (nn.Conv1d(3, 3, 3, groups=3), (1, 3, 8), "dynamic_int8")],
 )
 def test_a_model_without_layers_is_refused(
     module: nn.Module, shape: tuple[int, ...], activation: str
