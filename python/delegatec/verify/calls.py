@@ -10,6 +10,7 @@ import torch
 
 from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.draws import Drawn
 from delegatec.verify.executors import Executor
 from delegatec.verify.outputs import EXPORTED, Call, Outputs
 
@@ -59,15 +60,18 @@ class Calls:
             return False
         wanted, written = expected()
         after = matching(written, count, "inputs")
+        drawn = self._outputs.drawn.get(method, Drawn())
+        random_paths = {path for index, (path, _) in enumerate(wanted) if index in drawn.outputs}
         for executor, passed, actual in ran:
             call = Call(method, trial, executor.name, self._oracle)
             values = matching(wanted, len(actual), f"outputs of method {method!r}")
             for index, (a, (path, e)) in enumerate(zip(actual, values, strict=True)):
-                self._outputs.compare(call, index, path, a, e)
+                self._outputs.compare(call, index, path, a, e, path in random_paths)
             for index, (old, a, e) in enumerate(zip(before, passed, after, strict=True)):
                 # writes to inputs, by the program or the model
                 if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
-                    self._outputs.compare(call, len(values) + index, f"(input {index})", a, e)
+                    is_random = index in drawn.inputs
+                    self._outputs.compare(call, len(values) + index, f"(input {index})", a, e, is_random)
         return True
 
 

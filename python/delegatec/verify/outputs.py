@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 
 from delegatec.diagnostics import Diagnostic
+from delegatec.edge.draws import Drawn
 from delegatec.samples.compare import Comparison, compare
 from delegatec.samples.tolerances import EXACT, Tolerance, Tolerances
 from delegatec.verify.executors import REFERENCE
@@ -55,6 +56,7 @@ class OutputResult:
         tolerance: the allowed difference.
         problem: what is wrong; None if the output is correct.
         minimum_snr: the least signal-to-noise ratio, in dB, if that decides instead of the tolerance.
+        is_random: whether it follows from random numbers, so that only its dtype and shape are compared.
     """
 
     call: Call
@@ -65,6 +67,7 @@ class OutputResult:
     tolerance: Tolerance = EXACT
     problem: Diagnostic | None = None
     minimum_snr: float | None = None
+    is_random: bool = False
 
     @property
     def method(self) -> str:
@@ -98,6 +101,8 @@ class OutputResult:
         """The last column of a table."""
         if not self.passed:
             return "FAILED"
+        if self.is_random:
+            return "random, of this dtype and shape"
         if self.minimum_snr == -math.inf:
             return "quantized, without a limit"
         is_vacuous = self.comparison is not None and self.comparison.vacuous and self.minimum_snr is None
@@ -134,6 +139,7 @@ class Outputs:
         tolerances: by dtype.
         depths: method -> number of its sums in a row, as in `Tolerances`.
         minimum_snr: of outputs, in dB, instead of tolerances; None for the tolerances.
+        drawn: method -> what follows from random numbers: executors draw other numbers than torch.
         results: comparisons of tensors and scalars.
         diagnostics: DC502 for other values, DC503 for another dtype or shape.
     """
@@ -141,10 +147,13 @@ class Outputs:
     tolerances: Tolerances
     depths: Mapping[str, int] = field(default_factory=dict)
     minimum_snr: float | None = None
+    drawn: Mapping[str, Drawn] = field(default_factory=dict)
     results: list[OutputResult] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
-    def compare(self, call: Call, index: int, path: str, actual: Any, expected: Any) -> None:
+    def compare(
+        self, call: Call, index: int, path: str, actual: Any, expected: Any, is_random: bool = False
+    ) -> None:
         """Compares an output of a call.
 
         Args:
@@ -153,11 +162,12 @@ class Outputs:
             path: its path in the result.
             actual: the program's result: a tensor, a scalar, a string or None.
             expected: the model's.
+            is_random: whether it follows from random numbers.
         """
         where, returns = f"{call}, output {index} {path}".rstrip(), _RETURNS[call.oracle]
         if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
             if not isinstance(expected, (bool, int, float)) or not isinstance(actual, (bool, int, float)):
-                if actual != expected:  # None or a string
+                if actual != expected and not is_random:  # None or a string
                     self._report(call, "DC502", f"{where} is {actual!r}; {returns} {expected!r}")
                 return
             actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
@@ -166,6 +176,9 @@ class Outputs:
         if kind != _kind(expected):
             problem = self._report(call, "DC503", f"{where} is {kind}; {returns} {_kind(expected)}")
             self.results.append(OutputResult(call, index, path, kind, None, problem=problem))
+            return
+        if is_random:
+            self.results.append(OutputResult(call, index, path, kind, None, is_random=True))
             return
         tolerances = replace(self.tolerances, depth=self.depths.get(call.method, 1))
         tolerance = EXACT if self.minimum_snr is not None else tolerances.of(expected.dtype)

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
+from delegatec.edge.draws import drawn_values
 from delegatec.edge.runnable import runnable
 from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.program.reader.model import Program
@@ -113,7 +114,7 @@ def verify_program(
         mismatch(f"the program lacks method {missing[0]!r} of the model")
     inputs = Inputs(seeds, samples or {}, only)
     depths = {name: rounding_depth(model) for name, model in exported.items()}
-    outputs = Outputs(Tolerances(atol, rtol, of_dtype or {}), depths)
+    outputs = Outputs(Tolerances(atol, rtol, of_dtype or {}), depths, drawn=drawn_values(exported))
 
     called = {call.method for call in recorded.calls} if recorded is not None else set[str]()
     methods = (*exported, *constants, *sorted((called & present) - {*exported, *constants}))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +133,31 @@ def test_dynamic_sizes_are_tried_at_their_ends() -> None:
     sizes = [tuple(trial.leaves[0].shape) for trial in trials(exported, 4)]
     assert sizes[:3] == [(4, 3), (2, 3), (9, 3)]
     assert all(2 <= size <= 9 for size, _ in sizes)
+
+
+class Noisy(torch.nn.Module):
+    """Adds noise to one of its results, and to state that another one reads."""
+
+    def __init__(self, dtype: torch.dtype = torch.int64) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        self.total += torch.rand(3)
+        drawn = torch.randint(5, (2,), dtype=self.dtype)
+        return x * 2, x + torch.randn(3), self.total + 0, drawn
+
+
+def test_random_values_have_a_dtype_and_a_shape(tmp_path: Path) -> None:
+    exported = export(Noisy(), (torch.ones(3),))
+    path = tmp_path / "noisy.pte"
+    with path.open("wb") as file:
+        write_program(lower({"forward": copy.deepcopy(exported)}).emitted, file)
+    result = verify_program(path, {"forward": exported}, builtin_backends())
+    assert result.passed
+    verdicts = [row.split("  ")[-1].strip() for row in result.table().splitlines()[1:]]
+    assert verdicts == ["ok", *["random, of this dtype and shape"] * 3]
+    other = export(Noisy(torch.int32), (torch.ones(3),))
+    wrong = verify_program(path, {"forward": other}, builtin_backends())
+    assert {problem.code for problem in wrong.diagnostics} == {"DC503"}

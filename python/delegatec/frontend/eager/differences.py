@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.edge.block_scaled import CONV2D, LINEAR
+from delegatec.edge.draws import Drawn, drawn_values
 from delegatec.edge.runnable import runnable
 from delegatec.frontend.eager.calls import Opaque, Returned
-from delegatec.frontend.eager.draws import Drawn, drawn_values
 from delegatec.frontend.eager.equal_products import openblas
 from delegatec.frontend.eager.fast_products import fast_convolutions, replace_linear_layers
 from delegatec.frontend.eager.plan import Planned

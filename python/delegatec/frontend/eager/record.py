@@ -11,11 +11,11 @@ import torch
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.draws import is_random
 from delegatec.frontend.eager.calls import Returned, Run, counted_calls, other_tensors, run_calls
 from delegatec.frontend.eager.causes import Case, explained, lost_state
 from delegatec.frontend.eager.constants import constants_read
 from delegatec.frontend.eager.differences import first_differences, first_differences_of_random
-from delegatec.frontend.eager.draws import is_random
 from delegatec.frontend.eager.plan import Planned, again, planned_calls
 from delegatec.frontend.eager.process import Pristine, TaskEndedError
 from delegatec.frontend.model import Model

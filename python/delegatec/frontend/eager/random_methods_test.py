@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.frontend.eager.draws import Drawn, drawn_values, is_random
+from delegatec.edge.draws import Drawn, drawn_values, is_random
 from delegatec.frontend.export import export_with_samples
 from delegatec.frontend.model import Model
 
