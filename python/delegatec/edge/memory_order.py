@@ -31,6 +31,6 @@ def is_dense(val: torch.Tensor, order: Sequence[int]) -> bool:
         size, stride = val.shape[dim], val.stride(dim)
         if not statically_known_true(size == 1) and not statically_known_true(stride == expected):
             return False
-        # the strides that torch infers beside a dimension that may be empty are those of size 1
+        # torch infers strides next to a dimension that may be empty as if its size were 1
         expected = expected * torch.sym_max(size, 1)  # type: ignore[no-untyped-call]
     return True

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 # The largest size to try for unbounded dynamic dimensions.
 _LARGEST_SIZE: Final = 128
 
-# For tensors of at most so many elements, several permutations are tried, compared with so many variations.
+# Of tensors with at most this number of elements, several permutations are tried.
 _SMALL: Final = 64
 _PERMUTATIONS: Final = 16
 _COMPARED: Final = 2
