@@ -36,6 +36,7 @@ class NodeValues:
 
     Attributes:
         current: the node being lowered, the origin of new operations, if any.
+        reshaped: value -> the value in another shape that it has the elements of.
         settings: as given.
         draft: the graph so far.
         view: the partition, or the body that is lowered.
@@ -43,6 +44,7 @@ class NodeValues:
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         self.current: Node | None = None
+        self.reshaped: dict[Array, Array] = {}
         self.settings = settings
         self.draft = Draft()
         self.view = view

@@ -10,7 +10,8 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
-from delegatec.backends.mlx.building.values import Array
+from delegatec.backends.mlx.building.moves import sliced
+from delegatec.backends.mlx.building.values import Array, Int
 from delegatec.backends.mlx.operators.layers.cached_attention import filled_rows
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.edge.arguments import bind, dtype_of
@@ -30,6 +31,12 @@ def _attention(b: GraphBuilder, node: Node) -> None:
     if filled is not None and filled.is_causal:
         b.emit("Sdpa", q=q, k=k, v=v, out=out, scale=scale, causal=True)
         return
+    if bound["is_causal"] and filled is None and sizes_key([q.shape[2]]) != sizes_key([k.shape[2]]):
+        # no row attends to the others
+        k, v = (
+            sliced(b, each, 2, Int(0), Int(q.shape[2]), (*each.shape[:2], q.shape[2], each.shape[3]))
+            for each in (k, v)
+        )
     mask = _mask(b, bound["attn_mask"], len(q.shape)) if _masks(b, bound["attn_mask"]) else None
     if filled is not None and mask is not None:
         mask = filled.of(b, mask, len(mask.shape) - 1)
@@ -107,7 +114,9 @@ def _arguments(node: Node, _: object) -> str | None:
     if bound["scale"] is None and not isinstance(depth, int):
         return f"scale is of a depth of {depth} elements"
     rows, columns = (bound[name].meta["val"].shape[-2] for name in ("query", "key"))
-    if bound["is_causal"] and sizes_key([rows]) != sizes_key([columns]):
+    is_static = isinstance(rows, int) and isinstance(columns, int)
+    is_shorter = is_static and rows < columns
+    if bound["is_causal"] and sizes_key([rows]) != sizes_key([columns]) and not is_shorter:
         return f"is_causal of {rows} rows and {columns} columns"
     return None
 
@@ -136,7 +145,7 @@ ROWS: Final = (
         Constraint(
             "argument",
             "dropout_p is 0; scale is given, or the depth is static; is_causal only with as many rows as "
-            "columns: the runtime aligns the last ones.",
+            "columns, or a smaller static number: the runtime aligns the last ones.",
             _arguments,
         ),
         note="rows whose elements may all be masked are replaced by zeros",

@@ -282,7 +282,9 @@ def test_finite_masks_need_no_guard() -> None:
 
 def test_causal_masks_of_other_shapes() -> None:
     """The runtime aligns the last rows, ATen the first ones."""
-    run_case(_attention(is_causal=True), (_Q, _K, _V))
+    run_case(_attention(is_causal=True), (_Q, _K, _V), "Slice Slice Sdpa")
+    run_case(_attention(is_causal=True), (_Q[:, :, :1], _K, _V), "Slice Slice Sdpa")
+    run_case(_attention(is_causal=True), (_K, _Q, _Q))
 
 
 def test_scales_of_dynamic_depths() -> None:

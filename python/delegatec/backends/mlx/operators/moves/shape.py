@@ -26,6 +26,10 @@ def _shape(node: Node) -> tuple[Any, ...]:
 
 def _view(b: GraphBuilder, node: Node) -> None:
     x = b.of(bind(node)["self"])
+    before = b.reshaped.get(x)
+    if before is not None and sizes_key(before.shape) == sizes_key(_shape(node)):
+        b.alias(node, before)
+        return
     b.emit("Reshape", x=x, out=b.result(node), shape=b.shape(_shape(node)))
 
 

@@ -17,6 +17,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.constants import FLOAT16_MAX
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
+from delegatec.backends.mlx.building.moves import reshaped
 from delegatec.backends.mlx.building.packing import MODE, Packing, packing_of
 from delegatec.backends.mlx.building.values import Array, Index, Int
 from delegatec.backends.mlx.operators.row import ByFacts, operator_row
@@ -188,17 +189,25 @@ def _dequantize(b: GraphBuilder, node: Node) -> None:
     table = _table(node, b.constant_value)
     assert table is not None
     found = _operands(b, table.matrix, dtype_of(node))
+    shape = node.meta["val"].shape
     if table.rows is not None:
-        rows, count = b.of(table.rows), table.rows.meta["val"].shape[0]
-        w, scales, biases = (_taken(b, each, rows, count) for each in (found.w, found.scales, found.biases))
+        # in the shape of the indices, which the call after it gives the rows
+        indices = bind(table.rows)["self"] if table.rows.target is aten.view.default else table.rows
+        rows = b.of(indices)
+        w, scales, biases = (_taken(b, each, rows) for each in (found.w, found.scales, found.biases))
         found = Quantized(w, scales, biases, found.packing)
-    out = b.temporary(node.meta["val"].shape, found.dtype)
+        shape = (*rows.shape, shape[1])
+    out = b.temporary(shape, found.dtype)
     b.emit("Dequantize", out=out, **found.fields())
-    b.alias(node, b.converted(out, dtype_of(node)))
+    result = b.converted(out, dtype_of(node))
+    flat = reshaped(b, result, node.meta["val"].shape)
+    if flat is not result:
+        b.reshaped[flat] = result
+    b.alias(node, flat)
 
 
-def _taken(b: GraphBuilder, table: Array, rows: Array, count: Any) -> Array:
-    out = b.temporary((count, *table.shape[1:]), table.dtype)
+def _taken(b: GraphBuilder, table: Array, rows: Array) -> Array:
+    out = b.temporary((*rows.shape, *table.shape[1:]), table.dtype)
     b.emit("Take", x=table, index=Index(rows), axis=0, out=out)
     return out
 

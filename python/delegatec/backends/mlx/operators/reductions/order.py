@@ -55,8 +55,8 @@ def _ordered(b: GraphBuilder, node: Node, *, descending: bool, count: Size | Non
     axis = positive(bind(node)["dim"], len(x.shape))
     positions = node.meta["val"][1]
     read = read_results(node)
-    if 1 not in read and count is None:
-        _values(b, node, x, axis, descending=descending)
+    if 1 not in read:
+        _values(b, node, x, axis, descending=descending, count=count)
         return
     order = _order(b, x, axis, descending=descending)
     if descending:
@@ -75,11 +75,16 @@ def _ordered(b: GraphBuilder, node: Node, *, descending: bool, count: Size | Non
         b.emit("TakeAlongAxis", x=x, indices=index, out=b.result(node, 0), axis=axis)
 
 
-def _values(b: GraphBuilder, node: Node, x: Array, axis: int, *, descending: bool) -> None:
-    out = b.result(node, 0)
-    b.emit("Sort", x=x, out=out, axis=axis)
+def _values(
+    b: GraphBuilder, node: Node, x: Array, axis: int, *, descending: bool, count: Size | None
+) -> None:
+    found = b.temporary(x.shape, x.dtype)
+    b.emit("Sort", x=x, out=found, axis=axis)
     if descending:
-        b.alias(node, reversed_along(b, out, axis), 0)
+        found = reversed_along(b, found, axis)
+    if count is not None:
+        found = sliced(b, found, axis, Int(0), b.integer(count), node.meta["val"][0].shape)
+    b.alias(node, found, 0)
 
 
 def _sort(b: GraphBuilder, node: Node) -> None:

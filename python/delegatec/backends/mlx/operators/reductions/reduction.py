@@ -108,6 +108,10 @@ ROWS: Final = (
     *(operator_row(name, reduction("Min", on_bools="All"), _NUMERIC) for name in ("amin", "min")),
     *(operator_row(name, reduction("Any", lambda _: torch.bool)) for name in ("any", "any.dim", "any.dims")),
     *(
+        operator_row(name, reduction("All", lambda _: torch.bool), preserved=True)
+        for name in ("all", "all.dim", "all.dims")
+    ),
+    *(
         operator_row(
             name,
             _moment(node),
