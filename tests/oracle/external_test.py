@@ -16,6 +16,7 @@ from executorch.extension.flat_tensor.serialize.serialize import FlatTensorConfi
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.control_flow import calls
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Method, Model
@@ -224,6 +225,29 @@ def test_a_view_of_an_external_weight_is_a_copy(tmp_path: Path) -> None:
     write_flat_tensors(weights, data)
     (actual,) = OracleProgram(file.getvalue(), data.getvalue()).run([x])
     torch.testing.assert_close(actual, net(x) * 2, atol=1e-6, rtol=1e-5)
+
+
+def test_weights_of_a_loop_are_external() -> None:
+    class First(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.LSTM(8, 176, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.layer(x)[0]
+            return result
+
+    torch.manual_seed(0)
+    net, x = First().eval(), torch.rand(1, 12, 8)
+    lowered = lower(export(Model(net, (x,))), "xnnpack", external_weights=True)
+    assert calls(lowered.programs["forward"])
+    assert {"layer.weight_ih_l0", "layer.weight_hh_l0"} <= set(lowered.emitted.external)
+    file, data = io.BytesIO(), io.BytesIO()
+    write_program(lowered.emitted, file)
+    assert len(file.getvalue()) < 30_000
+    write_flat_tensors(weights_of(export(Model(net, (x,)))), data)
+    (actual,) = OracleProgram(file.getvalue(), data.getvalue()).run([x])
+    torch.testing.assert_close(actual, net(x), atol=1e-6, rtol=1e-5)
 
 
 def test_a_weight_that_is_computed_is_in_the_program() -> None:

@@ -160,9 +160,12 @@ class Builder:
             self._specs = self.program.specs_by_name()
         return self._add(tensor, dtype or constant.meta["val"].dtype, self._specs[constant.name])
 
-    def stored(self, tensor: torch.Tensor, like: InputSpec) -> Node:
-        """Adds a constant of another program, with its name and kind."""
-        return self._add(tensor, tensor.dtype, like)
+    def stored(self, constant: Node, owner: EdgeProgram) -> Node:
+        """Adds a constant of another program, with its name, kind and metadata."""
+        tensor = owner.constants[constant.name]
+        node = self._add(tensor, tensor.dtype, owner.specs_by_name()[constant.name])
+        node.meta = {**constant.meta, "val": node.meta["val"]}
+        return node
 
     def _add(self, tensor: torch.Tensor, dtype: torch.dtype, origin: InputSpec | None = None) -> Node:
         graph = self.program.graph

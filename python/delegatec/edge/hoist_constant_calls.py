@@ -96,7 +96,7 @@ def _outer(b: Builder, body: EdgeProgram, values: dict[Node, Any], node: Node) -
     if node not in values:
         value = body.constants[node.name]
         held = [each for each in b.program.placeholders() if b.program.constants.get(each.name) is value]
-        values[node] = held[0] if held else b.stored(value, body.specs_by_name()[node.name])
+        values[node] = held[0] if held else b.stored(node, body)
     found: Node = values[node]
     return found
 

@@ -127,14 +127,12 @@ def _inline(program: EdgeProgram, call: Node, body: EdgeProgram) -> None:
     b, inputs, sources = Builder(program).at(call), _Inputs.of(call, body), group(call, _FORM.sliced)
     held = {id(value): name for name, value in program.fixed_constants().items()}
     placeholders = {node.name: node for node in program.placeholders()}
-    specs = body.specs_by_name()
     values: dict[Any, Any] = dict(zip(inputs.state, group(call, _FORM.carried), strict=True))
     values.update(zip(inputs.free, group(call, _FORM.free), strict=True))
     for node in body.placeholders():
         if node.name in body.constants:
-            value = body.constants[node.name]
-            name = held.get(id(value))
-            values[node] = placeholders[name] if name else b.stored(value, specs[node.name])
+            name = held.get(id(body.constants[node.name]))
+            values[node] = placeholders[name] if name else b.stored(node, body)
     results = _run(b, body, inputs, values, sources, sources[0].meta["val"].shape[0])
     for user in list(call.users):
         index: Any = user.args[1]
