@@ -22,6 +22,7 @@ from delegatec.backends.vulkan.operators.rewrites.avoid_faults import more_chann
 from delegatec.backends.vulkan.operators.rules import MOST_RANK
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.analysis.rounded_logarithms import rounded_logarithms
 from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.passes.sizes_of_operands import depends_on_data
 from delegatec.edge.program import EdgeProgram
@@ -34,6 +35,9 @@ _DOC: Final = (
     "channel, and zero point 0"
 )
 _READ: Final = "a size that the program reads from a tensor: a delegate has sizes of its tensors only"
+_ROUNDED: Final = (
+    "it is part of a logarithm of integers that is rounded: the last digit decides, and devices differ in it"
+)
 _HELP: Final = "quantize activations to int8, too, or do not quantize the convolution"
 
 
@@ -55,11 +59,14 @@ class VulkanLegality(Legality[Settings]):
     ) -> None:
         super().__init__(target, prepare)
         self._constant = Facts(program.fixed_constants()).constant
+        self._rounded = rounded_logarithms(program)
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """See `Legality.rejection`."""
         if any(is_scalar(each) and depends_on_data(each) for each in node.all_input_nodes):
             return Rejection(node, "dynamic-shape", _READ, "compute the size from the shape of a tensor")
+        if node in self._rounded:
+            return Rejection(node, "rounding", _ROUNDED)
         for size in _measured(node):
             refusal = self._target.exclusion(size)
             if refusal is not None:

@@ -83,3 +83,16 @@ def test_sizes_that_are_dynamic() -> None:
     sizes = {0: torch.export.Dim("batch", min=1, max=5)}
     batches = [(floats(batch, 8, seed=batch) * 9,) for batch in (2, 5, 1)]
     run_sizes(lambda x: functional.softplus(x) + x.abs().log1p(), [sizes], batches)
+
+
+def test_logarithms_of_integers_that_are_rounded_stay_outside() -> None:
+    """Of buckets of relative positions, as T5 has them, the last digit decides those of powers of two."""
+
+    def buckets(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        bucket = (torch.log(positions.float() / 8) / math.log(16) * 8).long()
+        return x.exp() + bucket.clamp(min=0)
+
+    x, positions = floats(128), torch.arange(1, 129)
+    compiled = compile_module(Call(buckets), (x, positions))
+    assert len(compiled.left) == 4 and "rounding" in str(compiled.left)
+    torch.testing.assert_close(compiled(x, positions)[0], buckets(x, positions))
