@@ -52,7 +52,7 @@ def _capture(program: EdgeProgram, call: Node, fixed: set[str], specs: Mapping[s
             for position, constant in captured.items()
         }
         for position, constant in captured.items():
-            # what a backend is told of a weight, such as its name in another file
+            # what backends know of a weight, such as its name in another file
             inputs[position].meta = {**constant.meta, **inputs[position].meta}
         _become_constants(body, constants)
     _keep_operands(call, captured)
