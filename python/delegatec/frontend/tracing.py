@@ -24,6 +24,7 @@ from delegatec.frontend.composite_functions import composite_functions_replaced
 from delegatec.frontend.eager.calls import same_bits
 from delegatec.frontend.eager.state import is_plain, tensors_of
 from delegatec.frontend.expert_operators import expert_operators_replaced
+from delegatec.frontend.loop_operands import initial_states_copied
 from delegatec.frontend.model import Method
 from delegatec.frontend.module_checks import is_computed_by_transform
 from delegatec.frontend.recurrent_functions import recurrent_functions_replaced
@@ -55,6 +56,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         _user_frames(workspace),
         composite_functions_replaced(strict),
         expert_operators_replaced(),
+        initial_states_copied(),
         recurrent_functions_replaced(),
         vision_operators_replaced(),
         _quiet(),

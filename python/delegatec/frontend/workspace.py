@@ -31,7 +31,7 @@ _TRANSPARENT: Final = (
     ),
     *(
         os.path.join(_COMPILER, "frontend", f"{name}.py")
-        for name in ("composite_functions", "expert_operators", "recurrent_functions")
+        for name in ("composite_functions", "expert_operators", "loop_operands", "recurrent_functions")
     ),
 )
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
