@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -357,3 +358,15 @@ def test_an_input_with_the_name_of_a_builtin() -> None:
     ((example,), _) = program.example_inputs
     assert example.dtype == torch.int8
     assert program.module()(example).dtype == torch.int8
+
+
+@pytest.mark.parametrize("activation", ["int8", "dynamic_int8"])
+def test_a_copy_of_a_program_with_an_input_of_a_name_of_pythons(activation: str) -> None:
+    """A copy of a graph renames it."""
+    layers = nn.Sequential(nn.Conv1d(4, 8, 3), nn.ReLU(), nn.Conv1d(8, 2, 1)).eval()
+    x = torch.randn(2, 4, 9, generator=torch.Generator().manual_seed(0))
+    methods = copy.deepcopy(export(Model(layers, (x,))))
+    samples = {"forward": [((x,), {})]} if activation == "int8" else {}
+    model = quantize_model(methods, samples, Settings(activation=activation))
+    found = model.methods["forward"].module(check_guards=False)(x)
+    assert signal_to_noise(layers(x).detach(), found) > 25

@@ -32,10 +32,11 @@ class MethodInputs:
     @staticmethod
     def of(program: ExportedProgram) -> MethodInputs:
         """Returns the inputs of a program."""
-        nodes = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+        # by position: a copy of a graph renames nodes whose name is one of Python's, such as "input"
+        nodes = program.graph.find_nodes(op="placeholder")
         values = {
-            spec.arg.name: spec.arg.value if isinstance(spec.arg, ConstantArgument) else nodes[spec.arg.name]
-            for spec in program.graph_signature.input_specs
+            spec.arg.name: spec.arg.value if isinstance(spec.arg, ConstantArgument) else node.meta.get("val")
+            for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True)
             if spec.kind is InputKind.USER_INPUT
         }
         return MethodInputs(values, program.call_spec.in_spec)
