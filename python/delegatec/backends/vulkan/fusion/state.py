@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.builder import Builder
+from delegatec.edge.float32_regions import FLOAT32
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -38,6 +39,7 @@ def allocate_state(program: EdgeProgram) -> bool:
     for buffer in program.placeholders():
         if buffer.name in written:
             state = builder.at(first).call(RUNTIME.load_state.default, buffer, val=buffer.meta["val"])
+            state.meta.pop(FLOAT32, None)  # of the first call: state has the precision of the delegate
             buffer.replace_all_uses_with(state)
             state.args = (buffer,)
             states[buffer] = state
