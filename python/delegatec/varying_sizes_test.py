@@ -79,6 +79,19 @@ def test_no_valid_size_is_excluded(backend: str, kind: str) -> None:
     assert narrowed_sizes(lowered.programs["forward"]) == {}
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_a_sum_of_bools_in_half_precision(precision: str) -> None:
+    """A histogram counts by sums of zeros and ones."""
+
+    class Counts(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.histc(x, 4, -2.0, 2.0) + x.sum()
+
+    columns = ({1: Dim("columns", min=1, max=9)},)
+    exported = torch.export.export(Counts(), (torch.randn(1, 3),), dynamic_shapes=columns)
+    assert lower({"forward": exported}, "mlx", {"precision": precision}).reports["forward"].delegates
+
+
 class Padded(nn.Module):
     """Pads columns to a multiple of four; the addition makes their number static, after the padding."""
 

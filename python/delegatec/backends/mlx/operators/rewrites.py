@@ -34,6 +34,7 @@ REWRITES: Final[Rewrites] = rewrites(
     (*extrema.SEPARATE_POSITION, *extrema.POSITION_OF_FLOATS),
     (layer_norm.OF_ROWS, layer_norm.RMS_OF_ROWS, layer_norm.BY_ARITHMETIC, attention.BY_PRODUCTS),
     reductions.PRODUCTS_IN_FLOAT32,
+    reductions.SUMS_IN_FLOAT32,
     scatter.BY_SUMS,
     itertools.chain.from_iterable(SHARED.values()),
     (convolution.TRANSPOSED_GROUPS,),

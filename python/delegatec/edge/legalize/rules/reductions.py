@@ -200,6 +200,18 @@ def _product_of_halves(builder: Builder, node: Node) -> Node | None:
     return value_of(builder, found, dtype_of(node)).node
 
 
+def _sum_of_halves(builder: Builder, node: Node) -> Node | None:
+    """Adds float16 or bfloat16 in float32, by the same operator."""
+    bound = bind(node)
+    x = bound["self"]
+    if dtype_of(x) not in (torch.float16, torch.bfloat16) or dtype_of(node) != dtype_of(x):
+        return None
+    wide = node.meta["val"].to(torch.float32)
+    operand = value_of(builder, x, torch.float32).node
+    found = builder.call(node.target, operand, bound["dim"], bound["keepdim"], val=wide)
+    return value_of(builder, found, dtype_of(node)).node
+
+
 _ADDED: Final = "the mean times the number of elements, in float32; a tree of additions for integers"
 _MULTIPLIED: Final = "a tree of products; floating point in float32"
 _LEAST: Final = "a tree of minima; NaN is checked separately"
@@ -230,6 +242,8 @@ PRODUCTS_IN_FLOAT32: Final = tuple(
     Rewrite(target, _product_of_halves, (FLOAT_RESULT,), note="in float32")
     for target in (aten.prod.default, aten.prod.dim_int)
 )
+
+SUMS_IN_FLOAT32: Final = (Rewrite(aten.sum.dim_IntList, _sum_of_halves, (FLOAT_RESULT,), note="in float32"),)
 
 MINIMUM_BY_MAXIMUM: Final = tuple(
     Rewrite(target, _least, note="the negated maximum of negated elements")
