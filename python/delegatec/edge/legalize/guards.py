@@ -12,7 +12,8 @@ import torch
 from sympy import Symbol
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
+from torch.fx import Graph
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, _ShapeEnvGuardError
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -68,13 +69,7 @@ def complete_symbols(exported: ExportedProgram) -> None:
     that was read has them in its environment. And where data-dependent symbols come from, which readers of a
     `.pt2` leave out: torch looks it up for the text of an error, and raises a KeyError instead.
     """
-    modes = {
-        value.fake_mode
-        for node in exported.graph.nodes
-        for value in pytree.tree_leaves(node.meta.get("val"))
-        if isinstance(value, FakeTensor)
-    }
-    for shape_env in {mode.shape_env for mode in modes if mode.shape_env is not None}:
+    for shape_env in shape_environments(exported.graph):
         for symbol in list(shape_env.var_to_range):
             if not isinstance(symbol, Symbol):
                 continue
@@ -83,3 +78,14 @@ def complete_symbols(exported: ExportedProgram) -> None:
                 shape_env.var_to_range[symbol] = declared or shape_env.var_to_range[symbol]
             elif symbol not in shape_env.var_to_stack:
                 shape_env.var_to_stack[symbol] = CapturedTraceback.extract()  # type: ignore[no-untyped-call]
+
+
+def shape_environments(graph: Graph) -> set[ShapeEnv]:
+    """Returns the environments of the symbols of a graph: one, in general."""
+    modes = {
+        value.fake_mode
+        for node in graph.nodes
+        for value in pytree.tree_leaves(node.meta.get("val"))
+        if isinstance(value, FakeTensor)
+    }
+    return {mode.shape_env for mode in modes if mode.shape_env is not None}

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from torch._subclasses import FakeTensor
-from torch.utils import _pytree as pytree
-
+from delegatec.edge.legalize.guards import shape_environments
 from delegatec.edge.program import EdgeProgram
 
 
@@ -16,13 +14,7 @@ def narrowed_sizes(program: EdgeProgram) -> dict[str, str]:
         program: a method after passes.
     """
     found: dict[str, str] = {}
-    modes = {
-        value.fake_mode
-        for node in program.graph.nodes
-        for value in pytree.tree_leaves(node.meta.get("val"))
-        if isinstance(value, FakeTensor)
-    }
-    for shape_env in {mode.shape_env for mode in modes if mode.shape_env is not None}:
+    for shape_env in shape_environments(program.graph):
         for symbol, declared in program.range_constraints.items():
             left = shape_env.var_to_range.get(symbol, declared)
             if left.lower > declared.lower or left.upper < declared.upper:

@@ -84,7 +84,7 @@ def first_differences(
         programs: method -> its program.
         planned: the calls.
         returned: the result of the module for each.
-        ignored: method -> values of which only the number, the dtypes and the shapes are compared.
+        ignored: method -> values of which only dtype and rank are compared: a size may be drawn, too.
     """
     is_block_scaled = any(_calls(program, (LINEAR, CONV2D)) for program in programs.values())
     halves = _FACTOR if is_block_scaled else 1
@@ -157,9 +157,8 @@ def _difference(
         if len(results) != len(expected):
             return f"the program returns {len(results)} tensors, not {len(expected)}"
     for index, (actual, (path, value)) in enumerate(zip(results, expected, strict=True)):
-        if index in drawn.outputs:
-            continue
-        if text := _leaf_difference(actual, value, halves):
+        is_drawn = index in drawn.outputs
+        if text := _form_difference(actual, value) if is_drawn else _leaf_difference(actual, value, halves):
             return f"output {index}{path} {text}"
     for index, (old, actual) in enumerate(zip(before, after, strict=True)):
         if index in drawn.inputs:
@@ -169,6 +168,13 @@ def _difference(
         ):
             return f"input {index}, to which it writes, {text}"
     return ""
+
+
+def _form_difference(actual: Any, expected: Any) -> str:
+    if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
+        return ""
+    is_same = (actual.dtype, actual.dim()) == (expected.dtype, expected.dim())
+    return "" if is_same else f"is {_kind(actual)}, not {_kind(expected)}"
 
 
 def _leaf_difference(actual: Any, expected: Any, halves: int) -> str:
