@@ -18,9 +18,9 @@ from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.rules import MOST_RANK
-from delegatec.backends.xnnpack.quantized.value_sets import MOVES
+from delegatec.backends.xnnpack.quantized.value_sets import moves_quantized
 from delegatec.delegation import PartitionView
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of, values_of
 from delegatec.edge.channels_last.dimension_rules import along, pointwise
 from delegatec.edge.channels_last.einsum_rules import POOL
 from delegatec.edge.channels_last.labeled_op import Axis, LabeledOp
@@ -83,7 +83,7 @@ def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequenc
 def _moves_quantized(node: Node) -> bool:
     """Whether a call moves quantized values, which the runtime moves like floats."""
     return (
-        node.target in MOVES
+        moves_quantized(node)
         and dtype_of(node) in (torch.int8, torch.uint8)
-        and all(len(shape_of(each)) <= MOST_RANK for each in (node, *node.all_input_nodes))
+        and all(value.dim() <= MOST_RANK for value in values_of(node))
     )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
-from sympy import Symbol
+from sympy import Eq, Symbol
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import Graph
@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils._sympy.solve import try_solve
 from torch.utils._traceback import CapturedTraceback
 
 from delegatec.diagnostics.quiet import quiet_logs
@@ -66,10 +67,12 @@ def complete_symbols(exported: ExportedProgram) -> None:
     """Completes what the shape environments of an exported program know of its symbols.
 
     Sizes 0 and 1 that `dynamic_shapes` allow: torch.export traces as if they were excluded, and only a `.pt2`
-    that was read has them in its environment. And where data-dependent symbols come from, which readers of a
-    `.pt2` leave out: torch looks it up for the text of an error, and raises a KeyError instead.
+    that was read has them in its environment. And what readers of a `.pt2` leave out, without which torch
+    raises a KeyError instead of its error: where data-dependent symbols come from, and the example's value of
+    a symbol that is the size of no input.
     """
     for shape_env in shape_environments(exported.graph):
+        _complete_values(shape_env)
         for symbol in list(shape_env.var_to_range):
             if not isinstance(symbol, Symbol):
                 continue
@@ -78,6 +81,18 @@ def complete_symbols(exported: ExportedProgram) -> None:
                 shape_env.var_to_range[symbol] = declared or shape_env.var_to_range[symbol]
             elif symbol not in shape_env.var_to_stack:
                 shape_env.var_to_stack[symbol] = CapturedTraceback.extract()  # type: ignore[no-untyped-call]
+
+
+def _complete_values(shape_env: ShapeEnv) -> None:
+    """Adds the values of symbols of which an environment has that of an expression, such as `2 * s`."""
+    values = shape_env.backed_var_to_val
+    for expression, value in list(values.items()):
+        unknown = expression.free_symbols - values.keys()
+        if len(unknown) == 1:
+            (symbol,) = unknown
+            solved = try_solve(Eq(expression, value), symbol)
+            if solved is not None and solved[1].is_Integer:
+                values[symbol] = solved[1]
 
 
 def shape_environments(graph: Graph) -> set[ShapeEnv]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Final
 
 import torch
 from torch.fx import Node
@@ -19,7 +18,13 @@ from torch.fx import Node
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.kernels import KERNELS, QuantizedCall
 from delegatec.backends.xnnpack.quantized.scales import int8, is_normal_scale, scale_of
-from delegatec.backends.xnnpack.quantized.value_sets import CLAMPS, MOVES, read_scale, value_set_of
+from delegatec.backends.xnnpack.quantized.value_sets import (
+    CLAMPS,
+    MOVES,
+    moves_quantized,
+    read_scale,
+    value_set_of,
+)
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.quantization.constant import Constant, quantized_constant
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
@@ -29,8 +34,6 @@ aten = torch.ops.aten
 
 Plan = dict[Node, Quantization]
 """Value -> its scale, for each value that is kept quantized."""
-
-_VIEWS: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims, aten.select.int})
 
 
 def plan(nodes: Sequence[Node], constant: Constant) -> Plan:
@@ -97,9 +100,7 @@ def _moved(
     node: Node, scales: Sequence[Quantization], chosen: Plan, wanted: Quantization | None
 ) -> Quantization | None:
     """Returns the scale of a result that consists of its operands' elements."""
-    # products with ones; so are views of several dynamic sizes
-    is_product = node.target is aten.expand.default or _has_several_dynamic_sizes(node)
-    if is_product or (node.target not in MOVES and node.target not in CLAMPS):
+    if not moves_quantized(node) and node.target not in CLAMPS:
         return None
     same = value_set_of(node, chosen)
     if same is not None and wanted in (None, same):
@@ -109,14 +110,6 @@ def _moved(
     # the operands are converted first
     is_joined = node.target is aten.cat.default and wanted is not None and fits_choice(scales, wanted)
     return wanted if is_joined else same
-
-
-def _has_several_dynamic_sizes(node: Node) -> bool:
-    """Whether a value has several dynamic sizes, and another rank or other sizes than the operand."""
-    value = node.meta["val"]
-    if node.target not in _VIEWS or not isinstance(value, torch.Tensor):
-        return False
-    return sum(not isinstance(size, int) for size in value.shape) > 1
 
 
 def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Quantization | None:

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.quantized.scales import scale_of
-from delegatec.edge.arguments import bind, operand_nodes
+from delegatec.edge.arguments import bind, operand_nodes, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.passes.rewrite import rewrite
@@ -55,6 +55,21 @@ MOVES: Final = frozenset(
     }
 )
 """Calls whose results are elements of their operands, or the padding value."""
+
+
+_VIEWS: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims, aten.select.int})
+
+
+def moves_quantized(node: Node) -> bool:
+    """Whether the runtime moves quantized values by a call.
+
+    `expand` is a product with ones, and so are views of several dynamic sizes: both are of floats.
+    """
+    if node.target not in MOVES or node.target is aten.expand.default:
+        return False
+    if node.target not in _VIEWS:
+        return True
+    return sum(not isinstance(size, int) for size in shape_of(node)) <= 1
 
 
 def value_set_of(node: Node, value_sets: ValueSets) -> Quantization | None:
