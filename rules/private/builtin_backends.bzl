@@ -79,6 +79,13 @@ BACKENDS = {
     "mlx": backend(
         options = {
             "fp16_overflow": _FP16_OVERFLOW,
+            "kv_cache": option(
+                default = "program",
+                doc = "runtime stores keys and values of attention in a cache that the app installs in a runtime from " +
+                      "1.5.1 on; program keeps them in buffers of the delegate",
+                needs = ["runtime", "1.5.1"],
+                values = ["program", "runtime"],
+            ),
             "precision": option(
                 default = "fp32",
                 doc = "fp16 and bf16 store float32 weights as float16 or bfloat16, and compute in it; inputs, outputs and what the model's code converts to float32 stay float32",

@@ -40,12 +40,14 @@ def idle_problems(attributes, table, backends, options, plugin):
             value = _value(backends, backend, options, name, spec.default)
             found = _value(backends, backend, options, other, table[backend].options[other].default)
             if value != spec.default and found != needed:
-                flag = "//config:" + setting_name(backend, other)
+                help = spec.doc
+                if table[backend].options[other].setting:
+                    help = "if the flag //config:%s sets %s, choose %s by a select on the flag" % (setting_name(backend, other), other, name)
                 problems.append(problem(
                     "DC423",
                     "option \"%s\" of backend \"%s\" has no effect with %s = \"%s\"" % (name, backend, other, found),
                     expected = "%s = \"%s\", or %s = \"%s\"" % (other, needed, name, spec.default),
-                    help = "if the flag %s sets %s, choose %s by a select on the flag" % (flag, other, name),
+                    help = help,
                 ))
     if not backends:
         idle = [

@@ -44,7 +44,7 @@ _BACKENDS: Final = {
         "stage": '"tosa"',
         "system_config": '"Other"',
     },
-    "mlx": {**_HALF, "runtime": '"1.4.1"'},
+    "mlx": {**_HALF, "kv_cache": '"runtime"', "runtime": '"1.4.1"'},
     "mps": {**_HALF, "int4": '"packed"'},
     "tosa": {"specification": '"TOSA-1.0+INT"'},
     "vgf": {"specification": '"TOSA-1.0+INT"'},

@@ -253,6 +253,12 @@ OPTIONS: Final[tuple[Mistake, ...]] = (
         "1.4.1 or 1.5.1",
         flags=("--backend=mlx", "--option=runtime=1.3"),
     ),
+    lower(
+        "lets a runtime own the cache that has none",
+        "DC423",
+        "option 'kv_cache' of backend mlx has no effect with runtime '1.4.1'",
+        flags=("--backend=mlx", "--option=runtime=1.4.1", "--option=kv_cache=runtime"),
+    ),
     lower("sets an option of no backend", "DC402", "portable", flags=("--option=precision=fp16",)),
     lower(
         "lowers a model in float for an NPU",

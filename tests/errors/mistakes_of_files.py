@@ -175,6 +175,13 @@ PROGRAMS: Final[tuple[Mistake, ...]] = (
         flags="--backend=mps --option=precision=fp16",
         lines=12,
     ),
+    program(
+        "window_attention",
+        "lets the runtime own a cache with a window",
+        "DC426",
+        "the mask of its attention is not known to allow all rows up to each token",
+        flags="--backend=mlx --option=kv_cache=runtime",
+    ),
     source(
         "return x.long() * 3_000_000_000",
         "multiplies by an integer that int32 cannot store",

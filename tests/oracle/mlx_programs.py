@@ -65,7 +65,7 @@ def _case(
         partial(lowered, build, calls[0], dynamic_shapes, options or {}),
         calls,
         partial(_eager, build, calls),
-        1e-2 if options else 0.0,
+        1e-2 if "precision" in (options or {}) else 0.0,
     )
 
 
@@ -317,6 +317,28 @@ class Cache(nn.Module):
         return F.scaled_dot_product_attention(heads, keys, keys, mask)
 
 
+class Caches(nn.Module):
+    """Two layers of attention of four heads, to caches of two heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("keys_0", "values_0", "keys_1", "values_1"):
+            self.register_buffer(name, torch.zeros(1, 2, 12, 4))
+        self.project = nn.ModuleList(nn.Linear(16, 32) for _ in range(2))
+
+    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+        """Writes rows from `start` on, and attends to those up to each."""
+        positions = torch.arange(x.shape[1]) + start
+        mask = torch.arange(12)[None] <= positions[:, None]
+        for layer, project in enumerate(self.project):
+            heads = project(x).view(1, -1, 8, 4).transpose(1, 2)
+            keys = getattr(self, f"keys_{layer}").index_copy_(2, positions, heads[:, :2])
+            values = getattr(self, f"values_{layer}").index_copy_(2, positions, heads[:, 2:4])
+            found = F.scaled_dot_product_attention(heads[:, 4:], keys, values, mask, enable_gqa=True)
+            x = x + found.transpose(1, 2).flatten(2)
+        return x
+
+
 def _stateful() -> Iterator[Case]:
     yield _case("a counter", Counter, *((floats(2, 3, seed=seed),) for seed in range(3)))
     shapes = ({1: Dim("tokens", min=1, max=5)}, None)
@@ -325,6 +347,13 @@ def _stateful() -> Iterator[Case]:
         parts = ((0, 3), (3, 5), (7, 1), (6, 2)) if wraps else ((0, 3), (3, 1), (4, 4), (6, 3))
         calls = ((floats(1, count, 8, seed=start), torch.tensor([start])) for start, count in parts)
         yield _case(f"a cache{', again' * wraps}", partial(Cache, wraps), *calls, dynamic_shapes=shapes)
+    # two texts, the second of which goes back
+    parts = [(0, 3), (3, 1), (4, 5), (9, 3), (0, 4), (4, 1), (5, 2), (4, 3)]
+    calls = [(floats(1, count, 16, seed=start + count), torch.tensor([start])) for start, count in parts]
+    negative = floats(1, 2, 16), torch.tensor([-1])
+    for name, own, given in (("", {}, calls), (", fp16", HALF, [*calls[:2], negative, *calls[2:]])):
+        options = {"kv_cache": "runtime", **own}
+        yield _case(f"a cache of the runtime{name}", Caches, *given, dynamic_shapes=shapes, options=options)
 
 
 def _dynamic() -> Iterator[Case]:

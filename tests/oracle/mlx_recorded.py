@@ -5,8 +5,10 @@ To record them, with a runner (`//runtime`) that is linked with the MLX backend:
 
     bazel run //tests/oracle:mlx_recorded -- PATH_OF_THE_RUNNER
 
-Without names of cases all are recorded; with names, these. The data was recorded with ExecuTorch's sources of
-August 2026, with the format of 1.5.1, on MLX 0.31.2 for CPUs, Linux x86-64.
+Without names of cases all are recorded; with names, these. Those with a cache of the runtime need a runner
+that installs one for each method that it loads, as in docs/mlx.md: two layers of two heads of four elements.
+The data was recorded with ExecuTorch's sources of August 2026, with the format of 1.5.1, on MLX 0.31.2 for
+CPUs, Linux x86-64.
 """
 
 from __future__ import annotations

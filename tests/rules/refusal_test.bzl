@@ -30,6 +30,7 @@ def refusal_tests(name):
     delegate_program(name = "misspelt_option", backend = "mps", options = {"precison": "fp16"}, program = program, tags = ["manual"])
     delegate_program(name = "list_for_a_string", backend = "mps", options = {"precision": ["fp16", "fp32"]}, program = program, tags = ["manual"])
     delegate_program(name = "line_break", backend = "a:B", options = {"flags": ["--a", "--b\nc"]}, program = program, tags = ["manual"])
+    mlx_program(name = "cache_of_older_runtime", kv_cache = "runtime", program = program, runtime = "1.4.1", tags = ["manual"])
     mlx_program(name = "runtime_without_mlx", program = program, runtime = "1.3", tags = ["manual"])
     mps_program(name = "misspelt_value", int4 = "paked", program = program, tags = ["manual"])
     mps_program(name = "unknown_value", fp16_overflow = "clip", precision = "fp8", program = program, tags = ["manual"])
@@ -152,6 +153,7 @@ def refusal_tests(name):
         "benchmark_without_baseline": ["error DC514", "items_per_call cannot be 0", "runs cannot be -1", "maximum_ratio cannot be \"slow\"", "maximum_ratio has no baseline", "run_under_arguments has no run_under"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
+        "cache_of_older_runtime": ["error DC423", "option \"kv_cache\" of backend \"mlx\" has no effect with runtime = \"1.4.1\"", "expected: runtime = \"1.5.1\", or kv_cache = \"program\""],
         "cc_of_a_plugin": ["error DC518", "the id of a:B in the runtime is unknown", "backends = [\"...\"]"],
         "cc_of_mps": ["error DC518", "the runtime //runtime:stock has no backend MPSBackend", "//config:runtime"],
         "deps_without_function": ["error DC101", "deps is set, and nothing of the target is a function", "calibration_entry or dataset_entry, metric, or no deps"],

@@ -112,6 +112,7 @@ CODES: Final[dict[str, str]] = {
     "DC423": "A setting has no effect with the others.",
     "DC424": "A backend that computes in integers delegates nothing of a model that is not quantized.",
     "DC425": "A kind of notes does not exist.",
+    "DC426": "The runtime of a backend cannot own a cache of the model.",
     "DC430": "A program that a backend runs is not installed.",
     "DC431": "A program that a backend runs fails.",
     "DC440": "A delegate's blob relies on unspecified behavior of its runtime.",

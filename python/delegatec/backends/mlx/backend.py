@@ -12,10 +12,11 @@ from torch._ops import OpOverload
 from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.mlx.blob import read_blob
-from delegatec.backends.mlx.compile_spec import CODEC, Settings
+from delegatec.backends.mlx.compile_spec import CODEC, KvCache, Settings
 from delegatec.backends.mlx.dtypes import ALL
 from delegatec.backends.mlx.graph import blob_graph
 from delegatec.backends.mlx.layout import layout_passes
+from delegatec.backends.mlx.operators.layers.runtime_cache import numbering
 from delegatec.backends.mlx.operators.rewrites import REWRITES
 from delegatec.backends.mlx.operators.table import TABLE
 from delegatec.backends.mlx.partitioner import MlxPartitioner
@@ -50,9 +51,13 @@ class MlxBackend(TableBackend[Settings]):
         return not bool(initial.any())
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `Backend.passes`. The last ones choose the layout of each value."""
-        target = self._target(self.settings(compile_specs))
-        return [*super().passes(view, compile_specs), *layout_passes(view, target)]
+        """See `Backend.passes`. The last ones choose the layout of each value.
+
+        Raises DC426 for each cache that the runtime shall own, and cannot.
+        """
+        settings = self.settings(compile_specs)
+        first = [numbering(view)] if settings.kv_cache is KvCache.RUNTIME else []
+        return [*first, *super().passes(view, compile_specs), *layout_passes(view, self._target(settings))]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant out of float16's range."""

@@ -23,6 +23,13 @@ class Runtime(Enum):
     V1_5_1 = "1.5.1"
 
 
+class KvCache(Enum):
+    """What keeps the keys and values of attention between calls."""
+
+    PROGRAM = "program"
+    RUNTIME = "runtime"
+
+
 @dataclass(frozen=True)
 class Settings:
     """A user's settings.
@@ -31,11 +38,13 @@ class Settings:
         precision: the dtype in which float32 values are computed.
         runtime: the oldest runtime that runs the program.
         overflow: the treatment of constants out of float16's range, with `fp16`.
+        kv_cache: what keeps the keys and values of attention between calls.
     """
 
     precision: Precision = Precision.FP32
     runtime: Runtime = Runtime.V1_5_1
     overflow: Overflow = Overflow.ERROR
+    kv_cache: KvCache = KvCache.PROGRAM
 
 
 _PRECISION: Final = Setting(
@@ -50,5 +59,10 @@ CODEC: Final = SettingsCodec(
         "precision": _PRECISION,
         "runtime": Setting("the oldest runtime that runs the program: operations that it lacks are not used"),
         "overflow": OVERFLOW,
+        "kv_cache": Setting(
+            "runtime stores keys and values of attention in a cache that the app installs in a runtime from "
+            "1.5.1 on; program keeps them in buffers of the delegate",
+            needs=("runtime", Runtime.V1_5_1.value),
+        ),
     },
 )

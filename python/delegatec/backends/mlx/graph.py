@@ -225,6 +225,15 @@ def _notes(graph: schema.GraphT) -> Iterator[str]:
     new = [name for name in _NEW if name in used]
     if new:
         yield f"{', '.join(new)}: from ExecuTorch 1.5 on"
+    layers = {
+        each.node.layer
+        for chain in graph.chains
+        for each in chain.instructions
+        if NODE_NAMES[each.nodeType] == "UpdateAndAttend"
+    }
+    if layers:
+        named = ", ".join(map(str, sorted(layers, key=str)))
+        yield f"the app installs a cache of keys and values: layer{'s' * (len(layers) > 1)} {named}"
     if "MetalKernel" in used:
         yield "runtimes refuse MetalKernel, unless they were built to run kernels of programs"
     if any(size.value < 0 for tensor in graph.tensors for size in tensor.sizes):

@@ -6,7 +6,8 @@ from __future__ import annotations
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
-from delegatec.backends.mlx.compile_spec import Settings
+from delegatec.backends.mlx.compile_spec import KvCache, Settings
+from delegatec.backends.mlx.operators.layers.runtime_cache import runtime_layers
 from delegatec.backends.mlx.operators.table import TABLE
 from delegatec.delegation.protocol.backend import PreprocessResult
 from delegatec.delegation.protocol.view import PartitionView
@@ -21,15 +22,18 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
         settings: the user's settings.
 
     Raises:
-        DelegatecError: DC406 for each constant that is out of float16's range.
+        DelegatecError: DC406 for each constant that is out of float16's range; DC426 for each cache that the
+            runtime cannot own.
     """
-    builder = GraphBuilder(view, settings, TABLE.lower)
+    layers = runtime_layers(view) if settings.kv_cache is KvCache.RUNTIME else {}
+    builder = GraphBuilder(view, settings, TABLE.lower, layers)
     for node in view.inputs:
         builder.input(node)
-    state = _state(view.program)
+    replaced = {node for layer in layers.values() for node in (*layer.buffers, *layer.replaced)}
+    state = {buffer: new for buffer, new in _state(view.program).items() if buffer not in replaced}
     for buffer in state:
         builder.buffer(buffer)
-    TABLE.lower(builder, view.nodes)
+    TABLE.lower(builder, [node for node in view.nodes if node not in replaced])
     for node in view.outputs:
         builder.output(node)
     for buffer, new in state.items():

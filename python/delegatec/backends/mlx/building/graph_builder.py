@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
@@ -14,6 +15,7 @@ from delegatec.backends.common.sizes import Sizes
 from delegatec.backends.mlx.blob import write_blob
 from delegatec.backends.mlx.building.constants import Number
 from delegatec.backends.mlx.building.node_values import NodeValues
+from delegatec.backends.mlx.building.runtime_layer import RuntimeLayer
 from delegatec.backends.mlx.building.sizes import SizeValues
 from delegatec.backends.mlx.building.slots import Slots
 from delegatec.backends.mlx.building.state import keep_state
@@ -39,6 +41,10 @@ class GraphBuilder(NodeValues):
         view: the partition.
         settings: the user's settings.
         lower: lowers the calls of a body.
+        layers: calls of attention to caches that the runtime owns.
+
+    Attributes:
+        layers: as given.
     """
 
     def __init__(
@@ -46,8 +52,10 @@ class GraphBuilder(NodeValues):
         view: PartitionView,
         settings: Settings,
         lower: Callable[[GraphBuilder, Sequence[Node]], None],
+        layers: Mapping[Node, RuntimeLayer] = MappingProxyType({}),
     ) -> None:
         super().__init__(view, settings)
+        self.layers = layers
         self._lower = lower
         self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
         self._sources: dict[Array, Array] = {}  # converted value -> its operand

@@ -14,6 +14,7 @@ from delegatec_schemas import mlx_graph as schema
 from delegatec.backends.mlx.checks import count_of, text
 from delegatec.backends.mlx.operands import NODE_NAMES
 from delegatec.backends.mlx.reference import (
+    attention,
     elementwise,
     indexing,
     integers,
@@ -28,6 +29,7 @@ from delegatec.delegation import ReferenceExecutor
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
+    **attention.SEMANTICS,
     **elementwise.SEMANTICS,
     **indexing.SEMANTICS,
     **integers.SEMANTICS,
@@ -39,7 +41,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
 
 
 class MlxReferenceExecutor(ReferenceExecutor):
-    """Runs one blob. Buffers keep their tensors between runs.
+    """Runs one blob. Buffers, and the cache that an app would install, keep their tensors between runs.
 
     Args:
         graph: the graph of the blob.
@@ -58,11 +60,13 @@ class MlxReferenceExecutor(ReferenceExecutor):
         self._max_elements = max_elements
         self._named: dict[str, memoryview] = {}
         self._kept: dict[int, torch.Tensor] | None = None
+        self._cache: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
         """Sets the named data of the program, by key; the constants are views of it."""
         self._named = dict(named_data)
         self._kept = None
+        self._cache.clear()
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob.
@@ -111,7 +115,7 @@ class MlxReferenceExecutor(ReferenceExecutor):
         return found
 
     def _run(self, known: Mapping[int, torch.Tensor]) -> Run:
-        run = run_of(self._graph, self._unspecified, self._max_elements)
+        run = run_of(self._graph, self._unspecified, self._max_elements, cache=self._cache)
         for slot, tensor in known.items():
             run.set(slot, tensor)
         return run
@@ -161,6 +165,7 @@ def run_of(
     observe: Callable[[int, torch.Tensor], None] = lambda *_: None,
     begin: Callable[[int, int], None] = lambda *_: None,
     has_elements: bool = True,
+    cache: dict[int, tuple[torch.Tensor, torch.Tensor]] | None = None,
 ) -> Run:
     """Returns the state of a run of a graph, with empty slots.
 
@@ -171,6 +176,7 @@ def run_of(
         observe: see `Run`.
         begin: receives the chain and the position of each instruction before it runs.
         has_elements: see `Run`.
+        cache: see `Run`.
     """
 
     def run_chain(index: int) -> None:
@@ -185,5 +191,6 @@ def run_of(
                 # Operands that the checks missed, and torch rejects.
                 reject(f"{name}: {(str(error) or repr(error)).splitlines()[0]}")
 
-    run = Run(count_of(graph), graph.numValues, run_chain, unspecified, max_elements, observe, has_elements)
+    count, values = count_of(graph), graph.numValues
+    run = Run(count, values, run_chain, unspecified, max_elements, observe, has_elements, cache)
     return run

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products, convolutions, normalization and attention. Statistics and scores are computed in float32."""
+"""Products, convolutions and normalization. Statistics are computed in float32."""
 
 from __future__ import annotations
 
@@ -133,39 +133,6 @@ def _rope(run: Run, node: Any) -> None:
     run[node.out] = torch.cat([found.to(x.dtype), rest], -1)
 
 
-def _sdpa(run: Run, node: Any) -> None:
-    q, k, v = (run[each] for each in (node.q, node.k, node.v))
-    if not q.dim() == k.dim() == v.dim() == 4 or q.shape[1] % k.shape[1]:
-        reject(f"attention of shapes {list(q.shape)}, {list(k.shape)} and {list(v.shape)}")
-    share = q.shape[1] // k.shape[1]
-    keys, values = (each.float().repeat_interleave(share, 1) for each in (k, v))
-    scores = (q.float() * node.scale) @ keys.mT
-    lowest = torch.finfo(torch.float32).min
-    mask = run.optional(node.mask)
-    allowed = None
-    if node.causal:
-        rows, columns = scores.shape[-2:]
-        allowed = torch.ones(rows, columns, dtype=torch.bool, device=q.device).tril(columns - rows)
-    elif mask is not None and mask.dtype == torch.bool:
-        allowed = mask
-    elif mask is not None:
-        scores = scores + mask.to(q.dtype).float()
-    if allowed is not None:
-        scores = torch.where(allowed, scores, lowest)
-    found = (scores.softmax(-1) @ values).to(q.dtype)
-    alive = _alive(scores, allowed, mask)
-    choice = run.unspecified.choose("masked_rows", lambda: ~alive, "attention of fully masked rows")
-    run[node.out] = torch.where(alive, found, math.nan) if choice == "nan" else found
-
-
-def _alive(scores: Tensor, allowed: Tensor | None, mask: Tensor | None) -> Tensor:
-    if allowed is not None:
-        return allowed.any(-1, keepdim=True)
-    if mask is not None:
-        return (scores > -math.inf).any(-1, keepdim=True)
-    return torch.ones((), dtype=torch.bool, device=scores.device)
-
-
 SEMANTICS: Final[dict[str, Semantics]] = {
     "Addmm": _addmm,
     **{f"Conv{spatial}d": _convolution(spatial) for spatial in _CONVOLUTIONS},
@@ -174,6 +141,5 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "LayerNorm": _layer_norm,
     "RmsNorm": _rms_norm,
     "Rope": _rope,
-    "Sdpa": _sdpa,
     "Softmax": _softmax,
 }

@@ -132,7 +132,7 @@ def _arange(run: Run, node: Any) -> None:
         reject(f"an Arange from {start} to {stop} by {step}")
     run.check_size([(stop - start) // step])
     dtype = torch.int32 if node.dtype is None else dtype_of(node.dtype)
-    run[node.out] = torch.arange(start, stop, step).to(dtype)
+    run[node.out] = torch.arange(start, stop, step, device=run.device).to(dtype)
 
 
 def _full(run: Run, node: Any) -> None:
@@ -140,19 +140,19 @@ def _full(run: Run, node: Any) -> None:
     if min(shape, default=1) < 1:
         reject(f"a Full of shape {shape}")
     run.check_size(shape)
-    run[node.out] = torch.full(shape, run.number(node.value)).to(dtype_of(node.dtype))
+    run[node.out] = torch.full(shape, run.number(node.value), device=run.device).to(dtype_of(node.dtype))
 
 
 def _full_like(run: Run, node: Any) -> None:
     x = run[node.x]
     dtype = x.dtype if node.dtype is None else dtype_of(node.dtype)
-    run[node.out] = torch.full(x.shape, run.number(node.value)).to(dtype)
+    run[node.out] = torch.full(x.shape, run.number(node.value), device=run.device).to(dtype)
 
 
 def _tri(run: Run, node: Any) -> None:
     shape = [run.integer(node.n), run.integer(node.m)]
     run.check_size(shape)
-    run[node.out] = torch.ones(shape).tril(node.k).to(dtype_of(node.dtype))
+    run[node.out] = torch.ones(shape, device=run.device).tril(node.k).to(dtype_of(node.dtype))
 
 
 SEMANTICS: Final[dict[str, Semantics]] = {

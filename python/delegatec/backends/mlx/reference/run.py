@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 
 import torch
 from delegatec_schemas import mlx_graph as schema
+from torch.nn import functional as f
 
 from delegatec.backends.mlx.checks import text as text
 from delegatec.backends.mlx.dtypes import FROM_FORMAT
@@ -42,11 +43,13 @@ class Run:
         max_elements: the largest tensor; a damaged blob can request more memory than exists.
         observe: receives each slot that is written, and its new value.
         has_elements: whether tensors have elements; a run without them finds types.
+        cache: layer -> keys and values of the cache that the runtime owns, which runs extend.
 
     Attributes:
         unspecified: as given.
         run_chain: as given.
         has_elements: as given.
+        device: of the tensors that nodes make.
     """
 
     def __init__(
@@ -58,14 +61,17 @@ class Run:
         max_elements: int = MAX_ELEMENTS,
         observe: Callable[[int, torch.Tensor], None] = lambda *_: None,
         has_elements: bool = True,
+        cache: dict[int, tuple[torch.Tensor, torch.Tensor]] | None = None,
     ) -> None:
         self.unspecified = unspecified
         self.run_chain = run_chain
         self.has_elements = has_elements
+        self.device = "cpu" if has_elements else "meta"
         self._tensors: list[torch.Tensor | None] = [None] * tensors
         self._values: list[int | None] = [None] * values
         self._max_elements = max_elements
         self._observe = observe
+        self._cache = {} if cache is None else cache
 
     # ---- tensors -----------------------------------------------------------------------------------------
 
@@ -95,6 +101,32 @@ class Run:
     def check_size(self, shape: Sequence[int]) -> None:
         """Rejects tensors that are too large."""
         check_size(shape, self._max_elements)
+
+    def cached(
+        self, layer: int, first: int, key: torch.Tensor, value: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Stores rows in a layer of the cache; returns all rows up to the last one of these.
+
+        Rows before that were never stored are zeros.
+
+        Args:
+            layer: number of the layer.
+            first: position of the first row.
+            key: new rows of keys, [1, heads, n, depth].
+            value: those of values, of the same shape.
+        """
+        if key.dim() != 4 or key.shape != value.shape or key.shape[0] != 1:
+            reject(f"rows of a cache of shapes {list(key.shape)} and {list(value.shape)}")
+        kept = self._cache.get(layer, (key[:, :, :0], value[:, :, :0]))
+        if kept[0].shape[1] != key.shape[1] or kept[0].shape[3] != key.shape[3]:
+            reject(f"rows of shape {list(key.shape)} for a cache of shape {list(kept[0].shape)}")
+        if first < 0:
+            reject(f"the position {first}")
+        end = first + key.shape[2]
+        self.check_size((*key.shape[:2], end, key.shape[3]))
+        self._cache[layer] = _stored(kept[0], first, key), _stored(kept[1], first, value)
+        keys, values = self._cache[layer]
+        return keys[:, :, :end], values[:, :, :end]
 
     # ---- integers ----------------------------------------------------------------------------------------
 
@@ -131,6 +163,12 @@ class Run:
     def position(self, operand: schema.ValueOrTensorT) -> int | torch.Tensor:
         """Returns a value, or a tensor of positions."""
         return self.value(operand.value) if operand.isValue else self[operand.tensor]
+
+
+def _stored(rows: torch.Tensor, first: int, new: torch.Tensor) -> torch.Tensor:
+    end = first + new.shape[2]
+    grown = f.pad(rows, (0, 0, 0, max(0, end - rows.shape[2])))
+    return torch.cat([grown[:, :, :first], new.to(rows.dtype), grown[:, :, end:]], 2)
 
 
 def _clamped(literal: int) -> int:

@@ -13,8 +13,9 @@ from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.building.moves import sliced
 from delegatec.backends.mlx.building.values import Array, Int
 from delegatec.backends.mlx.operators.layers.cached_attention import filled_rows
+from delegatec.backends.mlx.operators.layers.runtime_cache import attend
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
-from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.symbols import sizes_key
 
@@ -22,9 +23,14 @@ _OPERANDS: Final = ("query", "key", "value")
 
 
 def _attention(b: GraphBuilder, node: Node) -> None:
-    bound, out = bind(node), b.result(node)
+    bound = bind(node)
+    depth = shape_of(bound["query"])[-1]
+    scale = 1.0 / math.sqrt(depth) if bound["scale"] is None else float(bound["scale"])
+    if node in b.layers:
+        attend(b, node, b.layers[node], scale)
+        return
+    out = b.result(node)
     q, k, v = (b.of(bound[name]) for name in _OPERANDS)
-    scale = 1.0 / math.sqrt(q.shape[-1]) if bound["scale"] is None else float(bound["scale"])
     filled = filled_rows(b, node)
     if filled is not None:
         k, v = (filled.rows(b, bound[name]) for name in ("key", "value"))
