@@ -15,12 +15,15 @@ from safetensors.torch import load_file, save_file
 
 from delegatec.backends import builtin_backends
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.program.options import Memory, ProgramOptions
 from delegatec.program.reader import read_program
 from delegatec.report.arenas import arenas_of
 from executorch_runner import RUNTIME
 from executorch_runner.testing import insufficient_arenas, measured_arenas
 from tests.runtimes.programs import Counter, counter, network, verified, written, zeros
+
+_PARAMETERS = (1 / 128, 0, -128, 127, torch.int8)
 
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
@@ -68,6 +71,30 @@ def test_empty_inputs(tmp_path: Path) -> None:
     pte, _ = written(tmp_path, methods, backend="portable", external=False)
     (found,) = RUNTIME.load(str(pte), None, False).run("forward", [empty, empty])
     assert found.shape == empty.shape
+
+
+class Quantized(torch.nn.Module):
+    """Functions of one value, each quantized."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.count):
+            x = DEQUANTIZE(QUANTIZE(torch.tanh(x), *_PARAMETERS), *_PARAMETERS)
+        return x
+
+
+@pytest.mark.parametrize("count", [4, 12])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4)])
+def test_chains_of_quantized_functions(tmp_path: Path, count: int, shape: tuple[int, ...]) -> None:
+    """The runtime 1.5.1 ended with "realloc(): invalid pointer" when it loaded a chain of ten operations."""
+    module, x = Quantized(count), torch.full(shape, 0.5)
+    methods = {"forward": torch.export.export(module, (x,))}
+    pte, _ = written(tmp_path, methods, backend="xnnpack", external=False)
+    (found,) = RUNTIME.load(str(pte), None, False).run("forward", [x])
+    torch.testing.assert_close(found, module(x), rtol=0, atol=1 / 128)
 
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])

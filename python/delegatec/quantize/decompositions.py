@@ -16,6 +16,7 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.edge.arguments import values_of
 from delegatec.quantize.operators import KINDS
 
 # Key of a node's "custom" metadata: index and name of the composite that the node comes from.
@@ -42,12 +43,27 @@ def decompose(program: ExportedProgram, kept: Container[str] = ()) -> ExportedPr
     table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
     table |= _SIMPLER
     table |= {operator: _marked(function, ids, operator) for operator, function in _COMPOSITES.items()}
+    whole = KEPT - _SIMPLER.keys() | _of_dynamic_sizes(program)
     for operator in [*table]:
-        is_kept = operator in KEPT and operator not in _SIMPLER
+        is_kept = operator in whole
         if is_kept or any(name in kept for name in names_of(operator)):
             del table[operator]
     decomposed: ExportedProgram = program.run_decompositions(table)
     return decomposed
+
+
+def _of_dynamic_sizes(program: ExportedProgram) -> set[OpOverload]:
+    """Returns the composites of which a call has an operand with a dynamic size that is not a batch.
+
+    Devices that compute with integers alone need static sizes. Others compute whole composites in float, and
+    many of them neither sums over a dynamic size nor views of several.
+    """
+    return {
+        node.target
+        for node in program.graph.nodes
+        if node.target in _COMPOSITES
+        and any(not isinstance(size, int) for val in values_of(node) for size in val.shape[1:])
+    }
 
 
 def composite_of(node: Node) -> str | None:

@@ -19,6 +19,7 @@ from delegatec.backends.xnnpack.building.keys import (
     layer_text,
 )
 from delegatec.backends.xnnpack.building.limits import fuse_clamps
+from delegatec.backends.xnnpack.building.lookup_chains import split_chains
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.building.unread import drop_positions
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
@@ -122,9 +123,10 @@ class Draft:
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
     def simplify(self) -> None:
-        """Fuses clamps, lays out constants by their consumers, and removes dead code."""
+        """Fuses clamps, splits long chains, lays out constants by their consumers, and removes dead code."""
         self.steps, used = self._live()
         self.steps = fuse_clamps(drop_positions(self.steps, used), self.outputs, self._have_one_scale)
+        self.steps = split_chains(self.steps, self.outputs, self.tensor, self._like)
         self._separate()
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
@@ -177,10 +179,14 @@ class Draft:
         return self.value(tensor.dataType, [channels], constant_id=self.constant(bytes(channels * width)))
 
     def _copy(self, id: int) -> int:
+        copy = self._like(id)
+        self.copies[copy] = id
+        return copy
+
+    def _like(self, id: int) -> int:
         copy = len(self._values)
         self._values.append(deepcopy(self._values[id]))
         self.tensor(copy).id = copy
-        self.copies[copy] = id
         return copy
 
     def _assign_indices(self) -> None:

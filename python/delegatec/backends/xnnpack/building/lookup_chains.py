@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of functions of one value, which the runtime computes by lookup tables.
+
+The runtime replaces operations from one 8-bit value to another by a table of 256 results. It copies at most
+ten of them into a graph on the stack, and runs that graph. XNNPACK of May to July 2026, as in the runtime
+1.5.1, reserves memory for one operation more in each graph that it optimizes: for a chain of ten, it calls
+`realloc` with memory of the stack, and the process ends when the program is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import DataType, Operation
+
+from delegatec.backends.xnnpack.building.step import Step
+from delegatec.backends.xnnpack.operands import operand_ids, result_ids
+
+_MOST: Final = 9
+_QUANTIZED: Final = (DataType.INT8, DataType.UINT8)
+_UNARY: Final = frozenset(
+    {
+        *(Operation.Sigmoid, Operation.Clamp, Operation.Floor, Operation.Convert, Operation.SquareRoot),
+        *(Operation.Ceiling, Operation.HardSwish, Operation.LeakyRelu, Operation.Negate, Operation.Square),
+        *(Operation.Elu, Operation.Absolute, Operation.ReciprocalSquareRoot, Operation.Log, Operation.Gelu),
+        *(Operation.Tanh, Operation.Exp, Operation.Sin, Operation.Cos),
+    }
+)
+_BINARY: Final = frozenset(
+    {
+        *(Operation.Add, Operation.Subtract, Operation.Multiply, Operation.Divide),
+        *(Operation.Minimum, Operation.Maximum, Operation.Prelu),
+    }
+)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Operations from one quantized value on, each of which reads the result of the one before it.
+
+    Attributes:
+        start: the value.
+        steps: indices of the operations.
+        values: the start, all results and all scalars.
+    """
+
+    start: int
+    steps: tuple[int, ...]
+    values: frozenset[int]
+
+
+def split_chains(
+    steps: Sequence[Step],
+    outputs: Collection[int],
+    tensor: Callable[[int], schema.TensorT],
+    like: Callable[[int], int],
+) -> list[Step]:
+    """Splits each chain that the runtime cannot copy, by a transpose that moves nothing.
+
+    The runtime removes it after it has made the tables. For a scalar, it is a reshape.
+
+    Args:
+        steps: in execution order.
+        outputs: values that others read.
+        tensor: returns the tensor of a value.
+        like: adds a value with the type and the shape of another.
+    """
+    readers = Counter(id for step in steps for id in {*operand_ids(step.node)})
+    readers.update(outputs)
+    chains: dict[int, _Chain] = {}  # of each value, that which ends with it
+    split: set[int] = set()
+    for index, step in enumerate(steps):
+        found = _chain(step.node, chains, readers, tensor)
+        if found is None:
+            continue
+        chain = _extended(found, index, step.node)
+        if sum(_count(steps[each].node) for each in chain.steps) > _MOST:
+            end = _end(chain, steps, tensor)
+            split.add(chain.steps[end])
+            (start,) = result_ids(steps[chain.steps[end]].node)
+            rest = _Chain(start, (), frozenset({start}))
+            for each in chain.steps[end + 1 :]:
+                rest = _extended(rest, each, steps[each].node)
+            chain = rest
+        (result,) = result_ids(step.node)
+        chains[result] = chain
+    return [each for index, step in enumerate(steps) for each in _moved(step, index in split, tensor, like)]
+
+
+def _chain(
+    node: schema.NodeT,
+    chains: Mapping[int, _Chain],
+    readers: Mapping[int, int],
+    tensor: Callable[[int], schema.TensorT],
+) -> _Chain | None:
+    """Returns the chain to which an operation belongs, up to its operand; None if it is in none."""
+    operands = operand_ids(node)
+    if node.operationType not in (*_UNARY, *_BINARY):
+        return None
+    variable = [id for id in operands if not _is_scalar(tensor(id))]
+    for id in variable:
+        chain = chains.get(id)
+        if chain is not None and readers[id] == 1 and chain.values.issuperset(variable):
+            return chain
+    if len(variable) != 1 or tensor(variable[0]).constantId or tensor(variable[0]).dataType not in _QUANTIZED:
+        return None
+    return _Chain(variable[0], (), frozenset(operands))
+
+
+def _extended(chain: _Chain, index: int, node: schema.NodeT) -> _Chain:
+    values = chain.values.union(operand_ids(node), result_ids(node))
+    return replace(chain, steps=(*chain.steps, index), values=values)
+
+
+def _count(node: schema.NodeT) -> int:
+    """Returns the number of operations: the runtime has one more for the limits of a binary operation."""
+    return 2 if node.operationType in _BINARY and node.limits is not None else 1
+
+
+def _end(chain: _Chain, steps: Sequence[Step], tensor: Callable[[int], schema.TensorT]) -> int:
+    """Returns the position after which to split a chain: a table ends with a quantized value."""
+    positions = range(len(chain.steps) - 1)
+    found = [
+        position
+        for position in positions
+        if tensor(result_ids(steps[chain.steps[position]].node)[0]).dataType in _QUANTIZED
+    ]
+    return max(found or positions)
+
+
+def _is_scalar(tensor: schema.TensorT) -> bool:
+    return bool(tensor.constantId) and math.prod(tensor.dims) == 1
+
+
+def _moved(
+    step: Step,
+    is_split: bool,
+    tensor: Callable[[int], schema.TensorT],
+    like: Callable[[int], int],
+) -> list[Step]:
+    if not is_split:
+        return [step]
+    table: Any = step.node.operation
+    result, table.outputId = table.outputId, like(table.outputId)
+    rank = len(tensor(result).dims)
+    if rank == 0:
+        reshape = schema.ReshapeT(0, [], table.outputId, result, 0)
+        return [step, replace(step, node=schema.NodeT(Operation.Reshape, reshape))]
+    transpose = schema.TransposeT(rank, [*range(rank)], table.outputId, result, 0)
+    return [step, replace(step, node=schema.NodeT(Operation.Transpose, transpose))]
