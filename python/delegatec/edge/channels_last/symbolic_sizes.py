@@ -21,7 +21,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import operand_nodes, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_dynamic
+from delegatec.edge.symbols import UnknownSizeError, is_dynamic, same_sizes
 
 aten = torch.ops.aten
 
@@ -77,7 +77,9 @@ class SymbolicSizes:
                 # not compared: that would be a guard
                 if node.target in _SIZED and is_dynamic(sizes):
                     node.args = tuple(
-                        [*map(self._argument, each)] if isinstance(each, (list, tuple)) else each
+                        [self._argument(node, size) for size in each]
+                        if isinstance(each, (list, tuple))
+                        else each
                         for each in node.args
                     )
         self._true.clear()
@@ -110,9 +112,25 @@ class SymbolicSizes:
             self._known[encoded] = self._environment.create_symintnode(found * rest, hint=None)
         return self._known[encoded]
 
-    def _argument(self, value: Any) -> Any:
+    def _argument(self, node: Node, value: Any) -> Any:
         size = self._size(value) if type(value) is int else value
-        return self._builder.scalar(size) if isinstance(size, torch.SymInt) else size
+        if not isinstance(size, torch.SymInt):
+            return size
+        try:
+            return self._builder.scalar(size)
+        except UnknownSizeError:
+            return self._measured(node, size)
+
+    def _measured(self, node: Node, size: torch.SymInt) -> Node:
+        """Returns a size that follows from no input of a part of a program, from an operand that has it."""
+        for operand in operand_nodes(node):
+            for dim, found in enumerate(shape_of(operand)):
+                if same_sizes((found,), (size,)):
+                    with self._graph.inserting_before(node):
+                        measured = self._graph.call_function(aten.sym_size.int, (operand, dim))
+                    measured.meta["val"] = found
+                    return measured
+        raise UnknownSizeError(str(size))
 
 
 def _sizes(node: Node) -> Iterable[Any]:
