@@ -376,6 +376,17 @@ def _dynamic() -> Iterator[Case]:
         halves = torch.full((length // 2 + 1,), 0.5) * x[0, 0, 0]
         return x[:, 1:].exp(), x.flatten() + 1, torch.arange(length) * count, ones, padded, halves
 
+    def writes(x: Tensor, index: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        rows = index[0, :, 0]
+        one = x.index_put((torch.arange(x.shape[0])[:, None], rows), torch.tensor(2.0))
+        return x.exp().scatter(1, index, y), x.scatter(1, index, 3.0), x.index_fill(1, rows, 0.5), one
+
+    scattered = [
+        (floats(count, 9, 4), ints(count, length, 4, high=9), floats(count, length, 4, seed=1))
+        for count, length in sizes
+    ]
+    written = ({0: batch}, {0: batch, 1: length}, {0: batch, 1: length})
+    yield _function("writes", writes, *scattered, dynamic_shapes=(written,))
     calls = [(floats(*size, 8),) for size in ((3, 5), (1, 3), (6, 9))]
     length = Dim("length", min=3, max=9)
     yield _function("sizes", shapes, *calls, dynamic_shapes=(({0: batch, 1: length},),))

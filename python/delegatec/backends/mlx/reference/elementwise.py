@@ -148,7 +148,7 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "BitwiseXor": _binary(torch.bitwise_xor),
     "Ceil": _unary(_integral(torch.ceil)),
     "Clip": _clip,
-    "Contiguous": _copy,
+    "Contiguous": _unary(torch.Tensor.contiguous),
     "Divide": _binary(torch.div, floats=True),
     "Floor": _unary(_integral(torch.floor)),
     "FloorDivide": _binary(_floor_divide),

@@ -92,7 +92,7 @@ class MlxReferenceExecutor(ReferenceExecutor):
                 run.set_value(schema.ValueT(slot.id), int(given.item()))
             else:
                 self._check_dtype(slot.id, given)
-                run.set(slot.id, given)
+                run.set(slot.id, given.contiguous())
         run.run_chain(graph.mainChain)
         self._kept.update({slot.id: run.get(slot.id) for slot in graph.buffers})
         return [self._output(run, slot) for slot in graph.outputs]

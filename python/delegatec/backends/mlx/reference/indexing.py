@@ -113,6 +113,8 @@ def _index_copy(run: Run, node: Any) -> None:
     axis = axis_of(node.axis, x.dim())
     if index.dim() != 1 or index.dtype != torch.int64:
         reject(f"an index of {index.dtype} and {index.dim()} dimensions")
+    if not index.is_contiguous():
+        reject("an index with a stride, which the runtime would not read with it")
     if index.device.type != "meta" and bool(((index < -x.shape[axis]) | (index >= x.shape[axis])).any()):
         reject("an index beyond the dimension")
     positions = torch.where(index < 0, index + x.shape[axis], index)

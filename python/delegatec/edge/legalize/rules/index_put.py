@@ -48,7 +48,7 @@ def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, di
     rank = x.dim()
     dim1, dim2 = dim1 % rank, dim2 % rank
     length = src.shape[-1]
-    if not all(isinstance(size, int) for size in x.shape) or length == 0:
+    if isinstance(length, int) and length == 0:
         return NotImplemented
     others = [dim for dim in range(rank) if dim not in (dim1, dim2)]
     moved = x.permute([dim1, dim2, *others])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -24,7 +24,7 @@ from delegatec.edge.legalize.rule import FunctionTable, Rewrite
 from delegatec.edge.legalize.rules.dynamic import at_most
 from delegatec.edge.legalize.rules.indices import ElementIndex, as_int32, positions, progression, unexpand
 from delegatec.edge.legalize.value import Value, cat, full, value_of
-from delegatec.edge.symbols import is_dynamic, sizes_key
+from delegatec.edge.symbols import largest, sizes_key
 
 aten = torch.ops.aten
 
@@ -274,27 +274,49 @@ def _scatter_by_sums(builder: Builder, node: Node) -> Node | None:
     """Adds to zeros the last element of each position: in order, those of one are next to each other."""
     bound, wanted = bind(node), shape_of(bind(node)["index"])
     data, index = value_of(builder, bound["self"]), value_of(builder, bound["index"], torch.int64)
-    if not data.rank or is_dynamic((*data.shape, *wanted)) or 0 in wanted or data.dtype == torch.bool:
+    if (
+        not data.rank
+        or any(isinstance(size, int) and not size for size in wanted)
+        or data.dtype == torch.bool
+    ):
         return None
     dim = positive(bound["dim"], data.rank)
+    most = largest(wanted[dim])
+    if most is None:
+        return None
     lines = [data.shape[each] if each == dim else size for each, size in enumerate(wanted)]
     ones = full(builder, wanted, 1, torch.int32)
-    mask = _beyond(_added(lines, dim, index, ones).ne(0), data, False)
+    mask = _added(lines, dim, index, ones).ne(0)
     if "value" in bound:
-        return mask.where(full(builder, (), bound["value"], data.dtype), data).node
+        value = full(builder, (), bound["value"], data.dtype)
+        return _with_first(data, lines, lambda part: mask.where(value, part)).node
     updates = value_of(builder, bound["src"], data.dtype)
     for each, size in enumerate(wanted):
         updates = updates.slice(each, 0, size)
-    if wanted[dim] > 1:
-        count = wanted[dim]
+    if most > 1:
         # no two are equal: the order does not depend on how the target sorts equal elements
-        keys = index * count + positions(builder, count, dim, data.rank).to(torch.int64)
-        order = _order(keys, dim)
+        counted = progression(builder, wanted[dim], data.rank - dim - 1).to(torch.int64)
+        order = _order(index * most + counted, dim)
         index, updates = (_gathered(each, dim, order) for each in (index, updates))
-        ends = index.slice(dim, 1, count).ne(index.slice(dim, 0, count - 1))
-        last = full(builder, [1 if each == dim else size for each, size in enumerate(wanted)], 1, torch.bool)
-        updates = cat([ends, last], dim).where(updates, 0)
-    return mask.where(_beyond(_added(lines, dim, index, updates), data, 0), data).node
+        after = full(
+            builder, [1 if each == dim else size for each, size in enumerate(wanted)], -1, index.dtype
+        )
+        following = cat([index, after], dim).slice(dim, 1, wanted[dim] + 1)
+        updates = index.ne(following).where(updates, 0)
+    total = _added(lines, dim, index, updates)
+    return _with_first(data, lines, lambda part: mask.where(total, part)).node
+
+
+def _with_first(data: Value, shape: Sequence[int], change: Callable[[Value], Value]) -> Value:
+    """Replaces the first elements of each dimension, of a shape, by what a function makes of them."""
+    for dim, (size, own) in enumerate(zip(data.shape, shape, strict=True)):
+        if sizes_key([size]) != sizes_key([own]):
+            changed = _with_first(data.slice(dim, 0, own), shape, change)
+            call, target = data.builder.call, aten.slice_scatter.default
+            return Value(
+                data.builder, call(target, data.node, changed.node, dim, 0, own, val=data.node.meta["val"])
+            )
+    return change(data)
 
 
 def _added(shape: Sequence[int], dim: int, index: Value, updates: Value) -> Value:
@@ -314,12 +336,6 @@ def _order(x: Value, dim: int) -> Value:
 
 def _gathered(x: Value, dim: int, index: Value) -> Value:
     return Value(x.builder, x.builder.call(aten.gather.default, x.node, dim, index.node))
-
-
-def _beyond(x: Value, data: Value, value: float) -> Value:
-    """Adds positions in other dimensions, which the index does not have."""
-    ends = [end - own for own, end in zip(x.shape, data.shape, strict=True)]
-    return x.pad([each for end in reversed(ends) for each in (0, end)], value) if any(ends) else x
 
 
 FUNCTIONS: FunctionTable = {

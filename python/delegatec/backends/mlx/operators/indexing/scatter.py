@@ -9,12 +9,12 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.mlx.building.graph_builder import GraphBuilder
-from delegatec.backends.mlx.building.values import Int
+from delegatec.backends.mlx.building.values import Array, Int
 from delegatec.backends.mlx.dtypes import NUMERIC
 from delegatec.backends.mlx.operators.positions import checked_bounds_of, span_of
 from delegatec.backends.mlx.operators.row import Constraint, operator_row
 from delegatec.backends.mlx.operators.rules import STATIC_STEP
-from delegatec.edge.arguments import bind, dtype_of, positive
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.constraints import HAS_AXIS, operand_dtypes
 from delegatec.edge.symbols import sizes_key
 
@@ -40,8 +40,8 @@ def _scatter_add(b: GraphBuilder, node: Node) -> None:
 
 def _index_put(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x, values = b.written(b.of(bound["self"])), b.operand(bound["values"], dtype_of(node))
     ((axis, index),) = ((dim, each) for dim, each in enumerate(bound["indices"]) if each is not None)
+    x, values = b.written(b.of(bound["self"])), _expanded(b, node, axis, index)
     span = span_of(index, b.facts.constant)
     if span is not None and isinstance(x.shape[axis], int):
         start, stop = checked_bounds_of(b, span, x.shape[axis])
@@ -49,8 +49,37 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
             "SliceUpdate", dst=x, update=values, out=b.result(node), axis=Int(axis), start=start, stop=stop
         )
         return
-    positions = b.converted(b.of(index), torch.int64)
+    positions = _contiguous(b, b.converted(b.of(index), torch.int64))
     b.emit("IndexCopy", dst=x, update=values, indices=positions, out=b.result(node), axis=axis)
+
+
+def _contiguous(b: GraphBuilder, index: Array) -> Array:
+    """Returns an index whose elements are next to each other: the runtime reads them without strides."""
+    if index in b.draft.inputs or index in b.draft.constants or sizes_key(index.shape) == (1,):
+        return index
+
+    def make() -> Array:
+        out = b.temporary(index.shape, index.dtype)
+        b.emit("Contiguous", x=index, out=out)
+        return out
+
+    return b.shared(("contiguous", index), make)
+
+
+def _expanded(b: GraphBuilder, node: Node, axis: int, index: Node) -> Array:
+    """Returns the values in the sizes of the result at the positions of an index."""
+    values, shape = b.operand(bind(node)["values"], dtype_of(node)), _written(node, axis, index)
+    if sizes_key(values.shape) == sizes_key(shape):
+        return values
+    out = b.temporary(shape, values.dtype)
+    b.emit("BroadcastTo", x=values, out=out, shape=b.integers(shape))
+    return out
+
+
+def _written(node: Node, axis: int, index: Node) -> list[Any]:
+    shape: list[Any] = [*shape_of(node)]
+    shape[axis] = shape_of(index)[0]
+    return shape
 
 
 def _other_put(node: Node, _: object) -> str | None:
@@ -63,12 +92,11 @@ def _other_put(node: Node, _: object) -> str | None:
     axis, index = given[0]
     if len(index.meta["val"].shape) != 1:
         return f"an index of rank {len(index.meta['val'].shape)}"
-    wanted: list[Any] = list(node.meta["val"].shape)
-    wanted[axis] = index.meta["val"].shape[0]
-    found = bound["values"].meta["val"].shape
-    return (
-        None if sizes_key(wanted) == sizes_key(found) else f"values of shape {[str(size) for size in found]}"
+    wanted, found = sizes_key(_written(node, axis, index)), sizes_key(shape_of(bound["values"]))
+    broadcasts = len(found) <= len(wanted) and all(
+        own in (1, size) for own, size in zip(reversed(found), reversed(wanted), strict=False)
     )
+    return None if broadcasts else f"values of shape {[str(size) for size in found]}"
 
 
 def _smaller(node: Node, _: object) -> str | None:
@@ -95,7 +123,7 @@ ROWS: Final = (
         _index_put,
         Constraint(
             "argument",
-            "One index of rank 1, values of the other sizes of self, and no accumulation.",
+            "One index of rank 1, values that broadcast to its positions, and no accumulation.",
             _other_put,
         ),
         note="positions are read before the rest of the graph is computed; consecutive ones are a slice",
