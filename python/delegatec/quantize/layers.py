@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.quantization.operators import quantized
+from delegatec.edge.symbols import same_sizes
 from delegatec.quantize.bodies import (
     all_nodes,
     describe_bodies,
@@ -46,6 +47,7 @@ torchao = torch.ops.torchao
 
 _KEYS: Final = ("stack_trace", "nn_module_stack")
 _EPS: Final = torch.finfo(torch.float32).eps
+_VIEWS: Final = frozenset({aten.view.default, aten.reshape.default, aten.flatten.using_ints})
 
 
 def graphs_of(
@@ -149,6 +151,15 @@ def _beyond(layer: Layer) -> Diagnostic:
     )
 
 
+def _merges_dynamic_rows(x: Node) -> bool:
+    """Whether a value is a view of rows of several dynamic dimensions as those of a matrix."""
+    if x.target not in _VIEWS:
+        return False
+    old, new = x.all_input_nodes[0].meta["val"].shape, x.meta["val"].shape
+    several = sum(not isinstance(size, int) for size in old[:-1]) > 1
+    return len(new) == 2 and several and same_sizes(old[-1:], new[-1:])
+
+
 def _nothing(method: str, settings: Settings) -> Diagnostic:
     is_float = settings.activation == "float"
     layers = "a linear layer or" if is_float else "a linear layer, a convolution that is not depthwise or"
@@ -248,6 +259,10 @@ class _Writer:
 
     def _quantize_rows(self, layer: Node, x: Node, width: int) -> Node:
         """Quantizes and dequantizes a tensor, with a scale and a zero point per row of a width."""
+        if _merges_dynamic_rows(x):
+            # the same rows: next to the layer, the view can be removed with that of the layer's result
+            rows = self._quantize_rows(layer, x.all_input_nodes[0], width)
+            return self._call(layer, x.target, rows, *x.args[1:])
         block = [*[1] * (x.meta["val"].dim() - 1), width]
         limits = RANGES["int8"]
         options = ("ASYMMETRIC", block, torch.int8, *limits, None, None, torch.int8)

@@ -16,6 +16,7 @@ from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import QUANTIZED
 from delegatec.backends.vulkan.fusion.layers import fused_of, unsupported
+from delegatec.backends.vulkan.fusion.quantize_in_float import quantize_in_float
 from delegatec.backends.vulkan.fusion.weights import is_pointwise
 from delegatec.backends.vulkan.operators.faulty_sizes import size_of
 from delegatec.backends.vulkan.operators.rewrites.avoid_faults import more_channels, parts_of
@@ -24,6 +25,7 @@ from delegatec.delegation import Rejection
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.rounded_logarithms import rounded_logarithms
 from delegatec.edge.arguments import bind, tensors
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.passes.sizes_of_operands import depends_on_data
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.constant import Constant, QuantizedConstant, quantized_constant
@@ -118,6 +120,11 @@ class VulkanPartitioner(TablePartitioner[Settings]):
     def most_rank(self) -> int:
         """See `TablePartitioner.most_rank`."""
         return MOST_RANK
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """See `Partitioner.preparation`."""
+        return (*super().preparation, quantize_in_float)
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

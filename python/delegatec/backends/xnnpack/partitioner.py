@@ -35,6 +35,7 @@ from delegatec.edge.control_flow import SCAN, bodies_of
 from delegatec.edge.passes.attend_to_filled_rows import attend_to_filled_rows
 from delegatec.edge.passes.convert_inputs_first import convert_inputs_first
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.quantize_outside_views import quantize_outside_views
 from delegatec.edge.passes.sizes_of_operands import depends_on_data, take_sizes_of_operands
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.passes.unflatten_bmm import unflatten_bmm
@@ -171,7 +172,7 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         attend = partial(attend_to_filled_rows, is_narrowed=True) if is_narrowed else attend_to_filled_rows
         layers = partial(loop_recurrent_layers, most_copied=self.most_copied)
         attention = (layers, attend, split_cached_attention)
-        sizes = (unflatten_linear, unflatten_bmm, take_sizes_of_operands)
+        sizes = (quantize_outside_views, unflatten_linear, unflatten_bmm, take_sizes_of_operands)
         return (*attention, *sizes, convert_inputs_first, *super().preparation)
 
     @property

@@ -17,6 +17,7 @@ from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.patterns.fusion import fusion
 from delegatec.edge.patterns.pattern import ANY, Argument, Call, Const, Var
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE_CONSTANTS
 from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
@@ -71,11 +72,14 @@ def _rows(layer: Node) -> list[int | torch.SymInt] | None:
 
 _ROWS: Final = Call(aten.view.default, ANY, ANY).named("x")
 # of GPT-2: [in, out]
-_TURNED: Final = Const("turned").where(lambda weight: dtype_of(weight).is_floating_point)
+_FLOAT: Final = Const("turned").where(lambda weight: dtype_of(weight).is_floating_point)
+_DEQUANTIZED: Final = Call(DEQUANTIZE_CONSTANTS, Const("values"), ...).named("turned")
 _BIAS: Final = Var("bias").where(lambda bias: len(shape_of(bias)) == 1)
 _RULES: Final = fusion(
     Call(aten.linear.default, _ROWS, Var("weight"), Argument("bias"))
-    | Call(aten.mm.default, _ROWS, _TURNED)
-    | Call(aten.addmm.default, _BIAS, _ROWS, _TURNED),
+    | Call(aten.mm.default, _ROWS, _FLOAT)
+    | Call(aten.mm.default, _ROWS, _DEQUANTIZED)
+    | Call(aten.addmm.default, _BIAS, _ROWS, _FLOAT)
+    | Call(aten.addmm.default, _BIAS, _ROWS, _DEQUANTIZED),
     _unflatten,
 )

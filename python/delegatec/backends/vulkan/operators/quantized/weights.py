@@ -37,7 +37,7 @@ def _embedding_memory(node: Node, _: IsConstant) -> Sequence[Group]:
 
 
 def _row(target: Any, demands: Any, name: str) -> OperatorRow:
-    return operator_row(target, demands, _OPERANDS, lower=same_call(f"et_vk.{name}.default"))
+    return operator_row(target, demands, _OPERANDS, lower=same_call(f"et_vk.{name}.default"), resizes=())
 
 
 ROWS: Final = (

@@ -30,13 +30,26 @@ def _result(value: Value, like: torch.Tensor) -> Node:
 
 def _quantize(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
+    scale, zeros = (bound[name] and _float32(builder, bound[name]) for name in ("scale", "zero_point"))
+    return _result(quantized_values(builder, node, scale, zeros), node.meta["val"])
+
+
+def quantized_values(builder: Builder, node: Node, scale: Value, zeros: Value | None) -> Value:
+    """Returns what a call of `quantize_affine` computes, in blocks, as integers in float32.
+
+    Args:
+        builder: emits the calls.
+        node: the call.
+        scale: one scalar per block.
+        zeros: likewise; None if all are 0.
+    """
+    bound = bind(node)
     shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
-    x, scale = (_float32(builder, bound[name]) for name in ("input", "scale"))
-    quantized_values = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
-    if bound["zero_point"] is not None:
-        quantized_values = quantized_values + _float32(builder, bound["zero_point"]).view(*per_block)
+    found = (_float32(builder, bound["input"]).view(*shape) * scale.view(*per_block).reciprocal()).round()
+    if zeros is not None:
+        found = found + zeros.view(*per_block)
     low, high = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
-    return _result(quantized_values.clamp(low, high), node.meta["val"])
+    return found.clamp(low, high)
 
 
 def _dequantize(builder: Builder, node: Node) -> Node | None:
@@ -45,13 +58,29 @@ def _dequantize(builder: Builder, node: Node) -> Node | None:
     if builder.facts.constant(bound["input"]) is not None:
         return None
     shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
-    quantized_values = _float32(builder, bound["input"]).view(*shape)
+    values = _float32(builder, bound["input"]).view(*shape)
     if bound["zero_point"] is not None:
-        quantized_values = quantized_values - _float32(builder, bound["zero_point"]).view(*per_block)
-    return _result(quantized_values * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
+        values = values - _float32(builder, bound["zero_point"]).view(*per_block)
+    return _result(values * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
 
 
 def _choose(builder: Builder, node: Node) -> list[Node] | None:
+    found = parameters(builder, node)
+    if found is None:
+        return None
+    return [_result(value, like) for value, like in zip(found, node.meta["val"], strict=True)]
+
+
+def parameters(builder: Builder, node: Node) -> tuple[Value, Value] | None:
+    """Returns what a call of `choose_qparams_affine` computes, in blocks: scales, and zero points in float32.
+
+    Args:
+        builder: emits the calls.
+        node: the call.
+
+    Returns:
+        None for a kind of mapping that is unknown.
+    """
     bound = bind(node)
     dtype = dtype_of(bound["input"])
     low, high = limits(bound["target_dtype"], bound["quant_min"], bound["quant_max"])
@@ -66,13 +95,11 @@ def _choose(builder: Builder, node: Node) -> list[Node] | None:
     smallest = torch.finfo(dtype).smallest_normal if bound["eps"] is None else bound["eps"]
     if bound["mapping_type"] == "ASYMMETRIC":
         scale = ((largest - least) / float(high - low)).clamp(low=smallest)
-        zeros = (-((least / scale).round()) + low).clamp(low, high)
-    elif bound["mapping_type"] == "SYMMETRIC":
+        return scale, (-((least / scale).round()) + low).clamp(low, high)
+    if bound["mapping_type"] == "SYMMETRIC":
         scale = ((-least).maximum(largest) / (float(high - low) / 2)).clamp(low=smallest)
-        zeros = full(builder, per_block, int((high + low + 1) / 2), torch.float32)
-    else:
-        return None
-    return [_result(value, like) for value, like in zip((scale, zeros), node.meta["val"], strict=True)]
+        return scale, full(builder, per_block, int((high + low + 1) / 2), torch.float32)
+    return None
 
 
 REWRITES: Final = tuple(
