@@ -15,9 +15,9 @@ from torch.fx import Node
 from delegatec.backends.arm.building.constants import element
 from delegatec.backends.arm.building.node_values import NodeValues
 from delegatec.backends.arm.building.operation import Operation, Value
-from delegatec.backends.arm.building.shared_constants import Number
 from delegatec.backends.arm.dtypes import STORED, TO_TOSA
 from delegatec.backends.arm.settings import Settings
+from delegatec.backends.common.node_values import Number
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import shape_of

@@ -11,9 +11,8 @@ from delegatec_schemas.tosa_graph import DType
 from delegatec.backends.arm.building.constants import int48_bytes
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import STORED, TO_TOSA
+from delegatec.backends.common.node_values import Number
 from delegatec.delegation.protocol.parts import tensor_bytes
-
-Number = bool | int | float
 
 
 class Constants:

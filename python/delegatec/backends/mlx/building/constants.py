@@ -24,6 +24,7 @@ from delegatec.backends.common.constants import (
     to_bfloat16,
     to_float16,
 )
+from delegatec.backends.common.node_values import Number
 from delegatec.backends.common.settings import Overflow, Precision
 from delegatec.backends.mlx.building.draft import Constant
 from delegatec.backends.mlx.building.packing import PackedBytes, Packing, words
@@ -33,8 +34,6 @@ from delegatec.delegation import Part
 from delegatec.delegation.protocol.parts import TensorBytes, digest, tensor_part
 from delegatec.delegation.protocol.view import PartitionView, external_name
 from delegatec.diagnostics import Diagnostic
-
-Number = bool | int | float
 
 
 class Constants:

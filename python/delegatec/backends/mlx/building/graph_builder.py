@@ -11,9 +11,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.node_values import Operand
 from delegatec.backends.common.sizes import Sizes
 from delegatec.backends.mlx.blob import write_blob
-from delegatec.backends.mlx.building.constants import Number
 from delegatec.backends.mlx.building.node_values import NodeValues
 from delegatec.backends.mlx.building.runtime_layer import RuntimeLayer
 from delegatec.backends.mlx.building.sizes import SizeValues
@@ -28,9 +28,8 @@ from delegatec.delegation.protocol.mapping import debug_map_of
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import is_scalar
+from delegatec.edge.symbols import is_scalar, sizes_key
 
-Operand = Node | Number
 Size = int | torch.SymInt | Node
 
 
@@ -57,7 +56,6 @@ class GraphBuilder(NodeValues):
         super().__init__(view, settings)
         self.layers = layers
         self._lower = lower
-        self._widened: dict[Array, Array] = {}  # a cast to a wider dtype of the same kind -> its operand
         self._sources: dict[Array, Array] = {}  # converted value -> its operand
         self._sizes: Sizes[Int, Array] = Sizes(SizeValues(self.emit, self._tensors))
         self._state: dict[Array, Array] = {}  # buffer -> its new value
@@ -72,8 +70,8 @@ class GraphBuilder(NodeValues):
             self._sizes.define(value, Int(scalar))
             self.draft.inputs.append(scalar)
             return
-        self._arrays[node] = self.temporary(value.shape, value.dtype)
-        self.draft.inputs.append(self._arrays[node])
+        self._values[node] = self.temporary(value.shape, value.dtype)
+        self.draft.inputs.append(self._values[node])
 
     def output(self, node: Node) -> None:
         """Makes the value of a node an output of the delegate; the runtime converts it to its dtype."""
@@ -83,20 +81,18 @@ class GraphBuilder(NodeValues):
     def buffer(self, node: Node) -> None:
         """Adds a buffer that the delegate keeps, which is zero at first; all are added before operations."""
         value = node.meta["val"]
-        self._arrays[node] = self.temporary(value.shape, value.dtype)
-        self.draft.buffers.append(self._arrays[node])
+        self._values[node] = self.temporary(value.shape, value.dtype)
+        self.draft.buffers.append(self._values[node])
 
     def store(self, buffer: Node, new: Node) -> None:
         """Sets the new value of a buffer, after all operations."""
-        self._state[self._arrays[buffer]] = self.of(new)
+        self._state[self._values[buffer]] = self.of(new)
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> Array:
-        """Returns an operand in a dtype: a number becomes a constant, a size or tensor is converted."""
-        if not isinstance(operand, Node):
-            return self.scalar(operand, dtype)
-        if is_scalar(operand):
+        """See `TypedValues.operand`; a size is filled in."""
+        if isinstance(operand, Node) and is_scalar(operand):
             return self.filled(operand.meta["val"], dtype)
-        return self.converted(self.of(operand), dtype)
+        return super().operand(operand, dtype)
 
     def filled(self, size: int | torch.SymInt, dtype: torch.dtype) -> Array:
         """Returns a size as a tensor of rank 0; it is exact up to 2^24."""
@@ -111,42 +107,44 @@ class GraphBuilder(NodeValues):
 
         return self.shared(("filled", size.node.expr, dtype), make)
 
-    def in_float32(self, node: Node) -> Array:
-        """Returns a floating-point operand in float32; weights keep their precision."""
-        tensor = self.view.constants.get(node)
-        if tensor is None or node in self._arrays or tensor.dtype == node.meta["val"].dtype:
-            return self.converted(self.of(node), torch.float32)
-        return self.shared(("float32", node), lambda: self.table(tensor))
+    def dtype_of(self, value: Array) -> torch.dtype:
+        """Returns the dtype of a value."""
+        return value.dtype
 
-    def converted(self, array: Array, dtype: torch.dtype) -> Array:
-        """Returns a value in a dtype: itself, or one shared conversion; to bool by comparison with zero."""
-        if array.dtype == dtype:
-            return array
-        # The operand of a widening conversion.
-        if array in self._widened and self._widened[array].dtype == dtype:
-            return self._widened[array]
+    def _cast(self, value: Array, dtype: torch.dtype) -> Array:
+        out = self.temporary(value.shape, dtype)
+        self.emit("AsType", x=value, out=out, dtype=TO_FORMAT[dtype])
+        self._sources[out] = value
+        return out
 
-        def make() -> Array:
-            out = self.temporary(array.shape, dtype)
-            self.emit("AsType", x=array, out=out, dtype=TO_FORMAT[dtype])
-            self._sources[out] = array
-            if _widens(array.dtype, dtype):
-                self._widened[out] = array
-            return out
-
-        return self.shared(("cast", array, dtype), make)
+    def _widens(self, narrow: torch.dtype, wide: torch.dtype) -> bool:
+        kinds = (
+            ({torch.float32}, HALVES),
+            ({torch.int16, torch.int32, torch.int64}, {torch.int8, torch.uint8}),
+        )
+        if any(wide in above and narrow in below for above, below in kinds):
+            return True
+        return (narrow, wide) in _WIDENING
 
     def written(self, array: Array) -> Array:
         """Returns a value that a SliceUpdate or an IndexCopy may update: the runtime refuses constants."""
         if array not in self.draft.constants and array not in self.draft.prepared:
             return array
+        return self._copied("IdCopy", array)
 
+    def contiguous(self, array: Array) -> Array:
+        """Returns a value whose elements are next to each other: a view may have strides."""
+        if array in self.draft.inputs or array in self.draft.constants or sizes_key(array.shape) == (1,):
+            return array
+        return self._copied("Contiguous", array)
+
+    def _copied(self, name: str, array: Array) -> Array:
         def make() -> Array:
-            copied = self.temporary(array.shape, array.dtype)
-            self.emit("IdCopy", x=array, out=copied)
-            return copied
+            out = self.temporary(array.shape, array.dtype)
+            self.emit(name, x=array, out=out)
+            return out
 
-        return self.shared(("written", array), make)
+        return self.shared((name, array), make)
 
     # ---- sizes -------------------------------------------------------------------------------------------
 
@@ -171,7 +169,7 @@ class GraphBuilder(NodeValues):
         return [Int(-1) if dim == inferred else self.integer(size) for dim, size in enumerate(values)]
 
     def _tensors(self) -> Iterator[tuple[torch.Tensor, Array]]:
-        for node, array in self._arrays.items():
+        for node, array in self._values.items():
             if array not in self.draft.constants and isinstance(node.meta["val"], torch.Tensor):
                 yield node.meta["val"], array
 
@@ -206,7 +204,7 @@ class GraphBuilder(NodeValues):
             for node, operand in zip(body.inputs, operands, strict=True):
                 value = node.meta["val"]
                 if isinstance(operand, Array):
-                    self._arrays[node] = self.converted(operand, value.dtype)
+                    self._values[node] = self.converted(operand, value.dtype)
                 elif isinstance(value, torch.SymInt):
                     self._sizes.define(value, operand)
             self._lower(self, body.nodes)
@@ -243,14 +241,6 @@ class GraphBuilder(NodeValues):
 def is_size(value: Any) -> bool:
     """Whether an argument is a number that may be dynamic."""
     return isinstance(value, int) or (isinstance(value, Node) and is_scalar(value))
-
-
-def _widens(narrow: torch.dtype, wide: torch.dtype) -> bool:
-    """Whether a dtype represents all values of another one of the same kind."""
-    kinds = ({torch.float32}, HALVES), ({torch.int16, torch.int32, torch.int64}, {torch.int8, torch.uint8})
-    if any(wide in above and narrow in below for above, below in kinds):
-        return True
-    return (narrow, wide) in _WIDENING
 
 
 _WIDENING: Final = {(torch.int16, torch.int32), (torch.int16, torch.int64), (torch.int32, torch.int64)}

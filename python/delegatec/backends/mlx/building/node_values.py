@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
-from delegatec.backends.mlx.building.constants import Constants, Number
+from delegatec.backends.common.node_values import Number, SharedT, TypedValues
+from delegatec.backends.mlx.building.constants import Constants
 from delegatec.backends.mlx.building.draft import Constant, Draft
 from delegatec.backends.mlx.building.packing import Packing
 from delegatec.backends.mlx.building.values import Array, Operation
@@ -22,12 +23,11 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.program import EdgeProgram
 
-Shared = TypeVar("Shared")
 Step = tuple[str, str, dict[str, Any]]
 """A node of the format, the name of its operand, and its other fields."""
 
 
-class NodeValues:
+class NodeValues(TypedValues[Array, Settings]):
     """Values of nodes, of the partition and of the bodies that are lowered.
 
     Args:
@@ -35,21 +35,17 @@ class NodeValues:
         settings: the user's settings.
 
     Attributes:
-        current: the node being lowered, the origin of new operations, if any.
         reshaped: value -> the value in another shape that it has the elements of.
-        settings: as given.
         draft: the graph so far.
         view: the partition, or the body that is lowered.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        self.current: Node | None = None
+        super().__init__(view, settings)
         self.reshaped: dict[Array, Array] = {}
-        self.settings = settings
         self.draft = Draft()
-        self.view = view
         self._constants = Constants(view, settings)
-        self._arrays: ChainMap[Node, Array] = ChainMap()
+        self._values: ChainMap[Node, Array] = ChainMap()
         self._shared: ChainMap[Hashable, Any] = ChainMap()
 
     @property
@@ -65,23 +61,19 @@ class NodeValues:
     @contextmanager
     def inside(self, view: PartitionView) -> Iterator[None]:
         """Opens a scope for a body: its values are unknown after it, other than constants."""
-        kept = self.view, self._arrays, self._shared
-        self.view, self._arrays, self._shared = view, self._arrays.new_child(), self._shared.new_child()
+        kept = self.view, self._values, self._shared
+        self.view, self._values, self._shared = view, self._values.new_child(), self._shared.new_child()
         self._constants.view = view
         try:
             yield
         finally:
-            self.view, self._arrays, self._shared = kept
+            self.view, self._values, self._shared = kept
             self._constants.view = self.view
 
-    def of(self, node: Node) -> Array:
-        """Returns the value of a node; the first use of a constant adds it."""
-        if node not in self._arrays:
-            tensor = self.view.constants[node]
-            storage = ("weight", tensor.data_ptr(), node.meta["val"].dtype, tensor.shape, tensor.stride())
-            make = self._constants.of_node
-            self._arrays[node] = self.shared(storage, lambda: self._added(*make(node, self.current)))
-        return self._arrays[node]
+    def _weight(self, node: Node, tensor: torch.Tensor, dtype: torch.dtype) -> Array:
+        if dtype != node.meta["val"].dtype:
+            return self.table(tensor)
+        return self._added(*self._constants.of_node(node, self.current))
 
     def arranged(self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int]) -> Array:
         """Returns a constant with its elements in another order.
@@ -141,31 +133,11 @@ class NodeValues:
         return result
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
-        """Returns the tensor of a node if it is a constant; do not write to it.
-
-        It is float32 if it is float32 in the model, although the node is float16 here.
-        """
-        return None if node.name in self.view.program.mutated_inputs() else self.view.constants.get(node)
-
-    def result(self, node: Node, index: int | None = None) -> Array:
-        """Adds the value that a node computes.
-
-        Args:
-            node: the node.
-            index: the index of its result, if it has several; the `getitem` nodes of that result get it, too.
-        """
-        value = node.meta["val"] if index is None else node.meta["val"][index]
-        array = self.temporary(value.shape, value.dtype)
-        self.alias(node, array, index)
-        return array
-
-    def alias(self, node: Node, array: Array, index: int | None = None) -> None:
-        """Maps a node to an existing value; `index` selects one of its results, if it has several."""
-        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
-        self._arrays.update(dict.fromkeys(nodes, array))
+        """See `NodeValues.constant_value`; buffers that the program writes to are not constants."""
+        return None if node.name in self.program.mutated_inputs() else super().constant_value(node)
 
     def temporary(self, shape: Sequence[Any], dtype: torch.dtype) -> Array:
-        """Adds a value without a node."""
+        """See `TypedValues.temporary`."""
         assert dtype in TO_FORMAT, dtype
         return Array(dtype, tuple(shape))
 
@@ -174,23 +146,20 @@ class NodeValues:
         return self._added(*self._constants.of_tensor(tensor))
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Array:
-        """Returns a deduplicated constant of rank 0. Integers wrap around, as in ATen."""
+        """See `TypedValues.scalar`."""
         key = ("scalar", dtype, type(number), repr(number))
         return self.shared(key, lambda: self._added(*self._constants.scalar(number, dtype, self.current)))
 
-    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
-        """Returns values shared by lowerings, such as a table of indices; the first call makes it.
-
-        Those of a body are shared in it, and constants in the whole graph.
-        """
+    def shared(self, key: Hashable, make: Callable[[], SharedT]) -> SharedT:
+        """See `NodeValues.shared`. Those of a body are shared in it, and constants in the whole graph."""
         if key not in self._shared:
-            found = make()
+            found = super().shared(key, make)
             is_constant = isinstance(found, Array) and (
                 found in self.draft.constants or found in self.draft.prepared
             )
-            self._shared.maps[-1 if is_constant else 0][key] = found
-        shared: Shared = self._shared[key]
-        return shared
+            if is_constant:
+                self._shared.maps[-1][key] = self._shared.maps[0].pop(key)
+        return super().shared(key, make)
 
     def _added(self, array: Array, constant: Constant) -> Array:
         self.draft.constants[array] = constant

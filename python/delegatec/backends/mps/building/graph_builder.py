@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from delegatec.backends.common.constants import (
     nonzero_in_float16,
     to_float16,
 )
+from delegatec.backends.common.node_values import Number, TypedValues
 from delegatec.backends.common.settings import Overflow, Precision
 from delegatec.backends.mps.building.draft import Draft, Operation
 from delegatec.backends.mps.compile_spec import Settings
@@ -31,35 +32,18 @@ from delegatec.delegation.protocol.parts import tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
-Number = bool | int | float
-Operand = Node | Number
 
-
-class GraphBuilder:
-    """The graph of one partition under construction, with its own, consecutive ids.
-
-    Args:
-        view: the partition.
-        settings: the user's settings.
-
-    Attributes:
-        current: the node being lowered, the origin of new operations, if any.
-        settings: as given.
-    """
+class GraphBuilder(TypedValues[int, Settings]):
+    """The graph of one partition under construction, with its own, consecutive ids of values."""
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
+        super().__init__(view, settings)
         # constants that cannot be converted, by id; None for a scalar in an operation
         self._problems: list[tuple[int | None, Diagnostic]] = []
-        self.current: Node | None = None
-        self.settings = settings
         self._saturates = settings.overflow is Overflow.SATURATE
-        self._view = view
         self._draft = Draft()
         self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
-        self._ids: dict[Node, int] = {}
         self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
-        self._shared: dict[Hashable, int] = {}
-        self._widened: dict[int, int] = {}  # id of a cast to a wider dtype of the same kind -> its operand
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -72,11 +56,11 @@ class GraphBuilder:
         value = node.meta["val"]
         id = self.temporary(value.shape, value.dtype)
         self._draft.inputs.append(id)
-        self._ids[node] = id
+        self._values[node] = id
 
     def output(self, node: Node) -> None:
         """Makes the value of a node an output of the delegate."""
-        id = self._ids[node]
+        id = self._values[node]
         dtype, shape = self._types[id]
         if self._draft.is_input_or_constant(id) or id in self._draft.outputs:
             out = self.temporary(shape, dtype)
@@ -88,45 +72,12 @@ class GraphBuilder:
 
     def computes(self, node: Node) -> bool:
         """Whether a node is one of the partition's, which has been lowered."""
-        return node in self._ids and node not in self._view.inputs and node not in self._view.constants
-
-    def of(self, node: Node) -> int:
-        """Returns the id of a node's value; the first use of a constant adds it."""
-        if node not in self._ids:
-            tensor = self._view.constants[node]
-            dtype = node.meta["val"].dtype
-            storage = ("weight", tensor.data_ptr(), dtype, tensor.shape, tensor.stride())
-            self._ids[node] = self.shared(storage, lambda: self._weight(node, tensor, dtype))
-        return self._ids[node]
+        return node in self._values and node not in self.view.inputs and node not in self.view.constants
 
     def _weight(self, node: Node, tensor: torch.Tensor, dtype: torch.dtype) -> int:
         id = self.constant(tensor, lambda: self.name_of(node), dtype)
         self._names[id] = node.name
         return id
-
-    def constant_value(self, node: Node) -> torch.Tensor | None:
-        """Returns the tensor of a node if it is a constant; do not write to it.
-
-        It is float32 if it is float32 in the model, although the node is float16 here.
-        """
-        return self._view.constants.get(node)
-
-    def result(self, node: Node, index: int | None = None) -> int:
-        """Adds the value that a node computes.
-
-        Args:
-            node: the node.
-            index: the index of its result, if it has several; the `getitem` nodes of that result get the id.
-        """
-        value = node.meta["val"] if index is None else node.meta["val"][index]
-        id = self.temporary(tuple(value.shape), value.dtype)
-        self.alias(node, id, index)
-        return id
-
-    def alias(self, node: Node, id: int, index: int | None = None) -> None:
-        """Maps a node to an existing value; `index` selects one of its results, if it has several."""
-        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
-        self._ids.update(dict.fromkeys(nodes, id))
 
     def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
         """Adds a value without a node."""
@@ -161,7 +112,7 @@ class GraphBuilder:
         """Adds an int8 constant as int4, once per node: all in [-8, 8), an even number per row."""
 
         def make() -> int:
-            tensor = self._view.constants[node]
+            tensor = self.view.constants[node]
             id = self._constant(schema.DataType.INT4, tensor, Int4Bytes(tensor), tensor.dtype)
             self._names[id] = node.name
             return id
@@ -172,37 +123,24 @@ class GraphBuilder:
         self._types.append((dtype, tuple(tensor.shape)))
         return self._draft.constant(datatype, tensor.shape, data)
 
-    def scalar(self, scalar: Number, dtype: torch.dtype) -> int:
+    def scalar(self, number: Number, dtype: torch.dtype) -> int:
         """Adds a deduplicated scalar constant. Integers wrap around, as in ATen.
 
         Its shape is [1], the runtime's form of rank 0; an operation on it and another value has the shape of
         the other.
         """
         stored = torch.float32 if self.is_halved(dtype) else dtype
-        tensor = torch.tensor([scalar], dtype=torch.float64 if isinstance(scalar, float) else None).to(stored)
+        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(stored)
 
         def make() -> int:
-            id = self.constant(tensor, lambda: f"the scalar {scalar}", dtype)
+            id = self.constant(tensor, lambda: f"the scalar {number}", dtype)
             self._types[id] = (dtype, ())
             return id
 
         return self.shared(("scalar", dtype, repr(tensor.item())), make)
 
-    def in_float32(self, node: Node) -> int:
-        """Returns a floating-point operand in float32; weights keep their precision."""
-        tensor = self._view.constants.get(node)
-        if tensor is None or node in self._ids or tensor.dtype == node.meta["val"].dtype:
-            return self.converted(self.of(node), torch.float32)
-        return self.shared(("float32", node), lambda: self._weight(node, tensor, torch.float32))
-
     def _report(self, message: str, constant: int | None = None) -> None:
         self._problems.append((constant, beyond_float16(message, self.current)))
-
-    def shared(self, key: Hashable, make: Callable[[], int]) -> int:
-        """Returns a value shared by lowerings, such as a table of indices; the first call makes it."""
-        if key not in self._shared:
-            self._shared[key] = make()
-        return self._shared[key]
 
     def representable(self, scalar: Number, dtype: torch.dtype) -> float:
         """Checks the range of a scalar for a float32 field of an operation on a dtype."""
@@ -215,38 +153,32 @@ class GraphBuilder:
         # The runtime rounds a scalar that fits, once.
         return float(nonzero_in_float16(scalar))
 
-    def operand(self, operand: Operand, dtype: torch.dtype) -> int:
-        """Returns the id of an operand in a dtype: a scalar becomes a constant, a tensor is cast."""
-        if not isinstance(operand, Node):
-            return self.scalar(operand, dtype)
-        return self.converted(self.of(operand), dtype)
-
     def type_of(self, id: int) -> tuple[torch.dtype, tuple[int, ...]]:
         """Returns dtype and shape of a value."""
         return self._types[id]
 
-    def converted(self, id: int, dtype: torch.dtype) -> int:
-        """Returns a value in a dtype: itself, or one shared cast; to bool by `!= 0`."""
-        have, shape = self._types[id]
-        if have == dtype:
-            return id
-        # The operand of a widening cast.
-        if id in self._widened and self._types[self._widened[id]][0] == dtype:
-            return self._widened[id]
+    def dtype_of(self, value: int) -> torch.dtype:
+        """Returns the dtype of a value."""
+        return self._types[value][0]
 
-        def make() -> int:
-            out = self.temporary(shape, dtype)
-            if dtype == torch.bool:
-                zero = self.scalar(0, have)
-                self.emit(schema.Operation.Ne, schema.BinaryT(input1Id=id, input2Id=zero, outputId=out))
-            else:
-                table = schema.CastT(input1Id=id, outputId=out, dtype=TO_FORMAT[dtype])
-                self.emit(schema.Operation.Cast, table)
-                if _widens(have, dtype):
-                    self._widened[out] = id
-            return out
+    def _cast(self, value: int, dtype: torch.dtype) -> int:
+        have, shape = self._types[value]
+        out = self.temporary(shape, dtype)
+        if dtype == torch.bool:
+            zero = self.scalar(0, have)
+            self.emit(schema.Operation.Ne, schema.BinaryT(input1Id=value, input2Id=zero, outputId=out))
+        else:
+            table = schema.CastT(input1Id=value, outputId=out, dtype=TO_FORMAT[dtype])
+            self.emit(schema.Operation.Cast, table)
+        return out
 
-        return self.shared(("cast", id, dtype), make)
+    def _widens(self, narrow: torch.dtype, wide: torch.dtype) -> bool:
+        """See `TypedValues._widens`; nothing but a bool becomes one."""
+        both_float = narrow.is_floating_point and wide.is_floating_point
+        both_integer = not (
+            narrow.is_floating_point or wide.is_floating_point or torch.bool in (narrow, wide)
+        )
+        return (both_float or both_integer) and narrow.itemsize < wide.itemsize
 
     # ---- operations --------------------------------------------------------------------------------------
 
@@ -264,7 +196,7 @@ class GraphBuilder:
     def unused_inputs(self, results: Sequence[Node]) -> list[Node]:
         """Returns the inputs that no value of some nodes depends on."""
         unused = set(self._draft.unused_inputs([self.of(node) for node in results]))
-        return [node for id, node in enumerate(self._view.inputs) if id in unused]
+        return [node for id, node in enumerate(self.view.inputs) if id in unused]
 
     def finished(self) -> PreprocessResult:
         """Returns the blob and debug information of the graph without dead code.
@@ -281,11 +213,4 @@ class GraphBuilder:
 
     def name_of(self, constant: Node) -> str:
         """Returns the name of a constant in the model, for messages."""
-        return name_of(self._view.program, constant)
-
-
-def _widens(narrow: torch.dtype, wide: torch.dtype) -> bool:
-    """Whether a dtype represents all values of another one, except bools."""
-    both_float = narrow.is_floating_point and wide.is_floating_point
-    both_integer = not (narrow.is_floating_point or wide.is_floating_point or torch.bool in (narrow, wide))
-    return (both_float or both_integer) and narrow.itemsize < wide.itemsize
+        return name_of(self.view.program, constant)

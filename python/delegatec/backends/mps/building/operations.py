@@ -14,7 +14,8 @@ import torch
 from delegatec_schemas import mps_graph as schema
 from delegatec_schemas.mps_graph import Operation
 
-from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
+from delegatec.backends.common.node_values import Number
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.edge.arguments import broadcast
 

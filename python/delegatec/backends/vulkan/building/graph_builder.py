@@ -10,6 +10,7 @@ import torch
 from delegatec_schemas import vulkan_graph as schema
 from torch.fx import Node
 
+from delegatec.backends.common.node_values import NodeValues, Number
 from delegatec.backends.vulkan.building.constants import Constants
 from delegatec.backends.vulkan.building.sizes import sizes_of
 from delegatec.backends.vulkan.compile_spec import Settings
@@ -22,8 +23,6 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.arguments import dtype_of
 from delegatec.edge.symbols import is_dynamic, is_scalar
 
-Number = bool | int | float
-
 
 def is_narrowed_input(node: Node) -> bool:
     """Whether a node is the cast to float16 that alone uses a float32 placeholder."""
@@ -35,7 +34,7 @@ def is_narrowed_input(node: Node) -> bool:
     return source.op == "placeholder" and len(users) == 1 and dtypes == (torch.float32, torch.float16)
 
 
-class GraphBuilder:
+class GraphBuilder(NodeValues[int, Settings]):
     """The graph of one partition under construction.
 
     Args:
@@ -43,8 +42,6 @@ class GraphBuilder:
         settings: the user's settings.
 
     Attributes:
-        current: the node being lowered, if any.
-        settings: as given.
         graph: the graph so far.
         constants: its constants.
         names: id of a constant -> name of the placeholder whose value it is.
@@ -52,35 +49,24 @@ class GraphBuilder:
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        self.current: Node | None = None
-        self.settings = settings
+        super().__init__(view, settings)
         self.graph = schema.GraphT(
             version="0", chain=[], values=[], inputIds=[], outputIds=[], constants=[], shaders=[]
         )
         self.constants = Constants(view, settings)
         self.names: dict[int, str] = {}
         self.origins: list[list[Node]] = []
-        self._view = view
-        self._ids: dict[Node, int] = {}
-        self._shared: dict[Hashable, int] = {}
         self._sizes = sizes_of(self._add, self.call, self._tensors)
 
     # ---- values ------------------------------------------------------------------------------------------
 
-    def of(self, node: Node) -> int:
-        """Returns the id of a node's value: a tensor, or a constant that is not packed yet."""
-        if node not in self._ids:
-            tensor = self._view.constants[node]
-            self._ids[node] = self._constant(node, tensor)
-        return self._ids[node]
-
     def is_built(self, node: Node) -> bool:
         """Whether a node already has a value."""
-        return node in self._ids
+        return node in self._values
 
     def is_constant(self, node: Node) -> bool:
         """Whether a node is a constant."""
-        return node in self._view.constants
+        return node in self.view.constants
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; one that is only used in float16 is copied to that dtype."""
@@ -91,7 +77,7 @@ class GraphBuilder:
             id = self.tensor(cast.meta["val"], cast.meta[REPRESENTATION])
             self.table(id).stagingDataType = TO_FORMAT[torch.float32]
         self.graph.inputIds.append(id)
-        self._ids[node] = id
+        self._values[node] = id
 
     def widens_in_copy(self, source: Node, cast: Node) -> bool:
         """Makes a cast from float16 to float32 part of the copy of an output, if it is one and nothing else.
@@ -102,24 +88,24 @@ class GraphBuilder:
         if source.op == "placeholder" or (dtype_of(source), dtype_of(cast)) != (torch.float16, torch.float32):
             return False
         is_output = all(user.op == "output" for user in cast.users)
-        if not is_output or source in self._view.outputs or self._ids[source] in self.graph.inputIds:
+        if not is_output or source in self.view.outputs or self._values[source] in self.graph.inputIds:
             return False
-        self.table(self._ids[source]).stagingDataType = TO_FORMAT[torch.float32]
+        self.table(self._values[source]).stagingDataType = TO_FORMAT[torch.float32]
         return True
 
     def output(self, node: Node) -> None:
         """Makes the value of a node an output of the delegate."""
-        self.graph.outputIds.append(self._ids[node])
+        self.graph.outputIds.append(self._values[node])
 
     def result(self, node: Node) -> int:
         """Adds the value that a node computes: a tensor, or a list of them."""
         value, representation = node.meta["val"], node.meta[REPRESENTATION]
         if isinstance(value, torch.Tensor):
-            self._ids[node] = self.tensor(value, representation)
-            return self._ids[node]
+            self._values[node] = self.tensor(value, representation)
+            return self._values[node]
         ids = [self.tensor(each, one) for each, one in zip(value, representation, strict=True)]
         for user in node.users:
-            self._ids[user] = ids[user.args[1]]  # type: ignore[index]
+            self._values[user] = ids[user.args[1]]  # type: ignore[index]
         return self.list_of(ids)
 
     def tensor(self, value: torch.Tensor, representation: Representation) -> int:
@@ -135,19 +121,16 @@ class GraphBuilder:
         return self._add(schema.Content.Tensor, table)
 
     def _tensors(self) -> Iterator[tuple[torch.Tensor, int]]:
-        for node, id in self._ids.items():
+        for node, id in self._values.items():
             if not self.is_constant(node):
                 yield node.meta["val"], id
-
-    def alias(self, node: Node, id: int) -> None:
-        """Maps a node to an existing value."""
-        self._ids[node] = id
 
     def table(self, id: int) -> Any:
         """Returns the content of a value."""
         return self.graph.values[id].content
 
-    def _constant(self, node: Node, tensor: torch.Tensor) -> int:
+    def _stored(self, node: Node, tensor: torch.Tensor) -> int:
+        """See `NodeValues._stored`: the constant is not packed yet."""
         dtype = stored(node.meta["val"].dtype)
         index, data = self.constants.add(node, tensor, dtype)
         id = self._tensor_reference(index, data, dtype, tuple(tensor.shape))
@@ -166,19 +149,22 @@ class GraphBuilder:
 
     def scalar_tensor(self, value: Number, dtype: torch.dtype) -> int:
         """Returns a constant tensor of one element, for operators that take no scalars; deduplicated."""
-        key = ("scalar_tensor", dtype, repr(value))
-        if key not in self._shared:
+
+        def make() -> int:
             index, data = self.constants.add_scalar(value, stored(dtype), self.current)
-            self._shared[key] = self._tensor_reference(index, data, stored(dtype), [])
-        return self._shared[key]
+            return self._tensor_reference(index, data, stored(dtype), [])
+
+        return self.shared(("scalar_tensor", dtype, repr(value)), make)
 
     def packed(self, value: Number, dtype: torch.dtype, representation: Representation) -> int:
         """Returns a constant tensor of one element for operators that pack no operands; deduplicated."""
-        key = ("packed", dtype, repr(value), representation)
-        if key not in self._shared:
-            self._shared[key] = self.tensor(torch.empty((), dtype=dtype), representation)
-            self.call(PREPACK, self.scalar_tensor(value, dtype), self._shared[key])
-        return self._shared[key]
+
+        def make() -> int:
+            id = self.tensor(torch.empty((), dtype=dtype), representation)
+            self.call(PREPACK, self.scalar_tensor(value, dtype), id)
+            return id
+
+        return self.shared(("packed", dtype, repr(value), representation), make)
 
     def fill(self, value: Number, dtype: torch.dtype) -> int:
         """Returns a scalar that fills a tensor; reports it if it is beyond the dtype."""
@@ -227,9 +213,7 @@ class GraphBuilder:
         return self._share(("list", *ids), schema.Content.ValueList, schema.ValueListT(list(ids)))
 
     def _share(self, key: Hashable, kind: int, content: Any) -> int:
-        if key not in self._shared:
-            self._shared[key] = self._add(kind, content)
-        return self._shared[key]
+        return self.shared(key, lambda: self._add(kind, content))
 
     def _add(self, kind: int, content: Any) -> int:
         self.graph.values.append(schema.ValueT(kind, content))

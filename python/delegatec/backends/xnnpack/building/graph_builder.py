@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.common.constants import beyond_float16, name_of
+from delegatec.backends.common.node_values import NodeValues, Number
 from delegatec.backends.common.settings import Overflow, Precision
 from delegatec.backends.xnnpack.building.constants import converted_tensor, narrowed_scalar
 from delegatec.backends.xnnpack.building.draft import Draft
@@ -23,20 +24,17 @@ from delegatec.delegation.protocol.view import PartitionView, external_name
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.symbols import largest
 
-Number = bool | int | float
 Size = int | torch.SymInt
 
 
-class GraphBuilder:
-    """The graph of one partition under construction, with its own, consecutive ids.
+class GraphBuilder(NodeValues[int, Settings]):
+    """The graph of one partition under construction, with its own, consecutive ids of values.
 
     Args:
         view: the partition.
         settings: the user's settings.
 
     Attributes:
-        current: the node being lowered, the origin of new operations, if any.
-        settings: as given.
         draft: the tables of the graph.
         facts: analysis results for the program.
         reshaped: result of each reshape -> its operand.
@@ -46,21 +44,17 @@ class GraphBuilder:
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        self.current: Node | None = None
-        self.settings = settings
+        super().__init__(view, settings)
         self.draft = Draft()
         self.facts = view.facts
         self.reshaped: dict[int, int] = {}
         self.transposed: dict[int, tuple[int, tuple[int, ...]]] = {}
         self.clamped: dict[int, tuple[float, float]] = {}
         self.stacks: dict[int, tuple[int, tuple[int, ...]]] = {}
-        self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE
         self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a scalar in a table
         self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
-        self._ids: dict[Node, int] = {}
         self._types: list[tuple[torch.dtype, tuple[Size, ...]]] = []
-        self._shared: dict[Hashable, int] = {}
 
     # ---- nodes of the program ----------------------------------------------------------------------------
 
@@ -75,13 +69,13 @@ class GraphBuilder:
         if value.dtype == torch.bool:
             source = self._bytes(value.shape)
             self.draft.inputs.append(source)
-            self._ids[node] = self.convert(source, self.temporary(value.shape, self.bool_dtype))
+            self._values[node] = self.convert(source, self.temporary(value.shape, self.bool_dtype))
             return
         if value.dtype in TO_FORMAT:
-            self._ids[node] = self.temporary(value.shape, value.dtype)
+            self._values[node] = self.temporary(value.shape, value.dtype)
         else:  # only its sizes are used: elements are read as another type of at most their width
-            self._ids[node] = self._opaque(value)
-        self.draft.inputs.append(self._ids[node])
+            self._values[node] = self._opaque(value)
+        self.draft.inputs.append(self._values[node])
 
     def _opaque(self, value: torch.Tensor) -> int:
         """Adds an input of a dtype that no operation computes with."""
@@ -106,30 +100,10 @@ class GraphBuilder:
             self.emit(schema.Operation.Copy, schema.UnaryT(source, id, 0))
         self.draft.outputs.append(id)
 
-    def of(self, node: Node) -> int:
-        """Returns the id of a node's value; bools are zeros and ones. The first use of a constant adds it."""
-        if node not in self._ids:
-            tensor, dtype = self._view.constants[node], node.meta["val"].dtype
-            self._ids[node] = self.constant(tensor, self.bool_dtype if dtype == torch.bool else dtype, node)
-        return self._ids[node]
-
-    def constant_value(self, node: Node) -> torch.Tensor | None:
-        """Returns the tensor of a node if it is a constant; do not write to it.
-
-        It is float32 if it is float32 in the model, although the node is float16 here.
-        """
-        return self._view.constants.get(node)
-
-    def alias(self, node: Node, id: int, index: int | None = None) -> None:
-        """Maps a node to the value that it computes.
-
-        Args:
-            node: the node.
-            id: the value.
-            index: of the result, if the node has several; the `getitem` nodes of that result get the id.
-        """
-        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
-        self._ids.update(dict.fromkeys(nodes, id))
+    def _stored(self, node: Node, tensor: torch.Tensor) -> int:
+        """See `NodeValues._stored`; bools are zeros and ones."""
+        dtype = node.meta["val"].dtype
+        return self.constant(tensor, self.bool_dtype if dtype == torch.bool else dtype, node)
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -206,7 +180,7 @@ class GraphBuilder:
             shape: the shape in which the permuted elements are stored.
             is_wide: whether float16 is stored as float32.
         """
-        tensor, dtype = self._view.constants[node], node.meta["val"].dtype
+        tensor, dtype = self.view.constants[node], node.meta["val"].dtype
         return self.shared(
             ("constant", node, form, dtype, is_wide),
             lambda: self._constant(tensor, dtype, node, arrange, shape, is_wide),
@@ -231,7 +205,7 @@ class GraphBuilder:
         if origin is not None:
             self._names[id] = origin.name
         if lost:
-            what = "a constant" if origin is None else name_of(self._view.program, origin)
+            what = "a constant" if origin is None else name_of(self.view.program, origin)
             self._problems.append((id, beyond_float16(f"{what} has {lost}", self.current)))
         return id
 
@@ -249,12 +223,6 @@ class GraphBuilder:
         if lost:
             self._problems.append((None, beyond_float16(lost, self.current)))
         return found
-
-    def shared(self, key: Hashable, make: Callable[[], int]) -> int:
-        """Returns a value shared by lowerings; the first call makes it."""
-        if key not in self._shared:
-            self._shared[key] = make()
-        return self._shared[key]
 
     # ---- operations --------------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from delegatec_schemas.xnnpack_graph import DataType
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
-from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Number, Size
+from delegatec.backends.common.node_values import Number
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_scalar

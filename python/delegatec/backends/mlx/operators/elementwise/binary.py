@@ -14,8 +14,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.node_values import Operand
 from delegatec.backends.common.row import variants
-from delegatec.backends.mlx.building.graph_builder import GraphBuilder, Operand
+from delegatec.backends.mlx.building.graph_builder import GraphBuilder
 from delegatec.backends.mlx.dtypes import FLOATS, HALVES, INTEGERS, NUMERIC
 from delegatec.backends.mlx.operators.row import Constraint, Lower, family, operator_row
 from delegatec.backends.mlx.operators.rules import KNOWN_NUMBERS

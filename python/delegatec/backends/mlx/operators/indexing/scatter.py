@@ -49,21 +49,9 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
             "SliceUpdate", dst=x, update=values, out=b.result(node), axis=Int(axis), start=start, stop=stop
         )
         return
-    positions = _contiguous(b, b.converted(b.of(index), torch.int64))
+    # the runtime reads positions without their strides
+    positions = b.contiguous(b.converted(b.of(index), torch.int64))
     b.emit("IndexCopy", dst=x, update=values, indices=positions, out=b.result(node), axis=axis)
-
-
-def _contiguous(b: GraphBuilder, index: Array) -> Array:
-    """Returns an index whose elements are next to each other: the runtime reads them without strides."""
-    if index in b.draft.inputs or index in b.draft.constants or sizes_key(index.shape) == (1,):
-        return index
-
-    def make() -> Array:
-        out = b.temporary(index.shape, index.dtype)
-        b.emit("Contiguous", x=index, out=out)
-        return out
-
-    return b.shared(("contiguous", index), make)
 
 
 def _expanded(b: GraphBuilder, node: Node, axis: int, index: Node) -> Array:

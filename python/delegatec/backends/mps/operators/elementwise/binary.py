@@ -14,8 +14,9 @@ import torch
 from delegatec_schemas.mps_graph import BinaryT, Operation, ScaledBinaryT
 from torch.fx import Node
 
+from delegatec.backends.common.node_values import Operand
 from delegatec.backends.common.row import overload, variants
-from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow

@@ -10,9 +10,10 @@ import torch
 from delegatec_schemas.mps_graph import ArangeT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.node_values import Number
 from delegatec.backends.common.row import overload
 from delegatec.backends.common.settings import Precision
-from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import full
 from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
