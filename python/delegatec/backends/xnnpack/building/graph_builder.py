@@ -96,7 +96,10 @@ class GraphBuilder(NodeValues[int, Settings]):
             id = self.convert(id, self._bytes(self.shape_of(id)))
         elif self.draft.is_taken(id):
             source, (dtype, shape) = id, self.type_of(id)
-            id = self.temporary(shape, dtype)
+            if dtype in TO_FORMAT:
+                id = self.temporary(shape, dtype)
+            else:  # integers, with which no operation computes
+                id = self.value(schema.DataType.INT32, shape, dtype)
             self.emit(schema.Operation.Copy, schema.UnaryT(source, id, 0))
         self.draft.outputs.append(id)
 

@@ -59,6 +59,7 @@ _CASES: Final = {
     "all elements": Case(lambda x: x.exp().argmax(), (_X,)),
     "maximum": Case(lambda x: x.max(1), (_EQUAL,)),
     "minimum": Case(lambda x: x.min(-1, keepdim=True), (_X,)),
+    "positions twice": Case(lambda x: (x.argmax(1), *x.max(1)), (_EQUAL,)),
     "position alone": Case(lambda x: x.max(2)[1], (_X,)),
     "rows that vary": _varied(lambda x: (x.argmax(-1), x.argmin(-1, keepdim=True)), 0, 100),
     "long rows that vary": _varied(lambda x: x.max(1), 0, 2100),
