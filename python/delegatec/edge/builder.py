@@ -108,7 +108,7 @@ class Builder:
         Raises:
             UnknownSizeError: if it cannot be computed from values of the program.
         """
-        return self._sizes.node_of(value)
+        return self._sizes.node_of(value, self._anchor)
 
     def adopt(self, node: Node, val: Any) -> None:
         """Sets the value of a new node, and the metadata that it inherits from the anchor."""

@@ -232,18 +232,25 @@ class SizeNodes:
 
     def __init__(self, program: EdgeProgram) -> None:
         self._program = program
+        self._before: Node | None = None
         self._nodes: dict[str, Any] = {}
 
     @cached_property
     def _last_input(self) -> Node:
         return self._program.placeholders()[-1]
 
-    def node_of(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+    def node_of(self, size: torch.SymInt | torch.SymFloat | torch.SymBool, before: Node | None = None) -> Any:
         """Returns the node that computes a symbolic scalar, or a constant scalar itself.
+
+        Args:
+            size: the scalar.
+            before: a node that reads it. Tensors before it have sizes that do not follow from those of the
+                inputs: in a part of a program, for example, those after a convolution with a stride.
 
         Raises:
             UnknownSizeError: if it cannot be computed from values of the program.
         """
+        self._before = before
         return self._of(size.node.expr)
 
     def _of(self, expression: Any) -> Any:
@@ -258,8 +265,25 @@ class SizeNodes:
             try:
                 self._nodes[key] = self._create(expression)
             except UnknownSizeError:
-                self._nodes[key] = self._create_multiple(expression)
+                try:
+                    self._nodes[key] = self._create_multiple(expression)
+                except UnknownSizeError:
+                    return self._measure(expression)
         return self._nodes[key]
+
+    def _measure(self, expression: Any) -> Node:
+        """Creates a node for the size of a tensor before the reader."""
+        for source in self._program.graph.nodes if self._before is not None else ():
+            if source is self._before:
+                break
+            val = source.meta.get("val")
+            for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
+                if isinstance(size, torch.SymInt) and size.node.expr == expression:
+                    with self._program.graph.inserting_after(source):
+                        return self._described(
+                            self._program.graph.call_function(aten.sym_size.int, (source, dim)), size
+                        )
+        raise UnknownSizeError(str(expression))
 
     def _create(self, expression: Any) -> Any:
         function, operands = expression.func, expression.args
@@ -357,7 +381,9 @@ class SizeNodes:
         graph = self._program.graph
         made = [node for node in args if isinstance(node, Node) and node.op == "call_function"]
         with graph.inserting_after(max(made, default=self._last_input)):
-            node = graph.call_function(target, args)
+            return self._described(graph.call_function(target, args), val)
+
+    def _described(self, node: Node, val: Any) -> Node:
         node.meta["val"] = val
         node.meta["source"] = None
         node.meta["debug_handle"] = self._last_input.meta.get("debug_handle", 1)

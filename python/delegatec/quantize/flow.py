@@ -27,6 +27,7 @@ from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
 from delegatec.quantize.constants import fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
+from delegatec.quantize.dense_operands import copy_views_before_quantization
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
 from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
@@ -96,6 +97,8 @@ def quantize_model(
             inputs[method], outputs[method] = quantize_boundary(graph, method)
             example = _quantized_example(program, inputs[method])
         tensors.share(graph)
+        if program.range_constraints:
+            copy_views_before_quantization(graph)
         announce(f"tracing {method}")
         model = Model(graph, example[0], example[1], dynamic_shapes(program))
         # `quantize.accuracy` compares with the model in float.

@@ -21,7 +21,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import operand_nodes, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import UnknownSizeError, is_dynamic, same_sizes
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -114,23 +114,7 @@ class SymbolicSizes:
 
     def _argument(self, node: Node, value: Any) -> Any:
         size = self._size(value) if type(value) is int else value
-        if not isinstance(size, torch.SymInt):
-            return size
-        try:
-            return self._builder.scalar(size)
-        except UnknownSizeError:
-            return self._measured(node, size)
-
-    def _measured(self, node: Node, size: torch.SymInt) -> Node:
-        """Returns a size that follows from no input of a part of a program, from an operand that has it."""
-        for operand in operand_nodes(node):
-            for dim, found in enumerate(shape_of(operand)):
-                if same_sizes((found,), (size,)):
-                    with self._graph.inserting_before(node):
-                        measured = self._graph.call_function(aten.sym_size.int, (operand, dim))
-                    measured.meta["val"] = found
-                    return measured
-        raise UnknownSizeError(str(size))
+        return self._builder.at(node).scalar(size) if isinstance(size, torch.SymInt) else size
 
 
 def _sizes(node: Node) -> Iterable[Any]:

@@ -7,12 +7,12 @@ batches. `unflatten_linear` and `unflatten_bmm` find views next to products only
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.rewrite import rewrite
 from delegatec.edge.program import EdgeProgram
@@ -42,7 +42,7 @@ def _before(b: Builder, node: Node) -> Node | None:
     view = _quantized(node)
     if view is None or view.target is not aten.view.default:
         return None
-    if not any(user.target in _PRODUCTS for user in node.users) or _several(view) >= _several(_source(view)):
+    if not any(user.target in _PRODUCTS for user in node.users) or not _merges(_source(view), view):
         return None
     return b.call(aten.view.default, _again(b, node, _source(view)), view.args[1])
 
@@ -52,7 +52,7 @@ def _after(b: Builder, node: Node) -> Node | None:
     product = _quantized(source)
     if product is None or product.target not in _PRODUCTS or len(product.users) != 1:
         return None
-    if _several(node) <= _several(product):
+    if not _merges(node, product):
         return None
     return _again(b, source, b.call(aten.view.default, product, node.args[1]))
 
@@ -67,7 +67,7 @@ def _quantized(node: Node) -> Node | None:
 
 
 def _again(b: Builder, node: Node, x: Node) -> Node:
-    """Quantizes and dequantizes another value as a call does, with the call of which it dequantizes the result."""
+    """Quantizes and dequantizes another value as a call does, and the one of which it reads the result."""
     source: Node = bind(node)["input"]
     return b.call(DEQUANTIZE, b.call(QUANTIZE, x, *source.args[1:]), *node.args[1:], **node.kwargs)
 
@@ -77,7 +77,7 @@ def _source(view: Node) -> Node:
     return source
 
 
-def _several(node: Node) -> int:
-    """Returns the number of dynamic sizes."""
-    sizes: Any = node.meta["val"].shape
-    return sum(not isinstance(size, int) for size in sizes)
+def _merges(first: Node, second: Node) -> bool:
+    """Whether several sizes of a value are dynamic, and a value with its elements has fewer dimensions."""
+    sizes = shape_of(first)
+    return len(sizes) > len(shape_of(second)) and sum(not isinstance(each, int) for each in sizes) > 1

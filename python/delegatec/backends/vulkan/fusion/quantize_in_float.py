@@ -75,13 +75,14 @@ class _Floats:
     def _quantized(self, node: Node) -> Value:
         bound = bind(node)
         x = value_of(self._builder.at(node), bound["input"], torch.float32)
-        found = (x * (1.0 / bound["scale"])).round() + bound["zero_point"]
+        found: Value = (x * (1.0 / bound["scale"])).round() + bound["zero_point"]
         return found.clamp(bound["quant_min"], bound["quant_max"])
 
     def _dequantized(self, node: Node, values: Value) -> Value:
         self._builder.at(node)
         bound = bind(node)
-        return (values - bound["zero_point"]) * bound["scale"]
+        found: Value = (values - bound["zero_point"]) * bound["scale"]
+        return found
 
     def _quantized_in_blocks(self, node: Node) -> Value:
         scale, zeros = self._parameters(node)
