@@ -196,6 +196,16 @@ def test_faulty_sizes_are_avoided(name: str, storage: str) -> None:
     assert any(True for blob in compiled.blobs() for _ in shapes(bytes(blob)))
 
 
+@pytest.mark.parametrize(
+    "name", ["convolution", "pointwise", "patches", "int8 convolution", "linear", "attention"]
+)
+def test_faulty_sizes_are_avoided_in_float16(name: str) -> None:
+    function, args = CASES[name]
+    compiled = run_case(function, args, device=DEVICE, precision="fp16")
+    assert not faulty(compiled)
+    assert compiled.left == []
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_sizes_are_faulty_without_a_device(name: str) -> None:
     """So the check above sees what the device avoids."""

@@ -141,7 +141,7 @@ def _with_more_channels(device: Device, builder: Builder, node: Node) -> Node | 
             return None
         rows = value.detach()[:count]  # the operands of int8 layers are padded to whole texels
         zeros = rows.new_zeros(wanted - count, *rows.shape[1:])
-        wide[operand] = builder.derived(bound[operand], torch.cat([rows, zeros]), value.dtype)
+        wide[operand] = builder.derived(bound[operand], torch.cat([rows, zeros]))
     batch, _, *image = node.meta["val"].shape
     note = f"computes {wanted} output channels instead of {count}: with {count}, {fault.effect}"
     result = _marked(_called(builder, node, wide, [batch, wanted, *image]), device, note)
