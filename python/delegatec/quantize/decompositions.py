@@ -146,7 +146,9 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    # scores of empty rows are zero with any factor
+    depth = query.shape[-1]
+    factor = scale if scale is not None else depth**-0.5 if depth else 1.0
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = (part.repeat_interleave(repeats, -3) for part in (key, value))

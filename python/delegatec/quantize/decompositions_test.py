@@ -9,6 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from delegatec import Model
+from delegatec.frontend.export import export
+from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
 
@@ -35,3 +38,39 @@ def test_results_of_another_dtype(function: Any, dtype: torch.dtype) -> None:
     assert found.dtype == dtype and signal_to_noise(wanted.float(), found.float()) > 25
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     assert [each for each in calls if each.meta["val"].dtype == dtype] == calls[-1:]
+
+
+def test_attention_of_empty_queries() -> None:
+    """The default factor of their scores is 0 to the power of -0.5: a ZeroDivisionError in Python."""
+
+    class Attention(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            empty = x[..., :0]
+            return nn.functional.scaled_dot_product_attention(empty, empty, x @ x.mT)
+
+    x = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0))
+    (program,) = quantized(Attention(), (x,), Settings()).methods.values()
+    assert signal_to_noise(Attention()(x), program.module(check_guards=False)(x)) > 25
+
+
+@pytest.mark.parametrize(
+    ("dims", "is_whole"),
+    [({}, False), ({0: "batch"}, False), ({1: "rows"}, True), ({0: "batch", 1: "rows"}, True)],
+)
+def test_composites_of_dynamic_sizes_stay_whole(dims: dict[int, str], is_whole: bool) -> None:
+    class Norm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(4)
+
+        def forward(self, x: Tensor) -> Any:
+            return torch.softmax(self.norm(x * 2), -1) * 3
+
+    x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    sizes = {dim: torch.export.Dim(name, min=1, max=9) for dim, name in dims.items()}
+    methods = export(Model(Norm(), (x,), dynamic_shapes=({**sizes},)))
+    (program,) = quantize_model(methods, {"forward": [((x,), {})]}, Settings()).methods.values()
+    called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+    whole = {torch.ops.aten.layer_norm.default, torch.ops.aten.softmax.int}
+    assert (whole <= called) == is_whole and (not whole & called) != is_whole
+    assert signal_to_noise(Norm()(x), program.module(check_guards=False)(x)) > 20
