@@ -21,7 +21,7 @@ from delegatec.edge.memory_order import is_row_major
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.rule_names import CURRENT_PASS, RULE
 from delegatec.edge.signature import call_signature
-from delegatec.edge.symbols import SizeNodes
+from delegatec.edge.size_nodes import SizeNodes
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 

@@ -14,9 +14,9 @@ import torch
 from torch.export import Dim
 
 from delegatec.edge import EdgeProgram
+from delegatec.edge.size_nodes import SizeNodes
 from delegatec.edge.symbols import (
     COMPUTED,
-    SizeNodes,
     UnknownSizeError,
     integer_ratio,
     largest,
