@@ -97,6 +97,28 @@ def test_chains_of_quantized_functions(tmp_path: Path, count: int, shape: tuple[
     torch.testing.assert_close(found, module(x), rtol=0, atol=1 / 128)
 
 
+class Mask(torch.nn.Module):
+    """A mask of scores, from one of columns."""
+
+    def forward(self, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        zeros = torch.zeros(1, 2, rows.shape[1], columns.shape[1])
+        return torch.where(columns[:, None, None, :] > 0, zeros, -5.0)
+
+
+def test_broadcast_zeros(tmp_path: Path) -> None:
+    """The runtime replaced their product with ones by a scalar, so that the result had no rows and heads."""
+    batch, rows, columns = (torch.export.Dim(name, min=1, max=9) for name in ("batch", "rows", "columns"))
+    shapes = {"rows": {0: batch, 1: rows}, "columns": {0: batch, 1: columns}}
+    example = torch.randn(3, 4), torch.randn(3, 5)
+    methods = {"forward": torch.export.export(Mask(), example, dynamic_shapes=shapes)}
+    pte, _ = written(tmp_path, methods, backend="xnnpack", external=False)
+    program = RUNTIME.load(str(pte), None, False)
+    for sizes in ((3, 4, 5), (9, 9, 2), (1, 2, 9)):
+        inputs = [torch.randn(sizes[0], sizes[1]), torch.randn(sizes[0], sizes[2])]
+        (found,) = program.run("forward", inputs)
+        assert torch.equal(found, Mask()(*inputs))
+
+
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 def test_outputs_in_the_memory_of_the_caller(tmp_path: Path, backend: str) -> None:
     methods = {"forward": torch.export.export(Sum(), (torch.ones(3), torch.zeros(3)))}
