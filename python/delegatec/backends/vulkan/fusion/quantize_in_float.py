@@ -108,5 +108,6 @@ class _Floats:
                 self._chosen[call] = parameters(self._builder.at(call), call)
             chosen = self._chosen[call]
             if chosen is not None:
-                return chosen[operand.args[1]]  # type: ignore[index]
+                scale, zeros = chosen
+                return scale if operand.args[1] == 0 else zeros
         return value_of(self._builder.at(node), operand, torch.float32)
