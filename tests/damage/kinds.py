@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import wave
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy
 import torch
 from safetensors.torch import save_file
 
+import delegatec.profile
 from delegatec.backends import builtin_backends
 from delegatec.cli.main import run_verb
 from delegatec.delegation import Backend, plugins
@@ -20,6 +23,9 @@ from delegatec.frontend import archive
 from delegatec.frontend.export import export, export_with_samples
 from delegatec.frontend.model import Model
 from delegatec.frontend.samples_file import save_samples
+from delegatec.language.speech.recording import read_recording
+from delegatec.language.vision.images import ImageFormat
+from delegatec.language.vision.ppm import read_image
 from delegatec.lowering import lower
 from delegatec.program.reader import read_program
 from delegatec.quantize.samples import samples_of_files
@@ -102,7 +108,7 @@ def prepared(folder: Path) -> list[Kind]:
     lowered = [name for name in names if _lowered(name)]
     _run("lower --label=net --program=net.pt2 --pte=shared.pte --external-weights")
     _run("weights --label=net --program=net.pt2 --ptd=net.ptd")
-    kinds = [*_models(), *_programs(lowered), *_documents(lowered), *_samples()]
+    kinds = [*_models(), *_programs(lowered), *_documents(lowered), *_samples(), _recorded_run(), *_inputs()]
     return [kind for kind in kinds if Path(kind.file).exists()]
 
 
@@ -269,4 +275,26 @@ def _samples() -> list[Kind]:
         ),
         Kind("samples .safetensors", "samples.safetensors", mutated_safetensors, (read,)),
         Kind("samples .npy", "samples.npy", mutated_npy, (read,)),
+    ]
+
+
+def _recorded_run() -> Kind:
+    """What a runtime recorded, with its program."""
+    folder = Path(delegatec.profile.__file__).parent / "testdata"
+    for suffix in ("pte", "debug.json", "etdump"):
+        shutil.copy(folder / f"digits.{suffix}", ".")
+    shown = f"profile --pte=digits.pte --debug=digits.debug.json {FILE}"
+    return Kind("ETDump", "digits.etdump", mutated_bytes, (shown, f"{shown} --format=json --html=o.html"))
+
+
+def _inputs() -> list[Kind]:
+    """Sounds and images for language models."""
+    with wave.open("sound.wav", "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(X.mul(1000).short().numpy().tobytes())
+    Path("image.ppm").write_bytes(b"P6\n4 2\n255\n" + bytes(range(24)))
+    format = ImageFormat(2, 4, (1.0,) * 3, (0.0,) * 3)
+    return [
+        Kind("sound", "sound.wav", mutated_bytes, (lambda path: read_recording(path, 16_000),)),
+        Kind("image", "image.ppm", mutated_bytes, (lambda path: read_image(path, format),)),
     ]

@@ -199,6 +199,15 @@ def test_recordings(tmp_path: Path) -> None:
         write_wave(path, samples, **settings)
         message = _refusal(lambda: read_recording(str(path), RATE))
         assert f"error DC504: {words}" in message and "help: convert it, such as by ffmpeg" in message
+    write_wave(path, samples)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    message = _refusal(lambda: read_recording(str(path), RATE))
+    assert "error DC504: a.wav ends inside a sample" in message
+    # A part before the samples that is longer than the file.
+    path.write_bytes(whole[:12] + b"LIST\xff\xff\xff\x7f" + whole[12:])
+    message = _refusal(lambda: read_recording(str(path), RATE))
+    assert "error DC504: a.wav cannot be read: it ends early" in message
     write_wave(path, samples[:0])
     assert "error DC504: a.wav has no samples" in _refusal(lambda: read_recording(str(path), RATE))
     for contents in (b"", b"ID3\x04", b"RIFF\x00\x00\x00\x00WAVE", path.read_bytes()[:20]):

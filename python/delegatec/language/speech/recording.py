@@ -32,7 +32,8 @@ def read_recording(path: str, sampling_rate: int) -> Tensor:
         with wave.open(path, "rb") as file:
             rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
             data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
+    except (wave.Error, EOFError, RuntimeError) as error:
+        # RuntimeError: a part of the file goes on after its end.
         with open(path, "rb") as head:
             begin = head.read(HEAD_BYTES)
         reason = first_line(error) if begin[:4] == b"RIFF" else kind_of_file(begin)
@@ -49,6 +50,8 @@ def read_recording(path: str, sampling_rate: int) -> Tensor:
         )
     if len(data) < _BYTES:
         raise _problem(path, "has no samples", "record some sound", "1 or more")
+    if len(data) % _BYTES:
+        raise _problem(path, "ends inside a sample", "record or copy it again")
     return torch.frombuffer(bytearray(data), dtype=torch.int16).float() / 2**15
 
 

@@ -177,6 +177,7 @@ _FORMAT: Final = ImageFormat(SIDE, SIDE, (1.0,) * 3, (0.0,) * 3)
         (b"P6\n8 16\n255\n" + bytes(8 * 16 * 3), "has 8 x 16 pixels"),
         (b"P6\n16 16\n65535\n" + bytes(16 * 16 * 6), "1536 bytes of pixels up to 65535"),
         (b"P6\n16 16\n255\n" + bytes(16), "has 16 bytes of pixels"),
+        (b"P6\n" + b"1" * 5000 + b" 16\n255\n", "in an unknown format"),
     ],
 )
 def test_an_image_is_refused(content: bytes, part: str, tmp_path: Path) -> None:

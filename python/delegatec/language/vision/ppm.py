@@ -16,7 +16,7 @@ from delegatec.language.vision.images import ImageFormat
 
 # Width, height and the largest value, with comments between them, and one space before the pixels.
 _SPACE: Final = rb"(?:\s|#[^\n]*\n)+"
-_HEADER: Final = re.compile(rb"P6" + _SPACE + _SPACE.join([rb"(\d+)"] * 3) + rb"\s")
+_HEADER: Final = re.compile(rb"P6" + _SPACE + _SPACE.join([rb"(\d{1,9})"] * 3) + rb"\s")
 _CHANNELS: Final = 3
 
 
