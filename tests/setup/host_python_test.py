@@ -29,3 +29,4 @@ def test_no_python_3_11(tmp_path: Path) -> None:
     assert "error DC010: no usable Python 3.11 on this host" in refused.stderr
     assert f"tried: {wrong}: is Python 3.9" in refused.stderr
     assert "help: apt-get install python3.11" in refused.stderr
+    assert "or: --repo_env=DELEGATEC_ROW=3.13 builds with a Python that is downloaded" in refused.stderr

@@ -13,7 +13,7 @@ import importlib, sys
 print("%d.%d" % sys.version_info[:2])
 """
 
-def host_python(rctx, modules = [], version = ""):
+def host_python(rctx, modules = [], version = "", otherwise = ""):
     """Finds a CPython on the host.
 
     If the variable DELEGATEC_PYTHON is set, only the interpreter that it names is tried.
@@ -22,6 +22,7 @@ def host_python(rctx, modules = [], version = ""):
         rctx: the repository's context.
         modules: names of modules that it must be able to import, such as "pip".
         version: its version, such as "3.13"; by default any that can run our scripts.
+        otherwise: what a user can do without it, for the message.
 
     Returns:
         The interpreter's path as a string.
@@ -50,8 +51,7 @@ def host_python(rctx, modules = [], version = ""):
     ] + ["  tried: " + reason for reason in tried] + [
         "  expected: CPython %s%s" % (expected, " with " + ", ".join(modules) if modules else ""),
         "  help: apt-get install %s python3-pip, or name one with --repo_env=DELEGATEC_PYTHON=/path/to/python" % numbered,
-        "",
-    ]))
+    ] + (["  or: " + otherwise] if otherwise else []) + [""]))
 
 def _number(version):
     """Returns a version that can be compared: 3.11 is newer than 3.9."""

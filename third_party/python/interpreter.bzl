@@ -57,8 +57,10 @@ def _copy_of_host(rctx, row):
             "  expected: a row of this host's platform, or one whose interpreter is \"debian\"",
             "",
         ]))
+    downloaded = [python for python, platforms in PACKAGES.items() if row.platform in platforms]
+    otherwise = "--repo_env=DELEGATEC_ROW=%s builds with a Python that is downloaded" % downloaded[-1] if downloaded else ""
     copied = rctx.execute(
-        [host_python(rctx, version = row.python), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."],
+        [host_python(rctx, version = row.python, otherwise = otherwise), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."],
         timeout = 600,
     )
     if copied.return_code:

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -152,11 +153,23 @@ def test_the_entry_of_a_registry(archive: bytes) -> None:
     )
 
 
-def test_the_presubmit_names_the_test_module() -> None:
+def test_the_presubmit_has_what_a_build_needs() -> None:
     text = (ROOT / ".bcr/presubmit.yml").read_text(encoding="utf-8")
     assert 'module_path: "e2e/minimal"' in text and (ROOT / "e2e/minimal/MODULE.bazel").exists()
-    for platform in ("debian11", "ubuntu2204", "macos_arm64", "ubuntu2204_arm64"):
-        assert f'"{platform}"' in text
+    tasks = re.split(r"^    (?=\w+:\n)", text.partition("\n  tasks:\n")[2], flags=re.MULTILINE)
+    building = [task for task in tasks if "build_targets" in task]
+    rows = json.loads((ROOT / "third_party/python/rows.json").read_text(encoding="utf-8"))["rows"]
+    downloaded = {row["python"] for row in rows if row["interpreter"] == "debian"}
+    assert len(building) == 2
+    for task in building:
+        # PyPI has no torch for CPUs.
+        assert "PIP_EXTRA_INDEX_URL" in task
+        # Debian 12 has the Python of the default row, other distributions have not.
+        row = re.search(r'DELEGATEC_ROW: "(.+)"', task)
+        assert row[1] in downloaded if row else 'platform: "debian12"' in task
+    # The registry wants four platforms, arm64 and macOS among them.
+    platforms = set(re.findall(r'"((?:debian|macos|ubuntu)\w+)"', text))
+    assert len(platforms) >= 4 and {"debian12", "macos_arm64"} <= platforms
 
 
 def test_the_test_module_is_the_model_of_the_readme() -> None:
