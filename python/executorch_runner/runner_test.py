@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,44 @@ class Mask(torch.nn.Module):
     def forward(self, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         zeros = torch.zeros(1, 2, rows.shape[1], columns.shape[1])
         return torch.where(columns[:, None, None, :] > 0, zeros, -5.0)
+
+
+class Function(torch.nn.Module):
+    """A function of a tensor."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._function(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.maximum(x.sin() * 0, x[:1]),
+        lambda x: torch.minimum(0 / (x.cos() + 2), x[:1]),
+        lambda x: torch.maximum(x[:1].cos(), x.clamp(1, 1)),
+        lambda x: torch.maximum(x[0, 0] * torch.zeros(1, 1, 1), x[:, :1, :1]),
+        lambda x: torch.minimum((x.sin() * 0).exp(), x[:1]),
+        lambda x: torch.minimum(torch.zeros(1).expand(x.shape[0], 5, 4), x[:1, :1]),
+    ],
+)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_products_with_zero(
+    tmp_path: Path, function: Callable[[torch.Tensor], torch.Tensor], is_dynamic: bool
+) -> None:
+    """The runtime takes them for a number: a minimum or maximum with one lacked dimensions, or failed."""
+    shapes = ({0: torch.export.Dim("batch", min=1, max=9)},) if is_dynamic else None
+    module = Function(function)
+    methods = {"forward": torch.export.export(module, (torch.randn(3, 5, 4),), dynamic_shapes=shapes)}
+    pte, _ = written(tmp_path, methods, backend="xnnpack", external=False)
+    program = RUNTIME.load(str(pte), None, False)
+    for batch in (3, 9, 1) if is_dynamic else (3,):
+        x = torch.randn(batch, 5, 4)
+        (found,) = program.run("forward", [x])
+        torch.testing.assert_close(found, module(x))
 
 
 def test_broadcast_zeros(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encod
 PAGE = parse(TEXT)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", SAMPLED, ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
     check(case, PAGE[case.name])

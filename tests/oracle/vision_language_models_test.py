@@ -87,7 +87,7 @@ class _Runner:
         self.tokens, self.images = [], []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     """Text only, an image and text, text around images; a second turn; the same after a reset."""

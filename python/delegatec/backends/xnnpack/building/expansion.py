@@ -14,10 +14,10 @@ from delegatec.backends.xnnpack.building.operations import binary, converted, pa
 from delegatec.backends.xnnpack.building.views import viewed
 from delegatec.backends.xnnpack.dtypes import FLOATS
 from delegatec.backends.xnnpack.operands import result_ids
-from delegatec.edge.symbols import is_dynamic, sizes_key
+from delegatec.edge.symbols import sizes_key
 
 
-def expanded(b: GraphBuilder, id: int, shape: Sequence[Size], is_zero: bool = False) -> int:
+def expanded(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
     """Emits copies along dimensions of size one, unless there are none.
 
     A dynamic size is that of another value that has been emitted already.
@@ -26,12 +26,7 @@ def expanded(b: GraphBuilder, id: int, shape: Sequence[Size], is_zero: bool = Fa
         b: the graph.
         id: the value.
         shape: of the result.
-        is_zero: whether the value is a constant whose elements are all zero. The runtime replaces a product
-            with it by one zero, and the result of a minimum or maximum with that lacks dimensions.
     """
-    if is_zero and is_dynamic(shape):
-        ones = b.constant(torch.ones([int(size) for size in b.shape_of(id)]), b.dtype_of(id))
-        return binary(b, Operation.Subtract, expanded(b, ones, shape), 1.0)
     old, dtype = b.shape_of(id), b.dtype_of(id)
     id = viewed(b, id, [*[1] * (len(shape) - len(old)), *old])
     have, want = sizes_key(b.shape_of(id)), sizes_key(shape)

@@ -54,6 +54,7 @@ class GraphBuilder(NodeValues[int, Settings]):
         self._saturates = settings.overflow is Overflow.SATURATE
         self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a scalar in a table
         self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
+        self._zeros: set[int] = set()
         self._types: list[tuple[torch.dtype, tuple[Size, ...]]] = []
 
     # ---- nodes of the program ----------------------------------------------------------------------------
@@ -207,10 +208,16 @@ class GraphBuilder(NodeValues[int, Settings]):
         id = self.value(TO_FORMAT[stored], shape, stored, constant_id=index)
         if origin is not None:
             self._names[id] = origin.name
+        if tensor.numel() == 1 and not bool(tensor.to(stored)):
+            self._zeros.add(id)
         if lost:
             what = "a constant" if origin is None else name_of(self.view.program, origin)
             self._problems.append((id, beyond_float16(f"{what} has {lost}", self.current)))
         return id
+
+    def is_zero(self, id: int) -> bool:
+        """Whether a value is a float constant of one element, which is zero as it is stored."""
+        return id in self._zeros
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
         """Returns a scalar constant; deduplicated."""

@@ -46,15 +46,32 @@ def binary(
 
     An operand that can be as large as the result at some sizes, and is smaller at others, is kept out of the
     result's memory: there, the result has one element more along a dimension, which is dropped afterwards.
+    Products with zero are differences, see `_zeros`.
     """
     dtype = b.dtype_of(first if isinstance(first, int) else int(second))
     ids = [b.scalar(each, dtype) if isinstance(each, float) else each for each in (first, second)]
     assert b.dtype_of(ids[0]) == b.dtype_of(ids[1])
+    if operation == Operation.Divide and b.is_zero(ids[0]) and not b.is_zero(ids[1]):
+        return _zeros(b, binary(b, operation, 1.0, ids[1]), ids[0], limits)
+    if operation == Operation.Multiply and b.is_zero(ids[0]) != b.is_zero(ids[1]):
+        zero, other = sorted(ids, key=b.is_zero, reverse=True)
+        return _zeros(b, other, zero, limits)
     dims = [dim_to_enlarge(b, *ids), dim_to_enlarge(b, *reversed(ids))]
     ids = [_enlarged(b, id, dim) for id, dim in zip(ids, reversed(dims), strict=True)]
     out = b.temporary(broadcast(*map(b.shape_of, ids)), dtype)
     b.emit(operation, schema.BinaryT(*ids, out, 0), limits)
     return _without_first(b, out, {dim for dim in dims if dim is not None})
+
+
+def _zeros(b: GraphBuilder, id: int, zero: int, limits: Limits | None) -> int:
+    """Emits zeros of the shape that a product of a value and of a zero has; NaN for NaN and infinities.
+
+    The runtime takes the product, and what it knows to be zero or one because of it, for a number: a minimum or
+    maximum with it becomes a clamp of the other operand, and lacks the dimensions that only the product has.
+    """
+    if len(b.shape_of(zero)) > len(b.shape_of(id)):
+        id = binary(b, Operation.Add, id, zero)
+    return binary(b, Operation.Subtract, id, id, limits)
 
 
 def _enlarged(b: GraphBuilder, id: int, dim: int | None) -> int:
@@ -137,6 +154,8 @@ def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
     id = b.reshaped.get(id, id)
     if sizes_key(shape) == sizes_key(b.shape_of(id)):
         return id
+    if b.is_zero(id):
+        return b.shared(("zero", len(shape), dtype), lambda: b.constant(torch.zeros([1] * len(shape)), dtype))
     out = b.temporary(shape, dtype)
     b.reshaped[out] = id
     stored = [size if isinstance(size, int) else 0 for size in shape]

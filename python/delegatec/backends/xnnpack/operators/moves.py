@@ -104,15 +104,7 @@ def _pad(b: GraphBuilder, node: Node) -> None:
 
 def _expand(b: GraphBuilder, node: Node) -> None:
     source = bind(node)["self"]
-    b.alias(node, expanded(b, b.of(source), node.meta["val"].shape, _is_zero(b, source)))
-
-
-def _is_zero(b: GraphBuilder, node: Node) -> bool:
-    """Whether a value is a constant whose elements are all zero."""
-    if node.target is torch.ops.aten.full.default:
-        return not isinstance(fill := bind(node)["fill_value"], Node) and fill == 0
-    value = b.constant_value(node)
-    return value is not None and not bool(value.any())
+    b.alias(node, expanded(b, b.of(source), node.meta["val"].shape))
 
 
 def _unknown_sizes(node: Node, _: object) -> str | None:

@@ -55,7 +55,7 @@ CASES: Final[dict[str, Case]] = {
     "hardtanh": Case(functional.hardtanh, (_WIDE,), "Clamp"),
     "clamp": Case(lambda x: x.clamp(-0.3, 0.2), (X,), "Clamp"),
     "clamp-one-side": Case(lambda x: x.clamp(max=0), (X,), "Clamp"),
-    "clamp-reversed": Case(lambda x: x.clamp(0.5, 0.2), (X,), "Clamp Multiply Add"),
+    "clamp-reversed": Case(lambda x: x.clamp(0.5, 0.2), (X,), "Clamp Subtract Add"),
     "gelu": Case(functional.gelu, (_WIDE,), "Gelu"),
     "gelu-tanh": Case(lambda x: functional.gelu(x, approximate="tanh"), (_WIDE,)),
     "hardswish": Case(functional.hardswish, (_WIDE,), "HardSwish"),
