@@ -90,7 +90,7 @@ EXPRESSIONS: Final = (
     "{f}.mul({num}).add({num2}).clamp_(-3, 3)",
     "torch.min(torch.stack([{n}, {n1=}]), 0).values",
     "torch.sort({n@1+}, stable=True).indices.argsort()",
-    "{n}.to(torch.float32).round().int().float()",
+    "{n}.to(torch.float32).clamp(-1e9, 1e9).round().int().float()",
     "torch.where({n} > {num}, {n}, torch.tensor({num2}))",
     "torch.full({n}.shape, {num}) + {n}",
     "(torch.full_like({n}, {num}).tril() if {n}.dim() > 1 else {n})",

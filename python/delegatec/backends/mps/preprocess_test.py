@@ -176,6 +176,16 @@ def test_scalars_beyond_float16_are_named() -> None:
     ]
 
 
+def test_scalars_beyond_float16_in_a_model_of_float16_are_named() -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 1e6 + x * 3e4
+
+    with pytest.raises(DelegatecError) as error:
+        compile_module(Scaled(), (torch.rand(2).half(),), "fp32")
+    assert [d.message for d in error.value.diagnostics] == ["the scalar 1000000.0 is beyond float16"]
+
+
 def test_scalars_beyond_float16_saturate_on_request() -> None:
     class Masked(nn.Module):
         def __init__(self) -> None:

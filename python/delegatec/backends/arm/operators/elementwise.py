@@ -55,6 +55,18 @@ def arithmetic_type(dtype: torch.dtype) -> int:
     return DType.INT32 if kind in _NARROW else kind
 
 
+def _type_of_product(dtype: torch.dtype, factors: Sequence[Any]) -> int:
+    """Returns `arithmetic_type`, but FP32 if a scalar is not a normal number of float16.
+
+    Eager mode multiplies by such a scalar in float32, and rounds the product.
+    """
+    kind, limits = arithmetic_type(dtype), torch.finfo(torch.float16)
+    sizes = [abs(each) for each in factors if isinstance(each, float) and math.isfinite(each)]
+    if kind == DType.FP16 and any(size and not limits.tiny <= size <= limits.max for size in sizes):
+        return DType.FP32
+    return kind
+
+
 def compute(b: GraphBuilder, node: Node, name: str, operands: Sequence[Any], **attributes: Any) -> None:
     """Lowers integer and float arithmetic.
 
@@ -65,7 +77,8 @@ def compute(b: GraphBuilder, node: Node, name: str, operands: Sequence[Any], **a
         operands: nodes and scalars, converted to the dtype of the result.
         **attributes: of the operator.
     """
-    kind = arithmetic_type(dtype_of(node))
+    dtype = dtype_of(node)
+    kind = _type_of_product(dtype, operands) if name == "MUL" else arithmetic_type(dtype)
     values = [operand(b, each, node, kind) for each in operands]
     emitted = b.emit(name, *values, *_shift(b, name), dtype=kind, shape=shape_of(node), **attributes)
     b.alias(node, converted(b, emitted, TO_TOSA[dtype_of(node)]))

@@ -58,3 +58,10 @@ def test_operator(name: str) -> None:
 def test_half_precision(function: Function, dtype: torch.dtype) -> None:
     args = (floats(3, 5).to(dtype), floats(5, seed=1).to(dtype))
     run_case(function, args, tolerance=(0.0, 0.0), specification=f"{SPECIFICATION}+bf16")
+
+
+@pytest.mark.parametrize("factor", [1e30, -7e4, 1e-9])
+def test_factors_beyond_half_precision(factor: float) -> None:
+    """Eager mode multiplies in float32; in FP16, the product of zero and the infinite factor would be NaN."""
+    args = (torch.tensor([0.0, -0.0, 1.0, 6e4, float("inf"), float("nan")]).half(),)
+    run_case(lambda x: x * factor, args, "CAST MUL CAST", tolerance=(0.0, 0.0), specification=SPECIFICATION)

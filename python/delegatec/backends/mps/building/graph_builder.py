@@ -130,6 +130,8 @@ class GraphBuilder(TypedValues[int, Settings]):
         the other.
         """
         stored = torch.float32 if self.is_halved(dtype) else dtype
+        if stored == torch.float16:
+            number = self.representable(number, dtype)
         tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(stored)
 
         def make() -> int:
@@ -144,14 +146,14 @@ class GraphBuilder(TypedValues[int, Settings]):
 
     def representable(self, scalar: Number, dtype: torch.dtype) -> float:
         """Checks the range of a scalar for a float32 field of an operation on a dtype."""
-        if not self.is_halved(dtype):
+        if dtype != torch.float16:
             return float(scalar)
         if is_beyond_float16(scalar):
             if abs(scalar) != FLOAT32_MAX and not self._saturates:
                 self._report(f"the scalar {scalar} is beyond float16")
             return math.copysign(FLOAT16_MAX, scalar)
         # The runtime rounds a scalar that fits, once.
-        return float(nonzero_in_float16(scalar))
+        return float(nonzero_in_float16(scalar) if self.is_halved(dtype) else scalar)
 
     def type_of(self, id: int) -> tuple[torch.dtype, tuple[int, ...]]:
         """Returns dtype and shape of a value."""
