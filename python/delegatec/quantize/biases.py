@@ -73,7 +73,7 @@ def _remove_bias(model: GraphModule, layer: Node) -> None:
 
 
 def widen_weights(prepared: GraphModule) -> None:
-    """Widens the observed range of each weight whose scale would let its bias overflow, in place."""
+    """Raises the least scale of each weight with whose scale its bias would overflow, in place."""
     modules = dict(prepared.named_modules())
     for node in prepared.graph.nodes:
         observer = modules.get(str(node.target)) if node.op == "call_module" else None
@@ -86,7 +86,8 @@ def widen_weights(prepared: GraphModule) -> None:
 def _widen(observers: list[Any], bias: torch.Tensor) -> None:
     activation, weight = observers
     scale = activation.calculate_qparams()[0]
-    least = bias.abs() / (scale * _MOST) * weight.quant_max
+    least = bias.abs() / (scale * _MOST)
     if not weight.max_val.dim():
         least = least.max()
-    weight.max_val.copy_(torch.maximum(weight.max_val, least))
+    # the range stays as it is: a weight that is an input or a result has a histogram of it
+    weight.eps = torch.maximum(weight.eps, least)

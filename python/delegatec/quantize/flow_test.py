@@ -210,6 +210,26 @@ def test_biases_of_tiny_weights_do_not_overflow() -> None:
     torch.testing.assert_close(found, layer(x), rtol=0, atol=0.02)
 
 
+class ScaledRows(nn.Module):
+    """A linear function whose weight is an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.tensor([-0.5]))
+
+    def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.linear(x, weight, self.bias)
+
+
+def test_weights_that_are_inputs_keep_their_range() -> None:
+    """Half of the range was lost if no value was positive."""
+    inputs = torch.rand(8, 1) + 0.5, torch.tensor([[-1.75]])
+    (program,) = quantized(ScaledRows(), inputs, Settings()).methods.values()
+    with torch.no_grad():
+        found = program.module(check_guards=False)(*inputs)
+        assert signal_to_noise(ScaledRows()(*inputs), found) > 40
+
+
 @pytest.mark.parametrize(
     ("module", "settings", "words"),
     [
