@@ -93,6 +93,11 @@ def _choose(
     return written
 
 
+def _versions(folder: Path, site: str) -> dict[str, str]:
+    versions = _script("lock").locked_versions(folder / f"{site}.lock.txt")
+    return {name: version.partition("+")[0] for name, version in versions.items()}
+
+
 def test_every_row_has_the_locks_that_the_rules_need() -> None:
     names = [f"{row['python']}-{row['torch']}-{row['platform']}" for row in TABLE["rows"]]
     assert len(names) == len(set(names)) > 1 and names[0] == "3.11-2.13.0-linux_x86_64"
@@ -110,6 +115,10 @@ def test_every_row_has_the_locks_that_the_rules_need() -> None:
             assert locked <= set(row["locked"]) == found, name
         compiler = _script("lock").locked_versions(FOLDER / row["locks"] / "compiler.lock.txt")
         assert compiler.keys() == first.keys()
+        for site in row["locked"] if row["locks"] != "." else []:
+            # A lock of the first row that changes, changes in all rows.
+            ours, theirs = (_versions(folder, site) for folder in (FOLDER, FOLDER / row["locks"]))
+            assert theirs.items() <= ours.items(), (name, site)
         assert compiler["torch"].partition("+")[0] == row["torch"]
 
 

@@ -12,18 +12,31 @@ from archives import MODULE, integrity
 
 
 @dataclass(frozen=True)
+class Maintainer:
+    """Who answers for the module in the registry.
+
+    Attributes:
+        account: the name of the account on GitHub.
+        number: its number, which stays when the name is given to somebody else.
+    """
+
+    account: str
+    number: int
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where a release is published.
 
     Attributes:
         repository: OWNER/NAME on GitHub.
         download: the address of the directory of its archives.
-        maintainers: names of their accounts on GitHub.
+        maintainers: at least one in a registry that is public.
     """
 
     repository: str
     download: str
-    maintainers: Sequence[str] = ()
+    maintainers: Sequence[Maintainer] = ()
 
 
 def entry(
@@ -41,7 +54,10 @@ def entry(
     owner, _, repository = origin.repository.partition("/")
     values = {"OWNER": owner, "REPO": repository, "VERSION": version, "DOWNLOAD": origin.download}
     metadata = _filled(templates / "metadata.template.json", values)
-    metadata["maintainers"] = [{"github": name, "name": name} for name in origin.maintainers]
+    metadata["maintainers"] = [
+        {"github": each.account, "github_user_id": each.number, "name": each.account}
+        for each in origin.maintainers
+    ]
     metadata["versions"] = [version]
     source = _filled(templates / "source.template.json", values) | {"integrity": integrity(archive)}
     folder = f"modules/{MODULE}"

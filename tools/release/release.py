@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the files of a release, from a commit without changes.
 
-Usage: bazel run //tools/release -- --repository=OWNER/NAME [--maintainer=ACCOUNT]... [--output=DIRECTORY]
+Usage: bazel run //tools/release -- --repository=OWNER/NAME --maintainer=ACCOUNT:ID ... [--output=DIRECTORY]
 
 | file | contents |
 | --- | --- |
@@ -35,7 +35,7 @@ from archives import MODULE, git, packed, source_files
 from cyclonedx.model.component import Component, ComponentType
 from licenses_page import sites_of_runfiles
 from packageurl import PackageURL
-from registry import Origin, entry
+from registry import Maintainer, Origin, entry
 from rules_page import extracted_module
 from runfiles import Runfiles
 from wheels import wheels_in
@@ -106,13 +106,27 @@ def _repository(text: str) -> str:
     return text
 
 
+def _maintainer(text: str) -> Maintainer:
+    found = re.fullmatch(r"([A-Za-z0-9-]+):(\d+)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not ACCOUNT:ID, such as someone:1234")
+    return Maintainer(found[1], int(found[2]))
+
+
 def main(arguments: Sequence[str]) -> None:
     """Writes the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--repository", required=True, type=_repository, metavar="OWNER/NAME", help="on GitHub"
     )
-    parser.add_argument("--maintainer", action="append", default=[], metavar="ACCOUNT", help="on GitHub")
+    parser.add_argument(
+        "--maintainer",
+        action="append",
+        required=True,
+        type=_maintainer,
+        metavar="ACCOUNT:ID",
+        help="on GitHub, with the number of the account, which the registry verifies; may be repeated",
+    )
     parser.add_argument("--download", default="", metavar="URL", help="where the archives are")
     parser.add_argument("--output", type=Path, default=Path("dist"), metavar="DIRECTORY")
     parser.add_argument("--site", action="append", default=[], help=argparse.SUPPRESS)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from archives import EXCLUDED, packed, source_files
 from nested_bazel import source_root
-from registry import Origin, entry
+from registry import Maintainer, Origin, entry
 from release import bill_of_materials, main, notes_of
 from write_wheel import version_of
 
@@ -121,8 +121,24 @@ def test_mistakes_of_a_release(tmp_path: Path) -> None:
 @pytest.mark.parametrize("repository", ["rules", "/rules", "owner/", "https://host.example/owner/rules"])
 def test_the_repository_has_an_owner(repository: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main([f"--repository={repository}"])
+        main([f"--repository={repository}", "--maintainer=someone:1234"])
     assert f"{repository!r} is not OWNER/NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--maintainer"),
+        (["--maintainer=someone"], "'someone' is not ACCOUNT:ID"),
+        (["--maintainer=a b:1"], "'a b:1' is not ACCOUNT:ID"),
+    ],
+)
+def test_a_maintainer_has_an_account(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--repository=owner/rules", *arguments])
+    assert words in capsys.readouterr().err
 
 
 def test_notes() -> None:
@@ -133,7 +149,7 @@ def test_notes() -> None:
 
 
 def test_the_entry_of_a_registry(archive: bytes) -> None:
-    origin = Origin("someone/rules", "https://host.example/v1.2.3", ["someone"])
+    origin = Origin("someone/rules", "https://host.example/v1.2.3", [Maintainer("someone", 1234)])
     written = entry(ROOT / ".bcr", "1.2.3", archive, b"module()\n", origin)
     folder = "modules/rules_delegate"
     source = json.loads(written[f"{folder}/1.2.3/source.json"])
@@ -146,7 +162,7 @@ def test_the_entry_of_a_registry(archive: bytes) -> None:
     }
     metadata = json.loads(written[f"{folder}/metadata.json"])
     assert metadata["repository"] == ["github:someone/rules"] and metadata["versions"] == ["1.2.3"]
-    assert metadata["maintainers"] == [{"github": "someone", "name": "someone"}]
+    assert metadata["maintainers"] == [{"github": "someone", "github_user_id": 1234, "name": "someone"}]
     assert written[f"{folder}/1.2.3/MODULE.bazel"] == b"module()\n"
     assert all(
         b"{" + name not in content for content in written.values() for name in (b"OWNER", b"REPO", b"VERSION")
