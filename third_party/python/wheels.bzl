@@ -54,7 +54,8 @@ def _wheels_impl(rctx):
             "error DC011: the wheels of %s cannot be installed" % label_text(rctx.attr.lock),
             installed.stdout + installed.stderr,
             "  expected: pip finds each of them, with the hash that is locked",
-            "  help: if the package index does not have a CPU-only torch, set PIP_FIND_LINKS to a directory with its wheel",
+            "  help: PyPI has no torch for CPUs on Linux: set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu, or " +
+            "PIP_FIND_LINKS to a directory with the wheel",
             "",
         ]))
     for path, content in replaced.items():
