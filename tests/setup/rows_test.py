@@ -311,9 +311,13 @@ def test_an_interpreter_runs_from_any_directory(tmp_path: Path) -> None:
     loader.chmod(0o755)
     _script("debian_interpreter").write_launcher(folder)
     (tmp_path / "python3").symlink_to(folder / "bin" / "python3")
-    done = subprocess.run([tmp_path / "python3", "-c", "a b"], capture_output=True, text=True, check=True)
     program, library = f"{folder}/bin/python3", f"{folder}/lib"
-    assert done.stdout.splitlines() == [
-        *("--library-path", library, "--argv0", program, f"{library}/python3"),
-        *("-c", "a b"),
-    ]
+    # A tool of a backend is started without a PATH.
+    for environment in (None, {"PATH": "/nonexistent"}, {}):
+        done = subprocess.run(
+            [tmp_path / "python3", "-c", "a b"], capture_output=True, text=True, check=True, env=environment
+        )
+        assert done.stdout.splitlines() == [
+            *("--library-path", library, "--argv0", program, f"{library}/python3"),
+            *("-c", "a b"),
+        ]

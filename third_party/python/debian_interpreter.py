@@ -5,6 +5,7 @@ Usage: debian_interpreter.py VERSION FOLDER PACKAGE...
 
 FOLDER/bin/python3 is a script that names the loader in FOLDER/lib and its libraries relative to its real
 path: so the files are the same wherever they are, and programs that Python starts use the host's libraries.
+It also starts without a PATH, as tools of backends do.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LIBRARIES: Final = (
 )
 _LAUNCHER: Final = """\
 #!/bin/sh
-here=$(readlink -f "$0")
+here=$(PATH=$PATH:/usr/bin:/bin readlink -f "$0")
 here=${{here%/bin/python3}}
 exec "$here/lib/{loader}" --library-path "$here/lib" --argv0 "$here/bin/python3" "$here/lib/python3" "$@"
 """
