@@ -68,11 +68,12 @@ def _rrelu(b: Builder, node: Node) -> Node | None:
 
 
 def _threshold(b: Builder, node: Node) -> Node | None:
-    """Truncates the threshold of integers, as eager mode does."""
-    x, threshold, value = bind(node).values()
-    if dtype_of(x).is_floating_point or isinstance(threshold, int) or not math.isfinite(threshold):
+    """Truncates the threshold and the value of integers, as eager mode does; floats would promote them."""
+    x, *bounds = bind(node).values()
+    is_done = all(isinstance(each, int) for each in bounds)
+    if dtype_of(x).is_floating_point or is_done or not all(map(math.isfinite, bounds)):
         return None
-    return b.call(aten.threshold.default, x, int(threshold), value, val=node.meta["val"])
+    return b.call(aten.threshold.default, x, *map(int, bounds), val=node.meta["val"])
 
 
 # ---- for targets that lack them, or some of their parameters ---------------------------------------------

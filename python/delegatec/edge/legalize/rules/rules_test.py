@@ -124,7 +124,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.cumsum.default: [(torch.tensor(2.5), 0), (torch.tensor(3, dtype=torch.int8), 0)],
     aten.hardtanh.default: [(INTS, -1.5, 2.5), (INTS, -2, 3)],
     aten.arange.default: [(5,), (5, {"dtype": torch.float32}), (2.5,)],
-    aten.threshold.default: [(torch.arange(-3, 3), -1.5, 2.9)],
+    aten.threshold.default: [(torch.arange(-3, 3), -1.5, 2.9), (torch.tensor([2**39 + 1, 1]), 2.5, -0.5)],
     aten.linspace.default: [(-1, True, 3), (False, True, 4)],
     aten.arange.start: [(2, 7), (-1.5, 2.0), (0, 3, {"dtype": torch.int32})],
     aten.clamp_min.default: [(X, 0.25), (INTS, 2), (INTS, 1.5)],
