@@ -44,6 +44,7 @@ class Recurrent(nn.Module):
 # Settings, the ratio of signal and error that was found in the runtime, in dB, and the share of the weights
 # in bytes.
 CONFIGS: Final[dict[str, tuple[dict[str, Any], float, float]]] = {
+    "static": ({"activation": "int8"}, 37, 0.3),
     "8da8w": ({"activation": "dynamic_int8"}, 44, 0.28),
     "int8": ({"activation": "float"}, 50, 0.28),
     "float16": ({"activation": "float", "weight": "float16"}, 75, 0.52),
@@ -52,10 +53,11 @@ CONFIGS: Final[dict[str, tuple[dict[str, Any], float, float]]] = {
 
 def _lowered(name: str, backend: str = "xnnpack", **options: str) -> tuple[Program, bytes, float]:
     """Returns the program, its file, and the ratio of signal and error in the runtime in dB."""
-    x = torch.randn(1, _STEPS, 24, generator=torch.Generator().manual_seed(1))
-    module = Recurrent().eval()
-    settings, _, _ = CONFIGS[name]
-    methods = quantize_model(export(Model(module, (x,))), {}, Settings(**settings)).methods
+    generator = torch.Generator().manual_seed(1)
+    x, *others = (torch.randn(1, _STEPS, 24, generator=generator) for _ in range(5))
+    module, settings = Recurrent().eval(), Settings(**CONFIGS[name][0])
+    samples = {"forward": [((each,), {}) for each in others]} if settings.is_static else {}
+    methods = quantize_model(export(Model(module, (x,))), samples, settings).methods
     lowered = lower(methods, backend, options)
     file = io.BytesIO()
     write_program(lowered.emitted, file)
@@ -82,21 +84,23 @@ def test_a_loop_has_one_copy_of_each_weight(name: str) -> None:
             *{each.target for each in delegate.users if each.op == "call_function"},
         }
     found = [Counter(operations(each.module.blob_bytes())) for each in lowered.reports["forward"].delegates]
-    is_dynamic = name == "8da8w"
-    assert [each["FullyConnected"] for each in found[-3:]] == [1, 1, 1], found
-    assert all((each["Convert"] > 0) == is_dynamic for each in found), found
+    bodies = [each for each in found if each["Sigmoid"]]
+    assert [each["FullyConnected"] for each in bodies] == [1, 1, 1], found
+    assert all((each["Convert"] > 0) == (name == "8da8w") for each in bodies), found
 
 
-def test_one_delegate() -> None:
-    lowered, _, noise = _lowered("8da8w", recurrent="unrolled")
+@pytest.mark.parametrize("name", ["static", "8da8w"])
+def test_one_delegate(name: str) -> None:
+    lowered, _, noise = _lowered(name, recurrent="unrolled")
     report = lowered.reports["forward"]
     assert (len(report.delegates), report.rejections) == (1, [])
-    assert noise == pytest.approx(CONFIGS["8da8w"][1], abs=3)
+    assert noise == pytest.approx(CONFIGS[name][1], abs=3)
 
 
-def test_portable_kernels_dequantize_a_weight_once() -> None:
-    lowered, _, noise = _lowered("8da8w", "portable")
-    assert noise == pytest.approx(CONFIGS["8da8w"][1], abs=3)
+@pytest.mark.parametrize("name", ["static", "8da8w"])
+def test_portable_kernels_dequantize_a_weight_once(name: str) -> None:
+    lowered, _, noise = _lowered(name, "portable")
+    assert noise == pytest.approx(CONFIGS[name][1], abs=3)
     for body in lowered.programs["forward"].bodies.values():
         largest = max(
             each.meta["val"].numel()
@@ -125,13 +129,15 @@ class Streamed(nn.Module):
         return y * 2
 
 
-def test_state_is_kept() -> None:
+@pytest.mark.parametrize(("activation", "wanted"), [("int8", 28), ("dynamic_int8", 38)])
+def test_state_is_kept(activation: str, wanted: float) -> None:
     calls = [torch.randn(1, 40, 24, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
-    settings = Settings(activation="dynamic_int8")
-    methods = quantize_model(export(Model(Streamed().eval(), (calls[0],))), {}, settings).methods
+    settings = Settings(activation=activation)
+    samples = {"forward": [((each,), {}) for each in calls]} if settings.is_static else {}
+    methods = quantize_model(export(Model(Streamed().eval(), (calls[0],))), samples, settings).methods
     file = io.BytesIO()
     write_program(lower(methods, "xnnpack").emitted, file)
     program, module = OracleProgram(file.getvalue()), Streamed().eval()
     for x in calls:
         with torch.no_grad():
-            assert signal_to_noise(module(x), program.run((x,))[0]) > 38
+            assert signal_to_noise(module(x), program.run((x,))[0]) > wanted

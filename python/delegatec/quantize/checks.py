@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import did_you_mean
@@ -90,8 +90,10 @@ def _modules(programs: Iterable[ExportedProgram], settings: Settings) -> list[Di
 def _operators(programs: Iterable[ExportedProgram], settings: Settings) -> list[Diagnostic]:
     names: set[str] = set()
     for program in programs:
-        for node in program.graph.nodes:
-            names |= names_of(node.target) if node.op == "call_function" else set()
+        for module in program.graph_module.modules():
+            nodes = module.graph.nodes if isinstance(module, GraphModule) else ()
+            for node in nodes:
+                names |= names_of(node.target) if node.op == "call_function" else set()
     return [
         Diagnostic(
             "DC130",

@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
@@ -32,16 +33,22 @@ MASKED: Final = -(2.0**127)
 _LEAST_EXPONENT: Final = -15 * math.log(2)
 
 
-def decompose(program: ExportedProgram, kept: Container[str] = ()) -> ExportedProgram:
+def decompose(
+    program: ExportedProgram,
+    kept: Container[str] = (),
+    others: Mapping[OpOverload, Callable[..., Any]] = MappingProxyType({}),
+) -> ExportedProgram:
     """Returns a program of operators in the table `KINDS`, and others that stay in float.
 
     Args:
         program: a program of any ATen operators; it is not changed.
         kept: names of other operators that are not decomposed, such as "aten.softmax" or "aten.softmax.int".
+        others: more operators -> functions that compute them.
     """
     ids = itertools.count()
     table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
     table |= _SIMPLER
+    table |= others
     table |= {operator: _marked(function, ids, operator) for operator, function in _COMPOSITES.items()}
     whole = KEPT - _SIMPLER.keys() | _of_dynamic_sizes(program)
     for operator in [*table]:

@@ -22,6 +22,7 @@ from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
+from delegatec.quantize.bodies import separate_carried_operands
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
@@ -30,11 +31,13 @@ from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.dense_operands import copy_views_before_quantization
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
+from delegatec.quantize.loop_borders import flatten_loops, gather_loops
+from delegatec.quantize.loops import called
 from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
 from delegatec.quantize.poles import PoleRanges
 from delegatec.quantize.provenance import port_metadata
 from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
-from delegatec.quantize.recurrent import operators_in_float
+from delegatec.quantize.recurrent import RECURRENT, operators_in_float
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
 from delegatec.quantize.state import ObservedState, SharedTensors
@@ -138,7 +141,7 @@ def _observed(
     for method, program in methods.items():
         announce(f"decomposing {method}")
         with torch.no_grad():
-            decomposed[method] = decompose(program, operators_in_float(program, settings))
+            decomposed[method] = decompose(program, operators_in_float(program, settings), RECURRENT)
     check_model(methods, decomposed, settings)
     readers = _readers(methods)
     observed = ObservedState(state, frozenset().union(*readers.values()))
@@ -199,6 +202,7 @@ def _quantize(
     with torch.no_grad():
         graph = decomposed.module(check_guards=False)
         assert isinstance(graph, GraphModule)
+        flatten_loops(graph)
         fold_constants(graph, state)
         fold_batch_norms(graph, state)
         replace_batch_norms(graph, state)
@@ -215,7 +219,7 @@ def _quantize(
             if restore is not None and index >= len(samples):
                 restore(prepared, number)
             try:
-                results = prepared(*arguments, **keywords)
+                results = called(prepared, arguments, keywords)
             except Exception as error:  # the model's own
                 raise _failed(method, number, f"fails: {exception_text(error)}") from error
             if any(_has_nan(result) for result in pytree.tree_leaves(results)):
@@ -231,6 +235,8 @@ def _quantize(
         converted = _converted(prepared, method)
         store_quantized(converted, state)
         port_metadata(converted)
+        gather_loops(converted)
+        separate_carried_operands(converted)
     result: GraphModule = converted
     return result
 

@@ -7,10 +7,11 @@ They are those of a program that `decompositions.decompose` returns.
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload
+
+from delegatec.quantize.loops import BORDERS
 
 aten = torch.ops.aten
 
@@ -90,6 +91,7 @@ _SHARED: Final = (
     *(aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec),
     *(aten.upsample_bilinear2d.vec, aten.upsample_linear1d.vec, aten.upsample_trilinear3d.vec),
     *(aten.tril.default, aten.triu.default, aten.diagonal.default),
+    *BORDERS,
 )
 _COMPARED: Final = (
     *(aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor),
@@ -113,7 +115,7 @@ _GROUPS: Final = {
     Kind.COMPARED: _COMPARED,
     Kind.PRODUCED: _PRODUCED,
 }
-KINDS: Final[dict[OpOverload, Kind]] = {
+KINDS: Final[dict[Any, Kind]] = {
     operator: kind for kind, operators in _GROUPS.items() for operator in operators
 }
 # Operators after which a bounded activation is fused.

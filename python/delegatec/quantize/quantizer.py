@@ -18,6 +18,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 from delegatec.quantize.biases import add_computed_biases, bias_of
 from delegatec.quantize.inner import inner_values
+from delegatec.quantize.loops import carry, state_of
 from delegatec.quantize.operators import ACCUMULATES, BOUNDS, TRANSPOSED, Kind
 from delegatec.quantize.selection import Selection
 from delegatec.quantize.settings import Settings
@@ -101,6 +102,8 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
         operands = _operands(node)
         if not operands:
             return {}
+        if node.target is carry:
+            return {operands[0]: SharedQuantizationSpec(state_of(node))}
         shared = SharedQuantizationSpec((operands[0], node))
         return {operands[0]: self._spec(operands[0]), **dict.fromkeys(operands[1:], shared)}
 

@@ -146,6 +146,16 @@ def test_the_weights_of_a_recurrent_layer_are_layers() -> None:
     assert "layer.weight_hh_l0" in found.model.methods["forward"].state_dict
 
 
+def test_calls_of_a_loop_are_layers() -> None:
+    module = _Recurrent(1.0)
+    whole, (switched,) = _searched(module, 1e6)
+    assert {each.operator for each in switched.units} == {
+        *("aten.linear", "aten.add", "aten.mul", "aten.sigmoid", "aten.tanh", "aten.transpose"),
+    }
+    found, _ = _searched(module, 0.3 * (1 - whole.search.chosen.value))
+    assert 0 < len(found.search.in_float) < len(switched.units)
+
+
 @pytest.mark.parametrize("outlier", [0, 5])
 def test_a_planted_outlier_is_found(outlier: int) -> None:
     found, _ = _searched(_Chain(outlier), 0.01)
@@ -181,6 +191,7 @@ def _linears(found: Found) -> list[torch.fx.Node]:
     [
         (_Blocks, {"inner": "int16", "weight": "int4"}),
         (_Images, {"weight_scales": "tensor", "quantize_io": True}),
+        (_Recurrent, {}),
         (_Images, {"activation": "dynamic_int8", "weight_scales": "tensor"}),
         (_Blocks, {"activation": "float", "weight": "int4"}),
     ],
@@ -211,6 +222,7 @@ def test_switches_compute_like_the_quantized_model(module: type[nn.Module], sett
         (_Chain, {}, 0.01),
         (_Blocks, {}, 0.3),
         (_Images, {"weight_scales": "tensor"}, 0.3),
+        (_Recurrent, {}, 0.3),
         (_Chain, {"activation": "dynamic_int8", "weight": "int4", "group_size": 8}, 0.5),
     ],
 )

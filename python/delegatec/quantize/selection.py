@@ -7,7 +7,6 @@ import operator as python
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.quantize.calls import call_of
@@ -32,7 +31,7 @@ class Selection:
         """Returns the kind of a quantized call; None for other nodes."""
         if node.target is python.getitem:
             return self._of_part(node)
-        kind = KINDS.get(node.target) if isinstance(node.target, OpOverload) else None
+        kind = KINDS.get(node.target) if node.op == "call_function" else None
         if kind is None or self.stays(node):
             return None
         if kind is Kind.PRODUCED:

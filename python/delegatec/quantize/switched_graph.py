@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from torchao.quantization.pt2e import DerivedObserverOrFakeQuantize
 
 from delegatec.quantize.constants import getattr_of
+from delegatec.quantize.loops import EXITS, Loop, carry_of, run_loop, scheduled, state
 from delegatec.quantize.operators import ACCUMULATES, KINDS, Kind
 from delegatec.quantize.quantizer import annotation_of
 from delegatec.quantize.settings import Settings
@@ -52,11 +53,16 @@ class SwitchedGraph:
         }
         for node in self._observers:
             node.meta["val"] = node.args[0].meta.get("val")
+        self._items = [*self._scheduled()]
+        loops = [each for each in self._items if isinstance(each, Loop)]
+        self._in_loops = frozenset(node for each in loops for node in each.nodes if node.target not in EXITS)
         self._quantized_constants: dict[_Read, Tensor] = {}
         # The range of a histogram is a search: values with one range have one observer.
         ranges = {id(each): _Range.of(each) for each in self._observers.values() if not _is_bias(each)}
         self._ranges = {node: ranges.get(id(each)) for node, each in self._observers.items()}
         calls = [node for node in self._nodes if node.op == "call_function" and annotation_of(node)]
+        # The state of a loop is in the layer that computes its next value.
+        calls.sort(key=lambda node: node.target is state)
         groups = grouped(calls, self._producers(calls))
         self._unit_of = {node: index for index, group in enumerate(groups) for node in group}
         self.units: tuple[Unit, ...] = tuple(
@@ -84,6 +90,14 @@ class SwitchedGraph:
                 for inputs, (_, values) in zip(samples, exact, strict=True)
             ]
 
+    def _scheduled(self) -> Iterator[Node | Loop]:
+        """Yields the calls and loops that are run, without observers."""
+        for each in scheduled(self._nodes):
+            if isinstance(each, Loop):
+                yield Loop(each.number, tuple(node for node in each.nodes if node not in self._observers))
+            elif each not in self._observers:
+                yield each
+
     # ---- layers --------------------------------------------------------------------------------------------
 
     def _raw(self, node: Node) -> Node:
@@ -94,8 +108,12 @@ class SwitchedGraph:
 
     def _producers(self, calls: Sequence[Node]) -> dict[Node, Node]:
         """Returns call -> the call that it is fused with, or whose result it moves."""
-        found = {}
+        found: dict[Node, Node] = {}
         for node in calls:
+            if node.target is state:
+                end = carry_of(node)
+                found[node] = found.get(end, end)
+                continue
             operands = [self._raw(each) for each in node.all_input_nodes]
             floats = [each for each in operands if _is_float(each) and annotation_of(each)]
             is_moved = _kind(node) is Kind.SHARED or not _kind(node)  # a part of a call with several results
@@ -213,53 +231,65 @@ class SwitchedGraph:
             raw, chain = self._read(node, user, is_on)
             value = values[raw] if raw in values or known is None else known[raw]
             for count in range(1, len(chain) + 1):
+                if raw in self._in_loops:  # it has another value in each step
+                    value = self._quantized(chain[count - 1], value)
+                    continue
                 key = (raw, chain[:count])
                 stored = self._quantized_constants if raw in self._constants else quantized
                 if key not in stored:
-                    found = self._ranges[chain[count - 1]]
-                    assert found is not None
-                    stored[key] = found.quantized(value)
+                    stored[key] = self._quantized(chain[count - 1], value)
                 value = stored[key]
             return value
 
+        def is_known(nodes: Iterable[Node]) -> bool:
+            reads = (self._read(each, node, is_on) for node in nodes for each in node.all_input_nodes)
+            return known is not None and not any(chain or raw in values for raw, chain in reads)
+
+        def arguments_of(node: Node) -> tuple[Any, Any]:
+            return map_arg((node.args, node.kwargs), functools.partial(load, user=node))
+
+        def run(node: Node) -> Any:
+            arguments, keywords = arguments_of(node)
+            return node.target(*arguments, **keywords)  # type: ignore[operator]
+
         with torch.no_grad():
-            for node in self._nodes:
-                if node in self._observers:
-                    continue
-                if node.op == "placeholder":
-                    value = next(leaves)
-                elif node.op == "get_attr":
-                    value = self._constants[node]
+            for item in self._items:
+                nodes = item.nodes if isinstance(item, Loop) else (item,)
+                if isinstance(item, Loop):
+                    if not is_known(nodes):
+                        run_loop(item, values, load, run)
+                elif item.op == "output":
+                    return pytree.tree_leaves(arguments_of(item)), None if size > _MOST_BYTES else values
+                elif item.op == "call_function":
+                    if not is_known(nodes):
+                        values[item] = run(item)
                 else:
-                    reads = [self._read(each, node, is_on) for each in node.all_input_nodes]
-                    is_known = known is not None and not any(chain or raw in values for raw, chain in reads)
-                    if is_known and node.op != "output":
-                        continue
-                    arguments, keywords = map_arg(
-                        (node.args, node.kwargs), functools.partial(load, user=node)
-                    )
-                    if node.op == "output":
-                        return pytree.tree_leaves(arguments), None if size > _MOST_BYTES else values
-                    value = node.target(*arguments, **keywords)
-                if known is None or node.op == "call_function":
-                    values[node] = value
-                size += value.nbytes if keep and isinstance(value, Tensor) else 0
-                for each in ends.get(node, ()):
+                    value = next(leaves) if item.op == "placeholder" else self._constants[item]
+                    if known is None:
+                        values[item] = value
+                if keep:
+                    size += sum(values[each].nbytes for each in nodes if isinstance(values[each], Tensor))
+                for each in ends.get(item, ()):
                     values.pop(each, None)
                     for key in [key for key in quantized if key[0] is each]:
                         del quantized[key]
         raise AssertionError("a graph has an output")
 
-    def _ends(self) -> dict[Node, list[Node]]:
-        """Returns call -> the values that no later call reads."""
-        last: dict[Node, Node] = {}
-        for node in self._nodes:
-            for operand in node.all_input_nodes if node not in self._observers else ():
-                last[self._raw(operand)] = node
-        found: dict[Node, list[Node]] = {}
-        for value, node in last.items():
+    def _quantized(self, observer: Node, value: Tensor) -> Tensor:
+        found = self._ranges[observer]
+        assert found is not None
+        return found.quantized(value)
+
+    def _ends(self) -> dict[Node | Loop, list[Node]]:
+        """Returns call or loop -> the values that none after it reads."""
+        last: dict[Node, Node | Loop] = {}
+        for item in self._items:
+            for node in item.nodes if isinstance(item, Loop) else (item,):
+                last.update((self._raw(operand), item) for operand in node.all_input_nodes)
+        found: dict[Node | Loop, list[Node]] = {}
+        for value, item in last.items():
             if value.op == "call_function":
-                found.setdefault(node, []).append(value)
+                found.setdefault(item, []).append(value)
         return found
 
 

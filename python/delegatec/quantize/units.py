@@ -14,6 +14,7 @@ from delegatec.edge.analysis.multiplications import elements_of, multiplications
 from delegatec.quantize.bodies import runs_of
 from delegatec.quantize.calls import call_of
 from delegatec.quantize.decompositions import composite_of
+from delegatec.quantize.loops import BORDERS
 from delegatec.quantize.operators import KINDS, Kind
 
 # The operator that names a layer of several calls, the first kind first.
@@ -93,7 +94,7 @@ def unit_of(calls: list[Node], weights: Iterable[Weight] = ()) -> Unit:
     """
     main = min(calls, key=_rank)
     composite = composite_of(main)
-    operator = composite.partition(" ")[2] if composite else str(main.target).rpartition(".")[0]
+    operator = composite.partition(" ")[2] if composite else _name(main)
     modules = [str(path) for path, _ in main.meta.get("nn_module_stack", {}).values()]
     marks = frozenset(mark for node in calls if (mark := call_of(node)) is not None)
     return Unit(
@@ -129,6 +130,10 @@ def operations_of(node: Node) -> int:
     if kind in (Kind.SHARED, Kind.PRODUCED):
         return 0
     return runs_of(node) * (multiplications_of(node) or elements_of(value))
+
+
+def _name(node: Node) -> str:
+    return "scan" if node.target in BORDERS else str(node.target).rpartition(".")[0]
 
 
 def _rank(node: Node) -> int:

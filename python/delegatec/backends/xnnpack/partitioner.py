@@ -207,7 +207,11 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                 others = [bind(node)["input"]] if node.target is DEQUANTIZE else node.users
                 if not members.issuperset(others):
                     found[node] = Rejection(node, "boundary", _WIDE)
-            elif node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
+            elif (
+                node.target is DEQUANTIZE
+                and bind(node)["input"].name not in constants
+                and not _has_one_scale(bind(node)["input"])
+            ):
                 found[node] = Rejection(node, "boundary", "its users dequantize it with different scales")
             elif is_of_bytes(node) and not reads_one_scale(node):
                 message = "its operand is also quantized with another scale"

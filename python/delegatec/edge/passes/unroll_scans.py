@@ -13,6 +13,7 @@ from torch.fx import Node
 from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import FORMS, SCAN, bodies_of, calls, group, returned
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 
 aten = torch.ops.aten
 
@@ -106,20 +107,47 @@ def _run(
     nodes, results = _computed(body), returned(body)
     shapes = [list(source.meta["val"].shape[1:]) for source in sources]
     stacked: list[list[Node]] = [[] for _ in results[len(inputs.state) :]]
+    read = [_quantization(row) for row in inputs.rows]
+    made = [_quantization(each) for each in results[len(inputs.state) :]]
+    sources = [_in_float(b, source, each) for source, each in zip(sources, read, strict=True)]
     for index in range(count):
-        for row, source, shape in zip(inputs.rows, sources, shapes, strict=True):
+        for row, source, shape, each in zip(inputs.rows, sources, shapes, read, strict=True):
             part = b.call(aten.slice.Tensor, source, 0, index, index + 1)
-            values[row] = b.call(aten.view.default, part, shape)
+            values[row] = _in_integers(b, b.call(aten.view.default, part, shape), each)
         for node in nodes:
             values[node] = b.copy(node, values.__getitem__)
         found = [values[each] for each in results]
-        for rows, value in zip(stacked, found[len(inputs.state) :], strict=True):
-            rows.append(b.call(aten.view.default, value, [1, *value.meta["val"].shape]))
+        for rows, value, each in zip(stacked, found[len(inputs.state) :], made, strict=True):
+            shape = [1, *value.meta["val"].shape]
+            rows.append(b.call(aten.view.default, _in_float(b, value, each), shape))
         values.update(zip(inputs.state, found, strict=False))
     return [
         *(values[each] for each in inputs.state),
-        *(b.call(aten.cat.default, rows, 0) for rows in stacked),
+        *(
+            _in_integers(b, b.call(aten.cat.default, rows, 0), each)
+            for rows, each in zip(stacked, made, strict=True)
+        ),
     ]
+
+
+# ---- quantized values: they are moved in float, between calls that dequantize and quantize ----------------
+
+
+def _quantization(value: Any) -> tuple[Any, ...] | None:
+    """Returns the one way in which a value is quantized or dequantized; None for other values."""
+    if not isinstance(value, Node) or value.target is QUANTIZE:
+        return tuple(value.args[1:]) if isinstance(value, Node) else None
+    users = [each for each in value.users if each.op != "output"]
+    found = {tuple(each.args[1:]) if each.target is DEQUANTIZE else None for each in users}
+    return found.pop() if len(found) == 1 else None
+
+
+def _in_float(b: Builder, value: Node, parameters: tuple[Any, ...] | None) -> Node:
+    return value if parameters is None else b.call(DEQUANTIZE, value, *parameters)
+
+
+def _in_integers(b: Builder, value: Node, parameters: tuple[Any, ...] | None) -> Node:
+    return value if parameters is None else b.call(QUANTIZE, value, *parameters)
 
 
 def _inline(program: EdgeProgram, call: Node, body: EdgeProgram) -> None:

@@ -13,6 +13,7 @@ from torch._higher_order_ops.scan import scan
 from delegatec.edge.control_flow import calls
 from delegatec.edge.passes.unroll_scans import unroll_quantized_scans
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
 from delegatec.edge.testing import assert_computes, called, edge
 from delegatec.edge.verifier import verify
 
@@ -51,7 +52,7 @@ def _inputs() -> tuple[Tensor, ...]:
 
 
 def _unrolled(module: nn.Module, *inputs: Tensor, **options: Any) -> tuple[EdgeProgram, bool]:
-    program = edge(module, *inputs)
+    program = edge(module, *inputs, preserve=[QUANTIZE, DEQUANTIZE])
     changed = unroll_quantized_scans(program, **options)
     for part in program.walk():
         verify(part)
@@ -78,3 +79,43 @@ def test_limits(most: dict[str, int]) -> None:
 
 def test_weights_in_float_stay_in_a_loop() -> None:
     assert not _unrolled(Steps(torch.float32), *_inputs())[1]
+
+
+class IntegerSteps(nn.Module):
+    """Rows, state and results are integers, as after quantization with samples; a row is a result, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weight = torch.randint(-64, 64, (_WIDTH, _WIDTH), generator=torch.Generator().manual_seed(0))
+        self.register_buffer("weight", weight.to(torch.int8))
+
+    def forward(self, x: Tensor) -> Any:
+        weight = self.weight
+        assert isinstance(weight, Tensor)
+
+        def step(state: Tensor, row: Tensor) -> Any:
+            new = _dq(state, 0.02, 3) @ _dq(weight, 0.002, 0) + _dq(row, 0.03, -2)
+            return _q(new, 0.02, 3), (_q(new.exp(), 0.05, -7), row.clone())
+
+        state, results = scan(step, _q(x[0] * 0, 0.02, 3), _q(x, 0.03, -2))
+        return _dq(state, 0.02, 3), _dq(results[0], 0.05, -7), _dq(results[1], 0.03, -2)
+
+
+def _q(x: Tensor, scale: float, zero: int) -> Tensor:
+    result: Tensor = QUANTIZE(x, scale, zero, -128, 127, torch.int8)
+    return result
+
+
+def _dq(x: Tensor, scale: float, zero: int) -> Tensor:
+    result: Tensor = DEQUANTIZE(x, scale, zero, -128, 127, torch.int8)
+    return result
+
+
+def test_integers_are_moved_in_float() -> None:
+    """Backends know the scale of a quantized value that is moved by the calls around the move."""
+    x, _, _ = _inputs()
+    program, changed = _unrolled(IntegerSteps(), x)
+    assert changed and not calls(program)
+    moves = (aten.slice.Tensor, aten.cat.default)
+    found = [node for node in program.graph.nodes if node.target in moves]
+    assert len(found) == _STEPS + 2 and all(node.meta["val"].dtype == torch.float32 for node in found)

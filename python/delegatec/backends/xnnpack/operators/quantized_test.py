@@ -192,12 +192,14 @@ def test_slopes_beyond_the_kernel_are_computed_in_floating_point(slope: float, s
     check(layer, (X,), "Convert Convert LeakyRelu Convert Convert")
 
 
-def test_slopes_with_the_same_bytes_and_another_scale_are_left() -> None:
+def test_constants_of_equal_bytes_have_different_scales() -> None:
     """Found in DAB-DETR: a single slope is always the largest quantized value; equal constants are one."""
     own = Layer(lambda own, x: qdq(f.prelu(qdq(f.prelu(qdq(x), dq(own.slope, 0.1))), dq(own.slope, 0.2))))
     own.register_buffer("slope", torch.tensor([7], dtype=torch.int8))
-    compiled = compile_module(own, (X,))
-    assert str(compiled.left).count("its slope is not in the same delegate") == 2
+    check(own, (-X,), "Convert Transpose Convert Prelu Convert Convert Prelu Convert Transpose Convert")
+    own = Layer(lambda own, x: qdq(qdq(qdq(x) + dq(own.term, 0.1)) * dq(own.term, 0.2)))
+    own.register_buffer("term", torch.tensor([7, -3, 20, 5], dtype=torch.int8))
+    check(own, (X,), "Convert Add Multiply Convert")
 
 
 def test_quantized_windows_of_attention_have_a_rank_that_the_runtime_accepts() -> None:
