@@ -22,6 +22,10 @@ _RUNS: Final = 5
 # Noise is uniform, in quantization steps of either sign: operators inside of others, as in a norm, quantize,
 # too.
 _STEPS: Final = 2.0
+# The least range of an activation, see `quantize.specs`.
+_LEAST_WIDTH: Final = 255 * 2.0**-16
+# A scalar among the values of these is quantized as the values are.
+_FILLS: Final = frozenset({"constant_pad_nd", "index_fill", "masked_fill", "scatter", "threshold", "where"})
 
 
 class QuantizationNoise(TorchDispatchMode):
@@ -30,7 +34,7 @@ class QuantizationNoise(TorchDispatchMode):
     Args:
         count: number of quantized values in the range of a value.
         widths: number of the value in a call -> the width of its range over all calls; filled without a seed.
-        seed: of the noise; None to add none, and to fill `widths`.
+        seed: of the noise; None to add none, and to fill `widths`, and 0 to round values only.
     """
 
     def __init__(self, count: float, widths: dict[int, float], seed: int | None) -> None:
@@ -42,7 +46,8 @@ class QuantizationNoise(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
-        if name in EXACT or name.rstrip("_") in EXACT or func.is_view:
+        is_copy = name in EXACT or name.rstrip("_") in EXACT or func.is_view
+        if is_copy and name.rstrip("_") not in _FILLS:
             return result
         if func._schema.is_mutable:
             if isinstance(result, Tensor):
@@ -60,11 +65,12 @@ class QuantizationNoise(TorchDispatchMode):
             self._widths[self.number] = max(self._widths.get(self.number, 0.0), width)
             return value
         share = 2 * torch.rand(value.shape, generator=self._random) - 1
-        step = self._widths.get(self.number, 0.0) / self._count
-        if step == 0 or not math.isfinite(step):
+        step = max(self._widths.get(self.number, 0.0), _LEAST_WIDTH) / self._count
+        if not math.isfinite(step):
             return value
-        # exact zeros are among the results, which norms of order 0 and conditions tell from other values
-        return ((value / step + _STEPS * share).round() * step).to(value.dtype)
+        # Exact zeros are among the results, which norms of order 0 and conditions tell from other values.
+        noise = _STEPS * share if self._seed else 0.0
+        return ((value / step + noise).round() * step).to(value.dtype)
 
 
 def plain_results(

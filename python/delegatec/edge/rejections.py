@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.functionalize import mutations, storage_roots
@@ -42,10 +42,15 @@ def reject_writes(program: EdgeProgram) -> None:
         raise DelegatecError(problems)
 
 
+def failed_node(error: Exception, graph: Graph) -> Node | None:
+    """Returns the node that torch was tracing when it failed; None if the error does not name one."""
+    match = _FAILED_NODE.search(str(error))
+    return next((node for node in graph.nodes if match and node.name == match[1]), None)
+
+
 def not_functional(error: Exception, program: EdgeProgram) -> Diagnostic:
     """Returns why torch cannot replace the writes of a program by functional operators."""
-    match = _FAILED_NODE.search(str(error))
-    node = next((node for node in program.graph.nodes if match and node.name == match[1]), None)
+    node = failed_node(error, program.graph)
     return Diagnostic(
         "DC205",
         f"torch cannot make a write functional: {str(error).strip().partition(chr(10))[0]}",

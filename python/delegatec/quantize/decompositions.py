@@ -19,6 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.edge.arguments import values_of
 from delegatec.quantize.operators import KINDS
+from delegatec.quantize.retracing import retraced
 
 # Key of a node's "custom" metadata: index and name of the composite that the node comes from.
 _COMPOSITE: Final = "delegatec_composite"
@@ -44,6 +45,9 @@ def decompose(
         program: a program of any ATen operators; it is not changed.
         kept: names of other operators that are not decomposed, such as "aten.softmax" or "aten.softmax.int".
         others: more operators -> functions that compute them.
+
+    Raises:
+        DelegatecError: DC134, see `retraced`.
     """
     ids = itertools.count()
     table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
@@ -55,8 +59,7 @@ def decompose(
         is_kept = operator in whole
         if is_kept or any(name in kept for name in names_of(operator)):
             del table[operator]
-    decomposed: ExportedProgram = program.run_decompositions(table)
-    return decomposed
+    return retraced(program, table)
 
 
 def _of_dynamic_sizes(program: ExportedProgram) -> set[OpOverload]:
@@ -219,7 +222,7 @@ def _group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    grouped = x.reshape(x.shape[0], num_groups, -1)
+    grouped = x.reshape(x.shape[0], num_groups, x.shape[1] // num_groups * math.prod(x.shape[2:]))
     shape = [1, x.shape[1], *[1] * (x.dim() - 2)]
     weight, bias = (part if part is None else part.reshape(shape) for part in (weight, bias))
     return _scaled(_standardized(grouped, [-1], eps).reshape(x.shape), weight, bias)

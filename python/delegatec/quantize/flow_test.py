@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.diagnostics import DelegatecError
@@ -390,3 +391,42 @@ def test_a_copy_of_a_program_with_an_input_of_a_name_of_pythons(activation: str)
     model = quantize_model(methods, samples, Settings(activation=activation))
     found = model.methods["forward"].module(check_guards=False)(x)
     assert signal_to_noise(layers(x).detach(), found) > 25
+
+
+@pytest.mark.parametrize("size", [1e15, 1e30])
+def test_ranges_of_large_values(size: float) -> None:
+    """The observer's search overflowed, and the positive values became zero."""
+    x = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    (program,) = quantized(Call(lambda x: x * size), (x,), Settings()).methods.values()
+    with torch.no_grad():
+        assert signal_to_noise(x, program.module(check_guards=False)(x) / size) > 30
+
+
+class Swapped(nn.Module):
+    """A loop that starts with one tensor twice, and swaps its copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        start = torch.zeros((), dtype=torch.int64)
+        _, found, _ = while_loop(
+            lambda i, a, b: i < 3, lambda i, a, b: (i + 1, b + 1, a * 0.5), (start, x, x)
+        )
+        return self.layer(found)
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(activation="dynamic_int8")])
+def test_programs_that_torch_cannot_trace_again(settings: Settings) -> None:
+    with pytest.raises(DelegatecError) as error:
+        quantized(Swapped(), (torch.randn(3, 4),), settings)
+    (problem,) = error.value.diagnostics
+    assert problem.code == "DC134" and "cannot trace the program again" in problem.message
+
+
+def test_norms_of_empty_groups() -> None:
+    (program,) = quantized(
+        Call(lambda x: F.group_norm(x, 1) + 1), (torch.ones(0, 2, 3),), Settings()
+    ).methods.values()
+    assert program.module(check_guards=False)(torch.ones(0, 2, 3)).shape == (0, 2, 3)

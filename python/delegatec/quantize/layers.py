@@ -40,6 +40,7 @@ from delegatec.quantize.layer_weights import RANGES, Scheme, quantize_weight, sc
 from delegatec.quantize.lines import IMAGES, ROW, image_arguments
 from delegatec.quantize.norms import fold_batch_norms
 from delegatec.quantize.recurrent import RECURRENT, operators_in_float
+from delegatec.quantize.retracing import retraced
 from delegatec.quantize.settings import Settings
 
 aten = torch.ops.aten
@@ -75,10 +76,8 @@ def graphs_of(
 
 def _functional(program: ExportedProgram, kept: set[str]) -> ExportedProgram:
     """Returns a program that writes only to its buffers, with recurrent layers as linear ones."""
-    functional: ExportedProgram = program.run_decompositions(
-        {target: function for target, function in RECURRENT.items() if not names_of(target) & kept}
-    )
-    return functional
+    table = {target: function for target, function in RECURRENT.items() if not names_of(target) & kept}
+    return retraced(program, table)
 
 
 def layer_problems(

@@ -22,6 +22,8 @@ _LARGE: Final = 5e3
 _RATIO: Final = 100
 # exp(-16) is less than half a quantization step of int16.
 _BELOW: Final = 16.0
+# The search for a range cubes errors in float32.
+_WIDEST_SEARCH: Final = 1e12
 
 
 class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
@@ -31,6 +33,13 @@ class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
         """Observes the values of a tensor, and returns it without -inf."""
         super().forward(unmasked(x))
         return x.clamp_min(torch.finfo(x.dtype).min)
+
+    def _non_linear_param_search(self) -> tuple[Tensor, Tensor]:
+        """Returns the range with the least error, or that of all values if the error would overflow."""
+        if float(self.max_val - self.min_val) > _WIDEST_SEARCH:
+            return self.min_val, self.max_val
+        found: tuple[Tensor, Tensor] = super()._non_linear_param_search()
+        return found
 
 
 class MaskedMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
