@@ -24,6 +24,7 @@ _RUNS: Final = 5
 _STEPS: Final = 2.0
 # The least range of an activation, see `quantize.specs`.
 _LEAST_WIDTH: Final = 255 * 2.0**-16
+_LARGE: Final = 1e18
 # A scalar among the values of these is quantized as the values are.
 _FILLS: Final = frozenset({"constant_pad_nd", "index_fill", "masked_fill", "scatter", "threshold", "where"})
 
@@ -42,6 +43,7 @@ class QuantizationNoise(TorchDispatchMode):
         self._count, self._widths, self._seed = count, widths, seed
         self._random = torch.Generator().manual_seed(seed or 0)
         self.number = 0
+        self.is_large = False  # whether squares of values overflow, which eager mode avoids in part
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -63,6 +65,7 @@ class QuantizationNoise(TorchDispatchMode):
         if self._seed is None:
             width = float(value.max().clamp_min(0) - value.min().clamp_max(0))
             self._widths[self.number] = max(self._widths.get(self.number, 0.0), width)
+            self.is_large |= not width < _LARGE
             return value
         share = 2 * torch.rand(value.shape, generator=self._random) - 1
         step = max(self._widths.get(self.number, 0.0), _LEAST_WIDTH) / self._count
@@ -124,7 +127,10 @@ def noisy_results(
         weights: number of quantized values of constants.
     """
     widths: dict[int, float] = {}
-    exact = plain_results(program, buffers, calls, mode=QuantizationNoise(activations, widths, None))
+    mode = QuantizationNoise(activations, widths, None)
+    exact = plain_results(program, buffers, calls, mode=mode)
+    if mode.is_large:
+        return [[-math.inf] * len(call) for call in exact]
     least = [[math.inf if isinstance(value, Tensor) else -math.inf for value in call] for call in exact]
     for seed in range(_RUNS):
         random = torch.Generator().manual_seed(seed)

@@ -89,13 +89,18 @@ def names_of(operator: Any) -> set[str]:
 
 
 def _marked(function: Callable[..., Any], ids: Iterator[int], operator: OpOverload) -> Callable[..., Any]:
-    """Returns the function with its nodes marked as values inside one composite."""
+    """Returns the function with its nodes marked as values inside one composite.
+
+    Composites of other dtypes than float32, which is what is quantized, stay whole.
+    """
     name = str(operator).rpartition(".")[0]
 
     @functools.wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
+    def call(x: Tensor, *arguments: Any, **keywords: Any) -> Any:
+        if torch.float32 not in (x.dtype, *arguments, *keywords.values()):
+            return NotImplemented
         with torch.fx.traceback.annotate({_COMPOSITE: f"{next(ids)} {name}"}):
-            return function(*arguments, **keywords)
+            return function(x, *arguments, **keywords)
 
     return call
 

@@ -402,6 +402,25 @@ def test_ranges_of_large_values(size: float) -> None:
         assert signal_to_noise(x, program.module(check_guards=False)(x) / size) > 30
 
 
+class HalfAttention(nn.Module):
+    """Attention in another dtype than a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layer(x), F.scaled_dot_product_attention(half, half, half, is_causal=True)
+
+
+def test_composites_in_other_dtypes_stay_whole() -> None:
+    """The number for masked scores does not fit float16."""
+    inputs = torch.randn(4, 8), torch.randn(1, 4, 8).half()
+    (program,) = quantized(HalfAttention(), inputs, Settings()).methods.values()
+    _, found = program.module(check_guards=False)(*inputs)
+    assert torch.equal(found, HalfAttention()(*inputs)[1])
+
+
 class Swapped(nn.Module):
     """A loop that starts with one tensor twice, and swaps its copies."""
 

@@ -36,7 +36,7 @@ class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
 
     def _non_linear_param_search(self) -> tuple[Tensor, Tensor]:
         """Returns the range with the least error, or that of all values if the error would overflow."""
-        if float(self.max_val - self.min_val) > _WIDEST_SEARCH:
+        if _WIDEST_SEARCH < float(self.max_val - self.min_val) < torch.inf:
             return self.min_val, self.max_val
         found: tuple[Tensor, Tensor] = super()._non_linear_param_search()
         return found

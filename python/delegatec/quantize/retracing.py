@@ -27,8 +27,7 @@ def retraced(program: ExportedProgram, table: Mapping[OpOverload, Callable[..., 
         table: operator -> a function that computes it by others.
 
     Raises:
-        DelegatecError: DC134, torch fails: for a Python number that is read from a tensor, for instance, or for
-            a loop that starts with one tensor twice.
+        DelegatecError: DC134, torch fails, as for a loop that starts with one tensor twice.
     """
     try:
         result: ExportedProgram = program.run_decompositions(dict(table))

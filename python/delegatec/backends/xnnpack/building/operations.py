@@ -66,8 +66,8 @@ def binary(
 def _zeros(b: GraphBuilder, id: int, zero: int, limits: Limits | None) -> int:
     """Emits zeros of the shape that a product of a value and of a zero has; NaN for NaN and infinities.
 
-    The runtime takes the product, and what it knows to be zero or one because of it, for a number: a minimum or
-    maximum with it becomes a clamp of the other operand, and lacks the dimensions that only the product has.
+    The runtime takes the product, and what it knows to be zero or one because of it, for a number: a minimum
+    or maximum with it becomes a clamp of the other operand, and lacks dimensions that only the product has.
     """
     if len(b.shape_of(zero)) > len(b.shape_of(id)):
         id = binary(b, Operation.Add, id, zero)
