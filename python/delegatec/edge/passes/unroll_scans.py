@@ -12,10 +12,8 @@ from torch.fx import Node
 
 from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import FORMS, SCAN, bodies_of, calls, group, returned
+from delegatec.edge.passes.scan_rows import Rows, quantization_of, replace_stacked
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
-
-aten = torch.ops.aten
 
 _FORM: Final = FORMS[SCAN]
 _NARROW: Final = (torch.int8, torch.uint8, torch.float16)
@@ -93,8 +91,8 @@ def _run(
     values: dict[Any, Any],
     sources: Sequence[Node],
     count: int,
-) -> list[Node]:
-    """Copies the calls of a body for each row; returns its results: the last state, and stacked rows.
+) -> tuple[list[Node], list[list[Node]]]:
+    """Copies the calls of a body for each row; returns the last state, and each other result of all steps.
 
     Args:
         b: inserts the calls.
@@ -105,49 +103,17 @@ def _run(
         count: how many rows.
     """
     nodes, results = _computed(body), returned(body)
-    shapes = [list(source.meta["val"].shape[1:]) for source in sources]
     stacked: list[list[Node]] = [[] for _ in results[len(inputs.state) :]]
-    read = [_quantization(row) for row in inputs.rows]
-    made = [_quantization(each) for each in results[len(inputs.state) :]]
-    sources = [_in_float(b, source, each) for source, each in zip(sources, read, strict=True)]
+    rows = [Rows.of(b, source, row) for source, row in zip(sources, inputs.rows, strict=True)]
     for index in range(count):
-        for row, source, shape, each in zip(inputs.rows, sources, shapes, read, strict=True):
-            part = b.call(aten.slice.Tensor, source, 0, index, index + 1)
-            values[row] = _in_integers(b, b.call(aten.view.default, part, shape), each)
+        values.update((row, each.at(b, index)) for row, each in zip(inputs.rows, rows, strict=True))
         for node in nodes:
             values[node] = b.copy(node, values.__getitem__)
         found = [values[each] for each in results]
-        for rows, value, each in zip(stacked, found[len(inputs.state) :], made, strict=True):
-            shape = [1, *value.meta["val"].shape]
-            rows.append(b.call(aten.view.default, _in_float(b, value, each), shape))
+        for each, value in zip(stacked, found[len(inputs.state) :], strict=True):
+            each.append(value)
         values.update(zip(inputs.state, found, strict=False))
-    return [
-        *(values[each] for each in inputs.state),
-        *(
-            _in_integers(b, b.call(aten.cat.default, rows, 0), each)
-            for rows, each in zip(stacked, made, strict=True)
-        ),
-    ]
-
-
-# ---- quantized values: they are moved in float, between calls that dequantize and quantize ----------------
-
-
-def _quantization(value: Any) -> tuple[Any, ...] | None:
-    """Returns the one way in which a value is quantized or dequantized; None for other values."""
-    if not isinstance(value, Node) or value.target is QUANTIZE:
-        return tuple(value.args[1:]) if isinstance(value, Node) else None
-    users = [each for each in value.users if each.op != "output"]
-    found = {tuple(each.args[1:]) if each.target is DEQUANTIZE else None for each in users}
-    return found.pop() if len(found) == 1 else None
-
-
-def _in_float(b: Builder, value: Node, parameters: tuple[Any, ...] | None) -> Node:
-    return value if parameters is None else b.call(DEQUANTIZE, value, *parameters)
-
-
-def _in_integers(b: Builder, value: Node, parameters: tuple[Any, ...] | None) -> Node:
-    return value if parameters is None else b.call(QUANTIZE, value, *parameters)
+    return [values[each] for each in inputs.state], stacked
 
 
 def _inline(program: EdgeProgram, call: Node, body: EdgeProgram) -> None:
@@ -161,9 +127,13 @@ def _inline(program: EdgeProgram, call: Node, body: EdgeProgram) -> None:
         if node.name in body.constants:
             name = held.get(id(body.constants[node.name]))
             values[node] = placeholders[name] if name else b.stored(node, body)
-    results = _run(b, body, inputs, values, sources, sources[0].meta["val"].shape[0])
+    state, stacked = _run(b, body, inputs, values, sources, sources[0].meta["val"].shape[0])
     for user in list(call.users):
         index: Any = user.args[1]
-        user.replace_all_uses_with(results[index])
+        if index < len(state):
+            user.replace_all_uses_with(state[index])
+        else:
+            made = returned(body)[index]
+            replace_stacked(b, user, stacked[index - len(state)], quantization_of(made))
         program.graph.erase_node(user)
     program.graph.erase_node(call)

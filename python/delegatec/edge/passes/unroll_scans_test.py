@@ -119,3 +119,25 @@ def test_integers_are_moved_in_float() -> None:
     moves = (aten.slice.Tensor, aten.cat.default)
     found = [node for node in program.graph.nodes if node.target in moves]
     assert len(found) == _STEPS + 2 and all(node.meta["val"].dtype == torch.float32 for node in found)
+
+
+class ReversedSteps(IntegerSteps):
+    """The rows are read from the last one on, and the results are in the order of the rows."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Any:
+        weight = self.weight
+        assert isinstance(weight, Tensor)
+
+        def step(state: Tensor, rows: tuple[Tensor, Tensor]) -> Any:
+            new = torch.tanh(_dq(state, 0.02, 3) @ _dq(weight, 0.002, 0) + _dq(rows[0], 0.03, -2) * rows[1])
+            return _q(new, 0.02, 3), (_q(new * 2, 0.05, -7), new[0].sum())
+
+        quantized = _q(_dq(_q(x, 0.03, -2), 0.03, -2).flip(0), 0.03, -2)
+        state, (first, second) = scan(step, _q(x[0] * 0, 0.02, 3), (quantized, y.flip(0)))
+        return _dq(state, 0.02, 3), _dq(first, 0.05, -7).flip(0), second.flip(0), second * 2
+
+
+def test_reversed_rows_are_not_moved() -> None:
+    x, y, _ = _inputs()
+    program, changed = _unrolled(ReversedSteps(), x, y)
+    assert changed and aten.flip.default not in called(program)

@@ -21,7 +21,8 @@ def narrowed_sizes(program: EdgeProgram) -> dict[str, str]:
     for shape_env in shape_environments(program.graph):
         for symbol, declared in program.range_constraints.items():
             left = shape_env.var_to_range.get(symbol, declared)
-            is_count = symbol_is_type(symbol, SymT.UNBACKED_INT)
+            # a multiple of a size, which Dim declares, is not a symbol
+            is_count = symbol.is_symbol and symbol_is_type(symbol, SymT.UNBACKED_INT)
             if left.lower > declared.lower or (left.upper < declared.upper and not is_count):
                 found[str(symbol)] = f"{left.lower} to {left.upper} of {declared.lower} to {declared.upper}"
     return found

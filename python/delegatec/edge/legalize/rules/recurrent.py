@@ -101,7 +101,7 @@ def layers(
         ends.append(end)
         outputs.append(hidden)
         if is_last:
-            x, outputs = join(outputs, 2), []
+            x, outputs = join(outputs, 2) if directions > 1 else hidden, []
     return x, ends
 
 
