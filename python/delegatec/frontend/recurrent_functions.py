@@ -82,7 +82,9 @@ def scan(step: Step[Tensor]) -> Any:
         from_input = cell.from_input(x)
         # The operator, as its function would compile the body: code of one layer would fix sizes of the next.
         rows = from_input.flip(0) if is_reversed else from_input
-        *end, hidden = scan_op(body, list(start), [rows], tuple(getattr(cell, name) for name in names))
+        # Parts of a state may be one tensor, or views of one, which the operator refuses.
+        starts = [each.clone() for each in start] if len(start) > 1 else list(start)
+        *end, hidden = scan_op(body, starts, [rows], tuple(getattr(cell, name) for name in names))
         return tuple(end), hidden.flip(0) if is_reversed else hidden
 
     return scanned

@@ -164,6 +164,19 @@ def test_a_length_that_varies() -> None:
         assert all(each > 22 for each in _errors(module, program, 1, length, 16))
 
 
+@pytest.mark.parametrize("activation", ["int8", "dynamic_int8"])
+def test_both_parts_of_a_state_are_one_tensor(activation: str) -> None:
+    class Started(Recurrent):
+        def forward(self, x: Tensor) -> Tensor:
+            start = torch.tanh(torch.cat([x[:1], x[1:2]], -1))
+            result: Tensor = self.head(self.layer(x, (start, start))[0])
+            return result
+
+    program = _quantized(Started(), 9, 1, 16, activation=activation)
+    assert len(_bodies(program)) == 1
+    assert all(each > 25 for each in _errors(Started(), program, 9, 1, 16))
+
+
 def test_what_stays_in_float() -> None:
     module = Recurrent()
     program = _quantized(module, 9, 1, 16, float_modules=("layer",))
