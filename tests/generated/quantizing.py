@@ -150,6 +150,9 @@ def quantized(
         [[_floor(value, quantized_values) for value in call] for call in least]
         for least, quantized_values in zip(floors, coarsest, strict=True)
     )
+    if program.step and written_state(methods.values()):
+        # samples of one method do not have the state that the other leaves
+        to_exact = [[-math.inf] * len(call) for call in to_exact]
     return Quantized(made, exact, _eager(made, calls), to_exact, to_eager)
 
 

@@ -98,7 +98,7 @@ def store_quantized(model: GraphModule, state: Collection[str]) -> None:
         node.replace_all_uses_with(stored)
         model.graph.erase_node(node)
     model.graph.eliminate_dead_code()
-    model.delete_all_unused_submodules()
+    delete_unused_modules(model)
     delete_unused_tensors(model)
     model.recompile()
 
@@ -140,6 +140,19 @@ def store(model: GraphModule, node: Node, name: str, value: Tensor) -> Node:
 def _rename(model: GraphModule, node: Node, name: str) -> None:
     value = tensor_of(model, node)
     node.replace_all_uses_with(store(model, node, name, value))
+
+
+def delete_unused_modules(model: GraphModule) -> None:
+    """Deletes modules that no node names, but for those inside of one that a node names.
+
+    `GraphModule.delete_all_unused_submodules` deletes the bodies that a body runs.
+    """
+    named = [str(node.target) for node in model.graph.nodes if node.op in ("call_module", "get_attr")]
+    for name, _ in list(model.named_modules()):
+        if name and not any(
+            f"{each}.".startswith(f"{name}.") or name.startswith(f"{each}.") for each in named
+        ):
+            model.delete_submodule(name)
 
 
 def delete_unused_tensors(model: GraphModule) -> None:

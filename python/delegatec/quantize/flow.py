@@ -26,7 +26,7 @@ from delegatec.quantize.bodies import separate_carried_operands
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
-from delegatec.quantize.constants import fold_constants, store_quantized
+from delegatec.quantize.constants import delete_unused_modules, fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.dense_operands import copy_views_before_quantization
 from delegatec.quantize.inputs import MethodInputs, Sample
@@ -262,13 +262,16 @@ def _converted(prepared: GraphModule, method: str) -> GraphModule:
     """Returns the graph with quantized values.
 
     torchao would search a graph with a batch norm for layers in training, of which this one has none, and
-    would trace 96 patterns for that, which takes seconds.
+    would trace 96 patterns for that, which takes seconds. It would delete the bodies that a body runs.
 
     Raises:
         DelegatecError: DC134, observed values whose range is not finite in float32.
     """
     try:
-        with patch.object(quantize_pt2e, "_fold_conv_bn_qat", lambda graph: graph):
+        with (
+            patch.object(quantize_pt2e, "_fold_conv_bn_qat", lambda graph: graph),
+            patch.object(GraphModule, "delete_all_unused_submodules", delete_unused_modules),
+        ):
             converted: GraphModule = convert_pt2e(prepared, fold_quantize=False)
         return converted
     except AssertionError as error:  # of the observers of torchao

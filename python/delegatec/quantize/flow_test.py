@@ -444,6 +444,29 @@ def test_programs_that_torch_cannot_trace_again(settings: Settings) -> None:
     assert problem.code == "DC134" and "cannot trace the program again" in problem.message
 
 
+class Branches(nn.Module):
+    """A branch with branches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def first(x: Tensor) -> Any:
+            return torch.cond(x.max() > 1, lambda x: x * 2, lambda x: x.cumsum(0), (x,))
+
+        found: Tensor = torch.cond(x.sum() > 0, first, lambda x: x - 1, (self.layer(x),))
+        return found
+
+
+def test_branches_in_branches() -> None:
+    torch.manual_seed(0)
+    module, x = Branches().eval(), torch.rand(3, 4)
+    (program,) = quantized(module, (x,), Settings()).methods.values()
+    with torch.no_grad():
+        assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
+
+
 def test_norms_of_empty_groups() -> None:
     (program,) = quantized(
         Call(lambda x: F.group_norm(x, 1) + 1), (torch.ones(0, 2, 3),), Settings()

@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 from delegatec.edge.control_flow import FORMS, SCAN, group
 from delegatec.edge.quantization.operators import DEQUANTIZE, DEQUANTIZING, QUANTIZE
 from delegatec.quantize.bodies import bodies_of, describe_bodies
-from delegatec.quantize.constants import getattr_of, store, unused_name
+from delegatec.quantize.constants import delete_unused_modules, getattr_of, store, unused_name
 from delegatec.quantize.loops import Loop, carry, carry_of, row, scheduled, stacked, state
 
 aten = torch.ops.aten
@@ -36,7 +36,7 @@ def flatten_loops(model: GraphModule) -> None:
             _flatten(model, call, body.module, number)
     if calls:
         model.graph.eliminate_dead_code()
-        model.delete_all_unused_submodules()
+        delete_unused_modules(model)
         model.recompile()
 
 
