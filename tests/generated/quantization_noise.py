@@ -55,15 +55,16 @@ class QuantizationNoise(TorchDispatchMode):
             if isinstance(result, Tensor):
                 result.copy_(self.noisy(result))
             return result
-        return pytree.tree_map(self.noisy, result)
+        operands = [each for each in args if isinstance(each, Tensor)] if is_copy else []
+        return pytree.tree_map(lambda value: self.noisy(value, operands), result)
 
-    def noisy(self, value: Any) -> Any:
-        """Returns a value with noise, or unchanged."""
+    def noisy(self, value: Any, operands: Sequence[Tensor] = ()) -> Any:
+        """Returns a value with noise, or unchanged; it has one scale with operands."""
         if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
             return value
         self.number += 1
         if self._seed is None:
-            width = float(value.max().clamp_min(0) - value.min().clamp_max(0))
+            width = max(map(_width, (value, *operands)))
             self._widths[self.number] = max(self._widths.get(self.number, 0.0), width)
             self.is_large |= not width < _LARGE
             return value
@@ -74,6 +75,12 @@ class QuantizationNoise(TorchDispatchMode):
         # Exact zeros are among the results, which norms of order 0 and conditions tell from other values.
         noise = _STEPS * share if self._seed else 0.0
         return ((value / step + noise).round() * step).to(value.dtype)
+
+
+def _width(value: Tensor) -> float:
+    if not value.is_floating_point() or value.numel() == 0:
+        return 0.0
+    return float(value.max().clamp_min(0) - value.min().clamp_max(0))
 
 
 def plain_results(
