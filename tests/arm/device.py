@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -29,11 +30,20 @@ def missing() -> str:
     return _device().missing
 
 
-def _libraries() -> str:
-    """Returns the directory of the interpreter's own library, if it has one."""
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    found = {str(Path(line.split()[-1]).parent) for line in maps if "/libpython3" in line}
-    return ":".join(sorted(found))
+def _interpreter() -> tuple[Path, str]:
+    """Returns the executable of this interpreter, and the directory of its own libraries, if it has some."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    mapped = sorted({Path(fields[5]) for line in lines if len(fields := line.split(maxsplit=5)) > 5})
+    program = Path(sys.executable).resolve()
+    with program.open("rb") as file:
+        is_script = file.read(2) == b"#!"
+    if not is_script:
+        libraries = {str(path.parent) for path in mapped if path.name.startswith("libpython3")}
+        return program, ":".join(sorted(libraries))
+    # Debian's, next to its libc: a script starts it by its loader.
+    (program,) = (path for path in mapped if re.fullmatch(r"python3(\.\d+)?", path.name))
+    (loader,) = (path for path in mapped if path.name.startswith("ld-linux"))
+    return program, str(loader.parent)
 
 
 @cache
@@ -43,8 +53,8 @@ def _child() -> Child:
         "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path),
     }
     script = Path(__file__).with_name("device_server.py")
-    interpreter = [os.path.realpath(sys.executable), "-s", "-P", "-B"]
-    return Child([*_device().loader(_libraries()), *interpreter, script], environment)
+    program, libraries = _interpreter()
+    return Child([*_device().loader(libraries), program, "-s", "-P", "-B", script], environment)
 
 
 def run(pte: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
