@@ -60,10 +60,10 @@ def _type_of_product(dtype: torch.dtype, factors: Sequence[Any]) -> int:
 
     Eager mode multiplies by such a scalar in float32, and rounds the product.
     """
-    kind, wide, limits = arithmetic_type(dtype), int(DType.FP32), torch.finfo(torch.float16)
+    kind, limits = arithmetic_type(dtype), torch.finfo(torch.float16)
     sizes = [abs(each) for each in factors if isinstance(each, float) and math.isfinite(each)]
     if kind == DType.FP16 and any(size and not limits.tiny <= size <= limits.max for size in sizes):
-        return wide
+        return int(DType.FP32)
     return kind
 
 
