@@ -19,6 +19,7 @@ from tests.generated.generate import generate
 from tests.generated.outcomes import FAULTS, NO_EXPORT, NOT_QUANTIZED, REFUSED, RIGHT, Outcome
 from tests.generated.processes import results
 from tests.generated.profiles import PROFILES
+from tests.generated.profiles import QUANTIZED as QUANTIZED_PROFILES
 from tests.generated.report import failure_file
 from tests.generated.shrink import shrunk
 from tests.generated.targets import LOWERINGS, QUANTIZED, TARGETS
@@ -35,7 +36,7 @@ def main() -> None:
     args = parser.parse_args()
     # A process with threads forks children that wait for them.
     torch.set_num_threads(1)
-    targets = args.targets or (tuple(QUANTIZED) if args.profile == "layers" else TARGETS)
+    targets = args.targets or (tuple(QUANTIZED) if args.profile in QUANTIZED_PROFILES else TARGETS)
     drawn = partial(generate, profile=PROFILES[args.profile])
     args.output.mkdir(parents=True, exist_ok=True)
     kinds: Counter[tuple[str, str]] = Counter()

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 import torch
 
-from tests.generated.rows import GROUPS, GUARD_GROUPS, LAYER_GROUPS, SETTING_GROUPS
+from tests.generated.rows import GROUPS, GUARD_GROUPS, LAYER_GROUPS, LOOP_GROUPS, SETTING_GROUPS
 from tests.generated.rows_layers import WEIGHTED
+from tests.generated.rows_loops import LOOPS
 from tests.generated.values import FLOATS, INTEGERS
 
 
@@ -66,6 +67,8 @@ LAYERS: Final = Profile(
     special=0.0,
     constants=0.8,
 )
+# Likewise, with loops.
+LOOPED: Final = LAYERS._replace(groups=LOOP_GROUPS, first=LOOPS, counts=(2, 3, 5))
 # Settings of operators that are computed from dynamic sizes.
 SETTINGS: Final = Profile(
     groups=SETTING_GROUPS,
@@ -89,4 +92,12 @@ GUARDS: Final = Profile(
     attributes=0.0,
     special=0.3,
 )
-PROFILES: Final = {"any": ANY, "layers": LAYERS, "settings": SETTINGS, "guards": GUARDS}
+PROFILES: Final = {
+    "any": ANY,
+    "layers": LAYERS,
+    "loops": LOOPED,
+    "settings": SETTINGS,
+    "guards": GUARDS,
+}
+QUANTIZED: Final = frozenset({"layers", "loops"})
+"""Profiles of programs that are quantized."""

@@ -14,6 +14,7 @@ from typing import Final
 from tests.generated.rows_elementwise import ELEMENTWISE
 from tests.generated.rows_guards import GUARDS
 from tests.generated.rows_layers import LAYERS
+from tests.generated.rows_loops import LOOPS
 from tests.generated.rows_memory import ATTRIBUTES, CACHES, HELD
 from tests.generated.rows_models import DATA_DEPENDENT, MODELS
 from tests.generated.rows_network import NETWORK
@@ -67,6 +68,8 @@ LAYER_GROUPS: Final[dict[tuple[str, ...], float]] = {
     CACHES: 1,
     SIZES: 0.3,
 }
+# Likewise, with loops.
+LOOP_GROUPS: Final[dict[tuple[str, ...], float]] = {LOOPS: 3, LAYERS: 2, _common(SHAPE): 1}
 # Of programs with settings that sizes determine.
 SETTING_GROUPS: Final[dict[tuple[str, ...], float]] = {
     SETTINGS: 6,

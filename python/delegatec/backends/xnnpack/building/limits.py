@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,12 +23,15 @@ _LIMITED: Final = frozenset(
     }
 )
 """Operations whose results the runtime can clamp."""
+_MOVES: Final = frozenset({Operation.Reshape, Operation.Transpose})
 
 
 def fuse_clamps(
     steps: Sequence[Step], outputs: Collection[int], have_one_scale: Callable[[int, int], bool]
 ) -> list[Step]:
     """Fuses each clamp into the operation before it, if that has limits and no other consumer.
+
+    Its result may be reshaped or permuted before it is clamped.
 
     Args:
         steps: in execution order.
@@ -42,21 +45,37 @@ def fuse_clamps(
     indices: dict[int, int] = {}  # value -> the index of the operation that computes it
     for step in steps:
         table: Any = step.node.operation
-        if step.node.operationType == Operation.Clamp and readers[table.inputId] == 1:
-            index = indices.get(table.inputId)
-            is_same = have_one_scale(table.inputId, table.outputId)
-            limits = _joint(found[index].node, step.node) if index is not None and is_same else None
-            if index is not None and limits is not None:
-                before = found[index]
+        if step.node.operationType == Operation.Clamp and have_one_scale(table.inputId, table.outputId):
+            chain = _chain(found, indices, readers, table.inputId)
+            limits = _joint(found[chain[-1]].node, step.node) if chain else None
+            if limits is not None:
+                before = found[chain[-1]]
                 before.node.limits = limits
-                producer: Any = before.node.operation
-                producer.outputId = table.outputId
-                found[index] = replace(before, origins=(*before.origins, *step.origins))
-                indices[table.outputId] = index
+                found[chain[-1]] = replace(before, origins=(*before.origins, *step.origins))
+                last: Any = found[chain[0]].node.operation
+                last.outputId = table.outputId
+                indices[table.outputId] = chain[0]
                 continue
         indices.update(dict.fromkeys(result_ids(step.node), len(found)))
         found.append(step)
     return found
+
+
+def _chain(
+    found: Sequence[Step], indices: Mapping[int, int], readers: Mapping[int, int], id: int
+) -> list[int]:
+    """Returns the indices of moves, the last one first, and then that of the operation before them.
+
+    It is empty if others read the value, or one that is moved.
+    """
+    chain: list[int] = []
+    while readers[id] == 1 and id in indices:
+        chain.append(indices[id])
+        node = found[indices[id]].node
+        if node.operationType not in _MOVES:
+            return chain
+        (id,) = operand_ids(node)
+    return []
 
 
 def _joint(node: schema.NodeT, clamp: schema.NodeT) -> schema.LimitsT | None:

@@ -29,6 +29,7 @@ from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.large_kernels import convolve_in_parts
+from delegatec.backends.xnnpack.operators.pixel_blocks import blocks, has_blocks
 from delegatec.backends.xnnpack.operators.row import KnownConstraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
 from delegatec.backends.xnnpack.quantized.weights import is_weight
@@ -102,6 +103,9 @@ def _is_dense(bound: Mapping[str, Any]) -> bool:
 
 
 def _conv_transpose(b: QuantizedBuilder, node: Node) -> None:
+    if has_blocks(b, node):
+        blocks(b, node)
+        return
     bound = bind(node)
     groups = bound["groups"]
     inputs, outputs, *kernel = shape_of(bound["weight"])

@@ -87,6 +87,21 @@ _CONVOLUTIONS: Final = {
     "transposed, each channel": _back(8, 16, 2, 2, groups=8),
     "transposed, much padding": _back(8, 6, 3, 2, 4),
     "transposed, less padding after": _back(8, 6, 3, 1, 1, 1, dilation=2),
+    "transposed, blocks": _layer(
+        nn.ConvTranspose2d,
+        *(8, 6, (3, 2), (3, 2)),
+        expected="Transpose FullyConnected Reshape Transpose Reshape Transpose",
+    ),
+    "transposed, blocks of a row": _layer(
+        nn.ConvTranspose2d,
+        *(8, 6, (1, 2), (1, 2), 0, 0, 1, False),
+        expected="Transpose FullyConnected Reshape Transpose",
+    ),
+    "transposed, blocks, batch norm and relu": _stack(
+        *(partial(nn.ConvTranspose2d, 8, 6, 2, 2), partial(nn.BatchNorm2d, 6), nn.ReLU),
+        *(partial(nn.Conv2d, 6, 4, 3),),
+        expected="Transpose FullyConnected Reshape Transpose Reshape Convolution Transpose",
+    ),
     "transposed, as a convolution": _layer(
         nn.ConvTranspose2d, *(8, 6, 3, 1, 0, 1), dilation=2, expected="Transpose Convolution Transpose"
     ),
