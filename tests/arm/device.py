@@ -31,7 +31,7 @@ def missing() -> str:
 
 
 def _interpreter() -> tuple[Path, str]:
-    """Returns the executable of this interpreter, and the directory of libraries beside it, or ""."""
+    """Returns the executable of this interpreter, and the directory of its libraries, or ""."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     mapped = sorted({Path(fields[5]) for line in lines if len(fields := line.split(maxsplit=5)) > 5})
     program = Path(sys.executable).resolve()
