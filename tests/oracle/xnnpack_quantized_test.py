@@ -259,6 +259,17 @@ def test_transposed_convolutions(groups: int) -> None:
     assert_quantized_close(results, wanted, 0.3, 0.01)
 
 
+def test_transposed_convolutions_of_blocks() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        result = f.conv_transpose2d(qdq(x), layer.weight(), layer.bias, stride=(2, 3))
+        return qdq(result.relu(), 0.1, -128)
+
+    found, results, wanted = run(Layer(function, (8, 6, 2, 3), axis=1), floats(2, 8, 5, 7))
+    moves = ("Transpose", "Reshape")
+    assert [each for each in found if each not in moves] == ["Convert", "FullyConnected", "Convert"]
+    assert_quantized_close(results, wanted, 0.1, 0.01)
+
+
 def test_convolutions_of_sequences() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return qdq(f.conv1d(qdq(x), layer.weight(), layer.bias, padding=1), 0.3, -10)

@@ -46,6 +46,7 @@ class FilterForm(NamedTuple):
         channel_dim: the dimension of the result's channels in that order.
         is_column: whether dynamically quantized rows are pixels of an image of one column, which has one
             scale.
+        repeats: how often that dimension has all channels of the weight.
     """
 
     name: Hashable = None
@@ -53,6 +54,7 @@ class FilterForm(NamedTuple):
     shape: Sequence[int] = ()
     channel_dim: int = 0
     is_column: bool = False
+    repeats: int = 1
 
 
 MATRIX: Final = FilterForm()
@@ -102,9 +104,15 @@ def _static(b: QuantizedBuilder, node: Node, x: Node, form: FilterForm) -> Opera
         scales = layer.scales * scale.scale
         found = quantized_bias(layer.bias, scales)
         assert found is not None
+        found, scales = _repeated(found, form), _repeated(scales, form)
         data = b.draft.constant(tensor_part(found))
         bias_id = b.value(DataType.CHANNEL_INT32, found.shape, torch.float32, _channels(b, scales, 0), data)
-    return Operands(b.of(x), filter_of(b, layer.weight, layer.scales, form), bias_id)
+    return Operands(b.of(x), filter_of(b, layer.weight, _repeated(layer.scales, form), form), bias_id)
+
+
+def _repeated(values: Tensor, form: FilterForm) -> Tensor:
+    """Returns the values of all channels of a filter, from those of the weight."""
+    return values if form.repeats == 1 else values.repeat(form.repeats)
 
 
 def filter_of(

@@ -103,7 +103,7 @@ def _is_dense(bound: Mapping[str, Any]) -> bool:
 
 
 def _conv_transpose(b: QuantizedBuilder, node: Node) -> None:
-    if has_blocks(b, node):
+    if has_blocks(node):
         blocks(b, node)
         return
     bound = bind(node)

@@ -14,7 +14,12 @@ from typing import Any
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.backends.xnnpack.building.layers import is_dynamically_quantized
+from delegatec.backends.xnnpack.building.layers import (
+    FilterForm,
+    Operands,
+    is_dynamically_quantized,
+    quantized_operands,
+)
 from delegatec.backends.xnnpack.building.operations import fully_connected, reshaped, transposed
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.operands import NO_VALUE
@@ -22,11 +27,14 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.symbols import is_dynamic
 
 
-def has_blocks(b: QuantizedBuilder, node: Node) -> bool:
-    """Whether a transposed convolution makes a block of each pixel, in float, of images of static sizes."""
+def has_blocks(node: Node) -> bool:
+    """Whether a transposed convolution makes a block of each pixel, of images of static sizes.
+
+    The runtime quantizes images at run time with one scale, and rows of a linear layer with one each.
+    """
     bound = bind(node)
-    is_float = b.scale_of(node) is None and not is_dynamically_quantized(bound["x"])
-    return is_float and _are_apart(bound) and not is_dynamic(shape_of(bound["x"]))
+    is_static = not is_dynamically_quantized(bound["x"]) and not is_dynamic(shape_of(bound["x"]))
+    return is_static and _are_apart(bound)
 
 
 def _are_apart(bound: Mapping[str, Any]) -> bool:
@@ -45,14 +53,18 @@ def blocks(b: QuantizedBuilder, node: Node) -> None:
         """[in, out, height, width] as [height, width, out, in]."""
         return weight.permute(2, 3, 1, 0)
 
-    filter = b.arranged(bound["weight"], "blocks", last, (count * outputs, inputs))
-    bias = NO_VALUE
-    if bound["bias"] is not None:
-        value = b.constant_value(bound["bias"])
-        assert value is not None
-        bias = b.constant(value.repeat(count), dtype_of(node), bound["bias"], ("repeated", count))
+    form = FilterForm("blocks", last, (count * outputs, inputs), repeats=count)
+    operands = quantized_operands(b, node, bound["x"], form)
+    if operands is None:
+        bias = NO_VALUE
+        if bound["bias"] is not None:
+            value = b.constant_value(bound["bias"])
+            assert value is not None
+            bias = b.constant(value.repeat(count), dtype_of(node), bound["bias"], ("repeated", count))
+        filter = b.arranged(bound["weight"], form.name, form.arrange, form.shape)
+        operands = Operands(b.of(bound["x"]), filter, bias)
     images, rows, columns, _ = shape_of(bound["x"])
-    pixels = fully_connected(b, b.of(bound["x"]), filter, bias)
+    pixels = fully_connected(b, *operands)
     if height > 1:
         pixels = reshaped(b, pixels, [images * rows, columns, height, width * outputs])
         pixels = transposed(b, pixels, [0, 2, 1, 3])
