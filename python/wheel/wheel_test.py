@@ -13,6 +13,7 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 from runfiles import Runfiles
@@ -120,19 +121,40 @@ def test_contents(wheel: Path) -> None:
     }
 
 
-def test_programs_have_the_bytes_of_the_build(installed: Path, tmp_path: Path) -> None:
-    sources = tmp_path / "examples" / "digits"
-    sources.mkdir(parents=True)
-    for name in ("digits.py", "digits.safetensors", "network.py"):
-        shutil.copy(_runfile(f"examples/digits/{name}"), sources / name)
-    export = ["export", "--entry=digits:build", "--source=examples/digits/digits.py", "--program=digits.pt2"]
-    paths = ["--import-path=examples/digits", "--data=examples/digits/digits.safetensors"]
-    lower = ["lower", "--program=digits.pt2", "--backend=xnnpack", "--pte=digits_xnnpack.pte"]
-    for arguments in ([*export, *paths], lower):
+# Example -> its files, and the backends whose programs the build has.
+_EXAMPLES: Final = {
+    "digits": (
+        ("digits.py", "digits.safetensors", "network.py"),
+        ("mlx", "mps", "portable", "vulkan", "xnnpack"),
+    ),
+    "keywords": (("keywords.py", "keywords.safetensors", "ds_cnn.py", "speech.py"), ("portable",)),
+    "mobilenet_v2": (("mobilenet_v2.py",), ("mlx", "mps", "portable", "vulkan", "xnnpack")),
+}
+_PROGRAMS: Final = [
+    (example, backend) for example, (_, backends) in _EXAMPLES.items() for backend in backends
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("example", "backend"), _PROGRAMS)
+def test_programs_have_the_bytes_of_the_build(
+    installed: Path, tmp_path: Path, example: str, backend: str
+) -> None:
+    folder, (files, _) = f"examples/{example}", _EXAMPLES[example]
+    (tmp_path / folder).mkdir(parents=True)
+    for name in files:
+        shutil.copy(_runfile(f"{folder}/{name}"), tmp_path / folder / name)
+    data = [f"--data={folder}/{name}" for name in files if name.endswith(".safetensors")]
+    source = [f"--entry={example}:build", f"--source={folder}/{example}.py", f"--import-path={folder}"]
+    pt2, pte = f"{example}.pt2", f"{example}_{backend}.pte"
+    for arguments in (
+        ["export", *source, *data, f"--program={pt2}"],
+        ["lower", f"--program={pt2}", f"--backend={backend}", f"--pte={pte}"],
+    ):
         done = _delegatec(installed, tmp_path, *arguments)
         assert done.returncode == 0, done.stderr
-    for name in ("digits.pt2", "digits_xnnpack.pte"):
-        assert (tmp_path / name).read_bytes() == _runfile(f"examples/digits/{name}").read_bytes(), name
+    for name in (pt2, pte):
+        assert (tmp_path / name).read_bytes() == _runfile(f"{folder}/{name}").read_bytes(), name
 
 
 def test_the_command(installed: Path, tmp_path: Path) -> None:
