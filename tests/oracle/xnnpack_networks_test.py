@@ -32,7 +32,7 @@ _TRANSPOSES: Final[dict[str, tuple[int, tuple[int, int] | None]]] = {
     "attention": (5, (6, 6)),
     "classifier": (1, None),
     "residual": (1, (1, 2)),
-    "U-Net": (2, None),
+    "U-Net": (3, None),  # one of a transposed convolution, which is a linear layer
     "U-Net that resizes": (2, None),
     "detector": (2, (2, 3)),
     "anchors": (3, (1, 5)),
