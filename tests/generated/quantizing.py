@@ -40,9 +40,8 @@ DYNAMIC_INT4: Final = "dynamic int8, int4 weights in groups"
 PEER_INT8: Final = "the peer's int8"
 PEER_DYNAMIC: Final = "the peer's dynamic int8"
 
-# The program may be that much worse than runs with noise, in dB: values that one operator moves, or chooses
-# among, have one scale, also if the range of some is a sixth of that of others.
-_MARGIN: Final = 15.0
+# The program may be that much worse than runs with noise, in dB.
+_MARGIN: Final = 6.0
 # Runs with less than that say nothing.
 _LEAST: Final = 12.0
 

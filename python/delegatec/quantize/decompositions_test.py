@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from delegatec import Model
 from delegatec.frontend.export import export
@@ -74,3 +75,32 @@ def test_composites_of_dynamic_sizes_stay_whole(dims: dict[int, str], is_whole: 
     whole = {torch.ops.aten.layer_norm.default, torch.ops.aten.softmax.int}
     assert (whole <= called) == is_whole and (not whole & called) != is_whole
     assert signal_to_noise(Norm()(x), program.module(check_guards=False)(x)) > 20
+
+
+class HalfAttention(nn.Module):
+    """Attention in another dtype than a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layer(x), F.scaled_dot_product_attention(half, half, half, is_causal=True)
+
+
+def test_composites_in_other_dtypes_stay_whole() -> None:
+    """The number for masked scores does not fit float16."""
+    inputs = torch.randn(4, 8), torch.randn(1, 4, 8).half()
+    (program,) = quantized(HalfAttention(), inputs, Settings()).methods.values()
+    _, found = program.module(check_guards=False)(*inputs)
+    assert torch.equal(found, HalfAttention()(*inputs)[1])
+
+
+class Grouped(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.group_norm(x, 1) + 1
+
+
+def test_norms_of_empty_groups() -> None:
+    (program,) = quantized(Grouped(), (torch.ones(0, 2, 3),), Settings()).methods.values()
+    assert program.module(check_guards=False)(torch.ones(0, 2, 3)).shape == (0, 2, 3)

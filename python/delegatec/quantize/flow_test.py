@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.diagnostics import DelegatecError
@@ -400,75 +399,3 @@ def test_ranges_of_large_values(size: float) -> None:
     (program,) = quantized(Call(lambda x: x * size), (x,), Settings()).methods.values()
     with torch.no_grad():
         assert signal_to_noise(x, program.module(check_guards=False)(x) / size) > 30
-
-
-class HalfAttention(nn.Module):
-    """Attention in another dtype than a layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(8, 8)
-
-    def forward(self, x: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
-        return self.layer(x), F.scaled_dot_product_attention(half, half, half, is_causal=True)
-
-
-def test_composites_in_other_dtypes_stay_whole() -> None:
-    """The number for masked scores does not fit float16."""
-    inputs = torch.randn(4, 8), torch.randn(1, 4, 8).half()
-    (program,) = quantized(HalfAttention(), inputs, Settings()).methods.values()
-    _, found = program.module(check_guards=False)(*inputs)
-    assert torch.equal(found, HalfAttention()(*inputs)[1])
-
-
-class Swapped(nn.Module):
-    """A loop that starts with one tensor twice, and swaps its copies."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        start = torch.zeros((), dtype=torch.int64)
-        _, found, _ = while_loop(
-            lambda i, a, b: i < 3, lambda i, a, b: (i + 1, b + 1, a * 0.5), (start, x, x)
-        )
-        return self.layer(found)
-
-
-@pytest.mark.parametrize("settings", [Settings(), Settings(activation="dynamic_int8")])
-def test_programs_that_torch_cannot_trace_again(settings: Settings) -> None:
-    with pytest.raises(DelegatecError) as error:
-        quantized(Swapped(), (torch.randn(3, 4),), settings)
-    (problem,) = error.value.diagnostics
-    assert problem.code == "DC134" and "cannot trace the program again" in problem.message
-
-
-class Branches(nn.Module):
-    """A branch with branches."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        def first(x: Tensor) -> Any:
-            return torch.cond(x.max() > 1, lambda x: x * 2, lambda x: x.cumsum(0), (x,))
-
-        found: Tensor = torch.cond(x.sum() > 0, first, lambda x: x - 1, (self.layer(x),))
-        return found
-
-
-def test_branches_in_branches() -> None:
-    torch.manual_seed(0)
-    module, x = Branches().eval(), torch.rand(3, 4)
-    (program,) = quantized(module, (x,), Settings()).methods.values()
-    with torch.no_grad():
-        assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
-
-
-def test_norms_of_empty_groups() -> None:
-    (program,) = quantized(
-        Call(lambda x: F.group_norm(x, 1) + 1), (torch.ones(0, 2, 3),), Settings()
-    ).methods.values()
-    assert program.module(check_guards=False)(torch.ones(0, 2, 3)).shape == (0, 2, 3)

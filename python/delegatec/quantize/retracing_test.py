@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with control flow, which torch traces a second time, or refuses to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._higher_order_ops.while_loop import while_loop
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized, signal_to_noise
+
+
+class Swapped(nn.Module):
+    """A loop that starts with one tensor twice, and swaps its copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        start = torch.zeros((), dtype=torch.int64)
+        _, found, _ = while_loop(
+            lambda i, a, b: i < 3, lambda i, a, b: (i + 1, b + 1, a * 0.5), (start, x, x)
+        )
+        return self.layer(found)
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(activation="dynamic_int8")])
+def test_programs_that_torch_cannot_trace_again(settings: Settings) -> None:
+    with pytest.raises(DelegatecError) as error:
+        quantized(Swapped(), (torch.randn(3, 4),), settings)
+    (problem,) = error.value.diagnostics
+    assert problem.code == "DC134" and "cannot trace the program again" in problem.message
+
+
+class Branches(nn.Module):
+    """A branch with branches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def first(x: Tensor) -> Any:
+            return torch.cond(x.max() > 1, lambda x: x * 2, lambda x: x.cumsum(0), (x,))
+
+        found: Tensor = torch.cond(x.sum() > 0, first, lambda x: x - 1, (self.layer(x),))
+        return found
+
+
+def test_branches_in_branches() -> None:
+    torch.manual_seed(0)
+    module, x = Branches().eval(), torch.rand(3, 4)
+    (program,) = quantized(module, (x,), Settings()).methods.values()
+    with torch.no_grad():
+        assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
