@@ -36,6 +36,7 @@ from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edg
 from delegatec.edge.adoption.weights import weight_problems
 from delegatec.edge.app_kernels import app_kernels
 from delegatec.edge.constant_methods import check_constant_methods
+from delegatec.edge.convert import conversion_problems
 from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
 from delegatec.files import replacing
@@ -178,6 +179,7 @@ def lower(
     )
     _raise_any(check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES))
     _raise_any(silencing_problems(silenced_notes))
+    _raise_any([problem for exported in methods.values() for problem in conversion_problems(exported)])
     _raise_any(weight_problems(methods))
     _raise_any(problems_of_others(methods))
     choice = choose_backends(methods, backend, options or {}, method_backends or {}, registry)

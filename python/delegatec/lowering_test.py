@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +19,7 @@ from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.quantization.operators import quantized
+from delegatec.edge.testing import Function
 from delegatec.lowering import Program, lower
 from delegatec.program import ProgramOptions, write_program
 from delegatec.program.reader import read_program
@@ -260,3 +261,12 @@ def test_wrong_choices_are_reported_together(
     with pytest.raises(DelegatecError, match=message) as error:
         lower({"forward": exported()}, registry=registry, **arguments)
     assert [d.code for d in error.value.diagnostics] == codes
+
+
+@pytest.mark.parametrize("function", [lambda x: x + 1, lambda x: torch.full_like(x > 0, True) ^ (x > 1)])
+def test_a_program_is_lowered_once(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Constants that lowering computes, as in the second program, are no inputs of torch's signature."""
+    program = exported(Function(function))
+    lower({"forward": program}, [])
+    with pytest.raises(DelegatecError, match="DC415: the exported program was lowered before"):
+        lower({"forward": program}, [])

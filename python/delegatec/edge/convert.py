@@ -216,14 +216,18 @@ def to_edge(
 
 def _take_over(exported: ExportedProgram) -> None:
     """Checks the graph, and that it is not the result of an earlier conversion."""
-    module = exported.graph_module
-    if module.meta.setdefault(_CONVERTED, False):
-        message = "the exported program was lowered before, and lowering edits it"
-        help = "export it again, or lower copy.deepcopy(exported)"
-        raise DelegatecError([Diagnostic("DC415", message, expected="a new exported program", help=help)])
-    if problems := exported_problems(exported):
+    if problems := conversion_problems(exported) or exported_problems(exported):
         raise DelegatecError(problems)
-    module.meta[_CONVERTED] = True
+    exported.graph_module.meta[_CONVERTED] = True
+
+
+def conversion_problems(exported: ExportedProgram) -> list[Diagnostic]:
+    """Returns a problem (DC415) if an earlier conversion edited the program, and no problem otherwise."""
+    if not exported.graph_module.meta.get(_CONVERTED):
+        return []
+    message = "the exported program was lowered before, and lowering edits it"
+    help = "export it again, or lower copy.deepcopy(exported)"
+    return [Diagnostic("DC415", message, expected="a new exported program", help=help)]
 
 
 def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:

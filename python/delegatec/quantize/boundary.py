@@ -39,7 +39,7 @@ def quantize_boundary(
     problems: list[str] = []
     for node in list(model.graph.nodes):
         if node.op == "placeholder" and _is_float(node) and node.users:
-            found = {_quantization(user) if user.target is QUANTIZE else None for user in node.users}
+            found = {call_quantization(user) if user.target is QUANTIZE else None for user in node.users}
             to = found.pop() if len(found) == 1 else None
             if to is None:
                 problems.append(f'input "{node.name}" of {method} is used in float')
@@ -57,7 +57,7 @@ def quantize_boundary(
                 if source.target is not DEQUANTIZE:
                     problems.append(f"output {position} of {method} is computed in float")
                     continue
-                outputs[position] = _quantization(source)
+                outputs[position] = call_quantization(source)
             for source in leaves:
                 if source.target is DEQUANTIZE:
                     node.replace_input_with(source, source.args[0])
@@ -82,7 +82,8 @@ def _results(output: Node) -> list[Any]:
     return torch.utils._pytree.tree_leaves(output.args[0])
 
 
-def _quantization(node: Node) -> Quantization:
+def call_quantization(node: Node) -> Quantization:
+    """Returns the parameters of a call of `QUANTIZE` or `DEQUANTIZE`."""
     scale, zero_point, low, high, dtype = cast(Any, node.args[1:])
     return Quantization(dtype, (scale,), zero_point, low, high)
 

@@ -26,6 +26,7 @@ from delegatec.quantize.bodies import separate_carried_operands
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
+from delegatec.quantize.comparisons import round_compared
 from delegatec.quantize.constants import delete_unused_modules, fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.dense_operands import copy_views_before_quantization
@@ -233,6 +234,7 @@ def _quantize(
         if keep is not None:
             keep(SwitchedGraph(prepared, settings))
         converted = _converted(prepared, method)
+        round_compared(converted)
         store_quantized(converted, state)
         port_metadata(converted)
         gather_loops(converted)

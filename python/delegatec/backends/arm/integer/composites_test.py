@@ -157,3 +157,20 @@ def test_a_power_of_a_scalar_with_quantized_values(specification: str) -> None:
     assert [name for name, _, _ in compiled.left] == ([] if has_floats else ["aten.pow.Tensor_Tensor"])
     for result, wanted in zip(compiled(*args), eager(Call(function), args), strict=True):
         torch.testing.assert_close(result, wanted, rtol=1e-6, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: torch.atan2(x, x), id="atan2"),
+        pytest.param(lambda x: torch.fmod(x, 2.5), id="fmod"),
+        pytest.param(lambda x: torch.remainder(x, 1.5), id="remainder"),
+        pytest.param(lambda x: torch.div(x, 1.5, rounding_mode="floor"), id="floor division"),
+    ],
+)
+def test_a_jump_is_not_interpolated(function: Function) -> None:
+    rows = torch.tensor([0.0, 0.02, 1.0])[:, None, None]
+    quantized, x = _quantized(lambda x: function((x * rows).var(-1)), _SHAPES["rows"], torch.int8)
+    compiled = compile_module(Call(quantized), (x,), specification="TOSA-1.0+INT+int16")
+    (result,), (wanted,) = compiled(x), eager(Call(quantized), (x,))
+    assert int((result.to(torch.int64) - wanted.to(torch.int64)).abs().max()) <= 1

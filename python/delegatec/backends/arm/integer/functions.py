@@ -31,6 +31,15 @@ _EXACT: Final = frozenset(
     )
 )
 """Arithmetic, or a table of the mantissa, is more precise than interpolation of these."""
+_JUMPS: Final = frozenset(
+    overload(name)
+    for name in (
+        *("atan2", "copysign.Tensor", "div.Scalar_mode", "div.Tensor_mode", "floor_divide", "fmod.Scalar"),
+        *("fmod.Tensor", "hardshrink", "heaviside", "remainder.Scalar", "remainder.Tensor", "round.decimals"),
+        "threshold",
+    )
+)
+"""Interpolation joins both sides of a jump."""
 _OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten._to_copy.default})
 
 
@@ -97,6 +106,8 @@ def _unary(conversion: Conversion, node: Node) -> Quantity:
     target: Any = node.target
     if any(each is not operand for each in node.all_input_nodes):
         raise UnsupportedError("a function of several values")
+    if target in _JUMPS and not isinstance(value, (Fixed, TableFunction)):
+        raise UnsupportedError("a function with a jump, of a value that is not quantized")
     assert isinstance(operand, Node)
 
     def function(x: Tensor) -> Tensor:

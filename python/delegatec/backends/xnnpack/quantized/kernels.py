@@ -95,6 +95,8 @@ def _is_average(call: QuantizedCall) -> bool:
     bound = bind(call.node)
     count = math.prod(bound["kernel"])
     is_inside = count <= _MOST_TAPS and not any(bound["padding"])
+    # the filter is a constant with a value for each channel
+    is_inside = is_inside and isinstance(bound["x"].meta["val"].shape[3], int)
     return is_inside and fits_layer(call.scales[0], torch.tensor([1 / count]), call.result)
 
 

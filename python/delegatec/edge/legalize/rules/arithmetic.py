@@ -64,6 +64,17 @@ def _lerp(b: Builder, node: Node) -> Node | None:
     return b.call(aten.add.Tensor, product, near, val=node.meta["val"])
 
 
+def _sub(b: Builder, node: Node) -> Node | None:
+    """Subtracts from or by a scalar; the first operand is a number where torch decomposes an operator."""
+    bound = bind(node)
+    if isinstance(bound["self"], Node) or bound["alpha"] != 1:
+        return _sub_scalar(b, node)
+    return b.call(aten.rsub.Scalar, bound["other"], bound["self"], val=node.meta["val"])
+
+
+_sub_scalar: Final = scalar_overload(aten.sub.Scalar)
+
+
 def _rsub(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     if a["alpha"] != 1:
@@ -126,7 +137,7 @@ def _sum(builder: Builder, node: Node) -> Node | None:
 
 RULES: RuleTable = {
     aten.add.Tensor: scalar_overload(aten.add.Scalar),
-    aten.sub.Tensor: scalar_overload(aten.sub.Scalar),
+    aten.sub.Tensor: _sub,
     aten.mul.Tensor: scalar_overload(aten.mul.Scalar),
     aten.div.Tensor: scalar_overload(aten.div.Scalar),
     aten.addcmul.default: _integer_addcmul,

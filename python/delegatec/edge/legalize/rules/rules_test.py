@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
+from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.rule import merge
 from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.testing import assert_computes, call_program, called
@@ -113,7 +114,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.to.other: [(X, INTS)],
     aten.type_as.default: [(INTS, X)],
     aten.add.Tensor: [(X, 2), (X, 2.5, {"alpha": 3}), (INTS, 2.5), (FLAGS, 1)],
-    aten.sub.Tensor: [(X, 2), (INTS, 3, {"alpha": 2})],
+    aten.sub.Tensor: [(X, 2), (INTS, 3, {"alpha": 2}), (1, X)],
     aten.mul.Tensor: [(X, 2), (INTS, 0.5)],
     aten.div.Tensor: [(X, 2), (INTS, 4)],
     aten.div.Tensor_mode: [(X, 0.3, {"rounding_mode": m}) for m in ("floor", "trunc", None)],
@@ -319,7 +320,12 @@ def _calls(cases: dict[OpOverload, list[tuple[Any, ...]]]) -> Iterator[Any]:
 
 def test_every_rule_has_a_case() -> None:
     # symbols_test.py has `item`, whose result is not a tensor; tests/oracle/core_sizes.py has the others
-    others = {aten.item.default, aten.div.Scalar_mode, aten.floor_divide.default}
+    others = {
+        aten.constant_pad_nd.default,
+        aten.item.default,
+        aten.div.Scalar_mode,
+        aten.floor_divide.default,
+    }
     assert CASES.keys() | UNDEFINED.keys() | REWRITTEN.keys() | others == RULES.keys()
 
 
@@ -370,6 +376,17 @@ def test_a_window_ends_with_the_image(operator: OpOverload, call: tuple[Any, ...
     (pool,) = [node for node in program.graph.nodes if node.target in pools]
     assert pool.args[1] == kernel
     assert_computes(program, expected, *tensors, atol=1e-5)
+
+
+@pytest.mark.parametrize("operator", [aten.pad.default, aten.constant_pad_nd.default])
+@pytest.mark.parametrize(("value", "padding"), [(-2, 1), (0.5, 1), (True, 1), (0.0, 0), (1e30, 1)])
+def test_bools_are_padded_with_bools(operator: OpOverload, value: float, padding: int) -> None:
+    """Delegates treat bools as floats."""
+    call = (FLAGS, [1, 2], "constant", value) if operator is aten.pad.default else (FLAGS, [1, 2], value)
+    program, expected, tensors = call_program(operator, call)
+    (node,) = program.graph.find_nodes(op="call_function", target=aten.constant_pad_nd.default)
+    assert bind(node)["value"] == padding
+    assert_computes(program, expected, *tensors)
 
 
 @pytest.mark.parametrize("case", DECLINED, ids=lambda case: str(case[0]))

@@ -97,10 +97,17 @@ def _pad(b: Builder, node: Node) -> Node | None:
         return None if any(map(_may_crop_one_end, pairs)) else _around(b, a["self"], pairs)
     if a["mode"] != "constant":
         return None
-    value = a["value"] or 0.0
-    if dtype_of(node) == torch.bool:
-        value = float(value != 0)  # delegates treat bools as floats
-    return b.call(aten.constant_pad_nd.default, a["self"], list(a["pad"]), value, val=node.meta["val"])
+    return b.call(
+        aten.constant_pad_nd.default, a["self"], list(a["pad"]), a["value"] or 0.0, val=node.meta["val"]
+    )
+
+
+def _pad_bools(b: Builder, node: Node) -> Node | None:
+    """Pads bools with 0 or 1, as delegates treat them as floats."""
+    x, pad, value = bind(node).values()
+    if dtype_of(node) != torch.bool or value in (0, 1):
+        return None
+    return b.call(aten.constant_pad_nd.default, x, pad, 1, val=node.meta["val"])
 
 
 def _may_crop_one_end(pair: tuple[Any, Any]) -> bool:
@@ -213,6 +220,7 @@ RULES: RuleTable = {
     **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim), _squeeze),
     aten.expand_as.default: _expand,
     aten.pad.default: _pad,
+    aten.constant_pad_nd.default: _pad_bools,
     aten.where.default: _positions,
 }
 
