@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import torch
@@ -33,7 +34,7 @@ def round_compared(model: GraphModule) -> None:
 
 def _nearest(dequantized: Node, number: float) -> float:
     to = call_quantization(dequantized)
-    if number == 0 or not to.low <= round(to.exactly(number)) <= to.high:
+    if number == 0 or not math.isfinite(number) or not to.low <= round(to.exactly(number)) <= to.high:
         return number
     # as eager mode and the kernels compute it, in float32
     level = torch.tensor(round(to.exactly(number)), dtype=to.dtype)

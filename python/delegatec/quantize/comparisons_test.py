@@ -39,6 +39,8 @@ WIDE = torch.tensor([0.0, 1.7, 3.0, 5.5, 9.0])
         pytest.param(lambda x: x >= 100, WIDE, id="not above the range"),
         pytest.param(lambda x: x > -3, WIDE, id="below the range"),
         pytest.param(lambda x: x == 9.5, WIDE, id="no value"),
+        pytest.param(lambda x: x < torch.inf, WIDE, id="infinity"),
+        pytest.param(lambda x: x == torch.nan, WIDE, id="NaN"),
     ],
 )
 def test_a_value_compares_as_in_float(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
