@@ -30,6 +30,11 @@ aten = torch.ops.aten
 KEPT: Final = frozenset({*KINDS, aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default})
 MASKED: Final = -(2.0**127)
 """A masked score, which observers ignore."""
+# Operators whose decompositions by torch cast operands of other dtypes.
+_CASTING: Final = (
+    *(aten.binary_cross_entropy.default, aten.mse_loss.default),
+    *(aten.smooth_l1_loss.default, aten.soft_margin_loss.default),
+)
 # Of 2**-15, 1 LSB of int16: smaller exponentials are not representable, and the range is scarce in int8.
 _LEAST_EXPONENT: Final = -15 * math.log(2)
 
@@ -51,6 +56,7 @@ def decompose(
     """
     ids = itertools.count()
     table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
+    table |= {operator: _of_float32(table[operator]) for operator in _CASTING}
     table |= _SIMPLER
     table |= others
     table |= {operator: _marked(function, ids, operator) for operator, function in _COMPOSITES.items()}
@@ -86,6 +92,16 @@ def names_of(operator: Any) -> set[str]:
     """Returns the names of an operator: with the overload, and without."""
     name = str(operator)
     return {name, name.rpartition(".")[0]}
+
+
+def _of_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a decomposition of calls on float32 only: others cast to it, so they would be quantized."""
+
+    @functools.wraps(function)
+    def call(x: Tensor, *arguments: Any, **keywords: Any) -> Any:
+        return function(x, *arguments, **keywords) if x.dtype is torch.float32 else NotImplemented
+
+    return call
 
 
 def _marked(function: Callable[..., Any], ids: Iterator[int], operator: OpOverload) -> Callable[..., Any]:

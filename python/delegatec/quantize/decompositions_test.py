@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec import Model
+from delegatec.edge.quantization.operators import QUANTIZE
 from delegatec.frontend.export import export
+from delegatec.lowering import lower
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
@@ -104,3 +106,18 @@ class Grouped(nn.Module):
 def test_norms_of_empty_groups() -> None:
     (program,) = quantized(Grouped(), (torch.ones(0, 2, 3),), Settings()).methods.values()
     assert program.module(check_guards=False)(torch.ones(0, 2, 3)).shape == (0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "function", [F.binary_cross_entropy, F.mse_loss, F.smooth_l1_loss, F.soft_margin_loss]
+)
+def test_losses_of_float16_stay_in_float(function: Any) -> None:
+    class Loss(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            return x * 2, function(y, 1 - y)
+
+    x = torch.rand(6, 6, generator=torch.Generator().manual_seed(0))
+    (program,) = quantized(Loss(), (x, x.half()), Settings()).methods.values()
+    assert torch.equal(program.module(check_guards=False)(x, x.half())[1], Loss()(x, x.half())[1])
+    assert [node for node in program.graph.nodes if node.target is QUANTIZE]
+    assert lower({"forward": program}).programs
