@@ -143,3 +143,15 @@ def test_a_loss_in_quantization_is_found(name: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(quantizing, "quantize_model", other)
     (found,) = outcomes(user, (target,))
     assert found.kind == WRONG and "dB" in found.text and FORWARD in compiled.methods, found.text
+
+
+RIGHT_INT8: Final = {
+    "a state that is wider in later calls": ("t = self.s1.tril(2)", "self.s1.add_(x0).mul_(9)", "t"),
+    "probabilities next to 1": ("F.binary_cross_entropy((x0 * 9).sigmoid(), (x0 * 9).sigmoid())",),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_INT8)
+def test_what_quantization_may_do(name: str) -> None:
+    (found,) = outcomes(_program((X0, S1), RIGHT_INT8[name]), (f"{PORTABLE} {INT8}",))
+    assert found.kind == RIGHT, found.text

@@ -27,6 +27,8 @@ _LEAST_WIDTH: Final = 255 * 2.0**-16
 _LARGE: Final = 1e18
 # A scalar among the values of these is quantized as the values are.
 _FILLS: Final = frozenset({"constant_pad_nd", "index_fill", "masked_fill", "scatter", "threshold", "where"})
+# Operators that raise for values beyond bounds, which the parts that are quantized do not.
+_BOUNDS: Final = {"binary_cross_entropy": (0.0, 1.0)}
 
 
 class QuantizationNoise(TorchDispatchMode):
@@ -46,8 +48,10 @@ class QuantizationNoise(TorchDispatchMode):
         self.is_large = False  # whether squares of values overflow, which eager mode avoids in part
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
+        if name in _BOUNDS and self._seed is not None:
+            args = (*(each.clamp(*_BOUNDS[name]) for each in args[:2]), *args[2:])
+        result = func(*args, **(kwargs or {}))
         if "empty" in name:
             return result  # any values, which other calls overwrite
         is_copy = name in EXACT or name.rstrip("_") in EXACT or func.is_view
@@ -140,7 +144,7 @@ def noisy_results(
     exact = plain_results(program, buffers, calls, mode=mode)
     if mode.is_large:
         return [[-math.inf] * len(call) for call in exact]
-    least = [[math.inf if isinstance(value, Tensor) else -math.inf for value in call] for call in exact]
+    least = _of_copies(exact, [call.method for call in calls], min(activations, weights))
     for seed in range(_RUNS):
         random = torch.Generator().manual_seed(seed)
         own = {
@@ -155,6 +159,28 @@ def noisy_results(
                 if isinstance(value, Tensor):
                     floors[i] = min(floors[i], signal_to_noise(value, result))
     return least
+
+
+def _of_copies(exact: Sequence[Sequence[Any]], methods: Sequence[str], count: float) -> list[list[float]]:
+    """Returns the ratio of values that are quantized once: state has one range in all calls of a method."""
+    widths: dict[tuple[str, int], float] = {}
+    for method, call in zip(methods, exact, strict=True):
+        for i, value in enumerate(call):
+            if isinstance(value, Tensor):
+                widths[method, i] = max(widths.get((method, i), 0.0), _width(value))
+    return [
+        [_of_copy(value, widths.get((method, i), 0.0) / count) for i, value in enumerate(call)]
+        for method, call in zip(methods, exact, strict=True)
+    ]
+
+
+def _of_copy(value: Any, step: float) -> float:
+    if not isinstance(value, Tensor):
+        return -math.inf
+    error = value.numel() * step**2 / 12
+    signal = float(value.double().square().sum()) if value.is_floating_point() else 0.0
+    # 3 dB, as rounding errors of few values may be larger than most
+    return 10 * math.log10(signal / error) - 3 if 0 < error < math.inf and 0 < signal < math.inf else math.inf
 
 
 def _noise(value: Tensor, count: float, random: torch.Generator) -> Tensor:
