@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import shutil
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mistake import Mistake
 from workspace import make_workspace
 
+from delegatec.backends import builtin_backends
 from delegatec.cli.main import main
 from delegatec.cli.worker import warm_up
 from delegatec.diagnostics import DelegatecError
 
+_PRELOADED: Final = ("delegatec.delegation.testing", "delegatec.quantize", "delegatec.verify")
 GOOD = """
 import torch, delegatec
 
@@ -45,6 +50,12 @@ class Played:
 def prepare(folder: Path) -> None:
     """Fills a folder with good.pt2, good.pte, good.ptd, and mps.pte with its manifest and debug map."""
     warm_up()
+    # Otherwise, each copy of this process would compile the sources that it imports.
+    builtin_backends()
+    for module in _PRELOADED:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
     make_workspace(folder)
     (folder / "good.py").write_text(GOOD)
     for command in (
