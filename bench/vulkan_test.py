@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
 from pathlib import Path
 
 import page
 import pytest
 import torch
+import trial
 from compare import trials
 from tables import Trials
 from trial import Outcome
@@ -15,11 +19,22 @@ from vulkan import vulkan_table
 from vulkan_models import VULKAN_MODELS, peer_test
 
 
+def _child(script: str, *arguments: str | Path) -> str:
+    """Runs the script in this process, which imports both tools once; `compare_test` starts others."""
+    assert script == "trial.py"
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+        patch.setattr(sys, "argv", [script, *map(str, arguments)])
+        trial.main()
+    return "".join(output.getvalue().splitlines()[-1:])
+
+
 @pytest.fixture(scope="module")
 def results() -> Trials:
     found: Trials = {}
-    for name, backend, tool, outcome in trials(["small"], ["vulkan fp32"], rounds=0):
-        found.setdefault((name, backend), {})[tool] = outcome
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "child", _child)
+        for name, backend, tool, outcome in trials(["small"], ["vulkan fp32"], rounds=0):
+            found.setdefault((name, backend), {})[tool] = outcome
     return found
 
 
