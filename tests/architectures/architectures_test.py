@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Architectures end to end against eager mode, and docs/architectures.md is up to date.
 
-A sample, of which half runs by default; `rest_all_test` has the others.
+A sample, of which a fifth runs by default; `rest_all_test` has the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encod
 PAGE = parse(TEXT)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", SAMPLED, ids=lambda case: case.name)
 def test_it_agrees_with_eager_mode(case: Case) -> None:
     check(case, PAGE[case.name])

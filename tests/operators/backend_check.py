@@ -33,7 +33,7 @@ HALF: Final[Tolerances] = {**ROUNDED, torch.float32: (1e-2, 1e-2), torch.float16
 _DTYPES: Final = (torch.float32, torch.int32, torch.bool)
 
 # For how many dtypes and forms one runs by default, besides the first.
-_STEP: Final = 3
+_STEP: Final = 5
 
 _Run = tuple[Sample, list[Tensor]]
 """A sample, and its results in eager mode."""

@@ -74,7 +74,7 @@ def process() -> Iterator[SampleProcess]:
         yield started
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_samples_agree_or_are_rejected(process: SampleProcess, name: str) -> None:
     found = process.outcomes(name, _dtype(OPERATORS[name]), _MOST)

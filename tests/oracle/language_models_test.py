@@ -51,6 +51,7 @@ def test_quantized_experts(name: str, settings: dict[str, Any], tmp_path: Path) 
     check_quantized_experts(name, settings, tmp_path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("settings", "bits", "least"),
     [
@@ -83,6 +84,7 @@ def test_tied_weights_are_in_the_file_once(
             start += count
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "precision", "least", "cache", "context"),
     [

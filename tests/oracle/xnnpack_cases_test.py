@@ -9,6 +9,7 @@ from delegatec.backends.xnnpack.testing.operators.all import ALL
 from tests.oracle.xnnpack import run_in_runtime
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ALL)
 def test_the_runtime_agrees_with_eager_mode(name: str) -> None:
     case = ALL[name]
@@ -16,7 +17,7 @@ def test_the_runtime_agrees_with_eager_mode(name: str) -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name, case in ALL.items() if case.half is not None])
 def test_the_runtime_agrees_in_float16(name: str) -> None:
     """Eager mode computes on rounded inputs in float32."""

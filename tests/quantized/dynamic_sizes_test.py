@@ -112,7 +112,7 @@ _ONE: Final = {"xnnpack": 1, "vulkan": 1, "mlx": 1}
 _DELEGATES: Final = {**dict.fromkeys(NETWORKS, _ONE), "sound": {"xnnpack": 2, "vulkan": 4, "mlx": 2}}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("backend", _ONE)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", NETWORKS)

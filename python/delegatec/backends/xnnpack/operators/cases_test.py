@@ -21,6 +21,7 @@ def test_one_delegate(name: str) -> None:
     run_case(ALL[name])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name for name, case in ALL.items() if case.half is not None])
 def test_one_delegate_in_float16(name: str) -> None:
     run_case(ALL[name], precision="fp16")
