@@ -9,9 +9,11 @@ import pytest
 from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel, with_modules
 from outputs import differences, digests
 
-# Of every rule, also quantized: a process for each program takes four times as long as workers.
+# One or two of every rule, also quantized and with dynamic sizes: a process for each program takes four times
+# as long as workers.
+_MORE = "_int8_(mixed|portable|vgf|xnnpack|u[0-9]+)|_8da8w|_batch_(mlx|xnnpack)|:digits_portable$"
 IN_PROCESSES = (
-    "kind('_program rule', //examples/digits:all) - filter('_u(65|85)$', //examples/digits:all) + "
+    f"kind('_program rule', //examples/digits:all) - filter('{_MORE}', //examples/digits:all) + "
     "set(//tests/rules/models:mlp_int8_board //tests/rules/models:mlp_portable_external "
     "//tests/rules/models:mlp_vgf)"
 )
