@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from compiled_sources import compiled_import_path
 from safetensors.torch import save_file
 
 from delegatec.cli.main import run_verb
@@ -85,7 +86,7 @@ def process_of(
     *arguments: str, command: Sequence[str] = ("-m", "delegatec"), stdout: int | None = None
 ) -> subprocess.Popen[str]:
     """Starts the command line in a separate process."""
-    environment = dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")
+    environment = dict(os.environ, PYTHONPATH=compiled_import_path("delegatec"), PYTHONHASHSEED="0")
     line = [sys.executable, "-s", "-P", "-B", *command, *arguments]
     return subprocess.Popen(
         line, env=environment, stdout=stdout, stderr=stdout and subprocess.STDOUT, text=True

@@ -26,7 +26,7 @@ def _belongs(row: str, test: PeerTest) -> bool:
     return name == test.name and (not number or number.isdigit())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("test", peer_tests(), ids=lambda test: test.name)
 def test_the_record_is_up_to_date(test: PeerTest) -> None:
     found: dict[str, tuple[str, ...]] = {}

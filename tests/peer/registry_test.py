@@ -139,7 +139,7 @@ def _call(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return function, (first, second)[: len(operands)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_ours_supports_the_peers_operators(name: str) -> None:
     function, args = _call(name)

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from compiled_sources import compiled_import_path
 from sampled_cases import part_of
 
 from delegatec.backends import builtin_backends
@@ -137,7 +138,7 @@ def digests(root: Path) -> dict[str, str]:
 
 
 def environment(root: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    path = {"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(path for path in sys.path if path)}
+    path = {"PATH": os.environ["PATH"], "PYTHONPATH": compiled_import_path("delegatec")}
     return path | {name: value.format(root=root) for name, value in variables.items()}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 import pytest
+from compiled_sources import compiled_import_path
 
 from delegatec.cli.preloaded_worker import libraries_of
 from delegatec.cli.worker_protocol import WorkRequest, read_message
@@ -49,7 +50,7 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "lib").mkdir()
-        path = ":".join(os.path.abspath(path) for path in sys.path if path)
+        path = ":".join(map(os.path.abspath, compiled_import_path("delegatec").split(":")))
         self.process = subprocess.Popen(
             [sys.executable, "-B", "-m", "delegatec", "--persistent_worker"],
             stdin=subprocess.PIPE,
