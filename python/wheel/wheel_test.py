@@ -135,7 +135,7 @@ _PROGRAMS: Final = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("example", "backend"), _PROGRAMS)
 def test_programs_have_the_bytes_of_the_build(
     installed: Path, tmp_path: Path, example: str, backend: str

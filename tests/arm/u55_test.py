@@ -78,6 +78,7 @@ def _case(name: str, activation: str) -> tuple[Any, tuple[torch.Tensor, ...], in
     return program, program.example_inputs[0], tolerance
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "activation"),
     [(name, kind) for name in MODELS for kind in ("int8", "int16")],

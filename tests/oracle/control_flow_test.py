@@ -40,6 +40,7 @@ def _same(actual: list[Any], expected: Any) -> None:
         torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(e), atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_runtime_agrees_with_eager_mode(name: str) -> None:
     # torch compiles loops in eager mode: cached code of one case must not affect another

@@ -67,6 +67,7 @@ def _assert_same(actual: list[Any], expected: list[Any]) -> None:
             assert type(a) is type(e) and a == e
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_runtime_agrees_with_eager_mode(name: str) -> None:
     case = CASES[name]

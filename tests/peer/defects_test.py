@@ -18,6 +18,7 @@ ROWS = read(RECORD)["defects"]
 HELP = "run `bazel run //tests/peer:differential_page`, and check the changes"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_right_where_the_peer_is_wrong(name: str) -> None:
     found = compare(DEFECTS[name].case(name))

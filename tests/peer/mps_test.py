@@ -119,6 +119,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 CASES = {**MODELS, **{name: (lambda f=f: Call(f), args) for name, (f, args) in OPERATORS.items()}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_as_right_as_the_peer_with_no_more_than_it_has(name: str) -> None:
     build, args = CASES[name]

@@ -75,6 +75,7 @@ SETTINGS: Final[list[tuple[dict[str, Any], float]]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("settings", "least"), SETTINGS, ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_quantized_model_is_one_delegate(name: str, settings: dict[str, Any], least: float) -> None:
