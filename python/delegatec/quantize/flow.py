@@ -32,6 +32,7 @@ from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.dense_operands import copy_views_before_quantization
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
+from delegatec.quantize.logits import fuse_logits
 from delegatec.quantize.loop_borders import flatten_loops, gather_loops
 from delegatec.quantize.loops import called
 from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
@@ -204,6 +205,7 @@ def _quantize(
         graph = decomposed.module(check_guards=False)
         assert isinstance(graph, GraphModule)
         flatten_loops(graph)
+        fuse_logits(graph)
         fold_constants(graph, state)
         fold_batch_norms(graph, state)
         replace_batch_norms(graph, state)

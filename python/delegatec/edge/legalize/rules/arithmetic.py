@@ -68,7 +68,8 @@ def _sub(b: Builder, node: Node) -> Node | None:
     """Subtracts from or by a scalar; the first operand is a number where torch decomposes an operator."""
     bound = bind(node)
     if isinstance(bound["self"], Node) or bound["alpha"] != 1:
-        return _sub_scalar(b, node)
+        found: Node | None = _sub_scalar(b, node)
+        return found
     return b.call(aten.rsub.Scalar, bound["other"], bound["self"], val=node.meta["val"])
 
 
