@@ -58,6 +58,13 @@ def bias_of(layer: Node) -> Node | None:
     return bias if isinstance(bias, Node) else None
 
 
+def operands_of(layer: Node) -> tuple[Node, Node]:
+    """Returns the activation and the weight of a call of kind `Kind.LAYER`."""
+    x, weight = layer.args[1:3] if layer.target is aten.addmm.default else layer.args[:2]
+    assert isinstance(x, Node) and isinstance(weight, Node)
+    return x, weight
+
+
 def _remove_bias(model: GraphModule, layer: Node) -> None:
     if layer.target is not aten.addmm.default:
         layer.args = (*layer.args[:2], None, *layer.args[3:])
@@ -70,6 +77,16 @@ def _remove_bias(model: GraphModule, layer: Node) -> None:
         layer.args = (store(model, layer, unused_name(model, f"{layer.name}_zeros"), zeros), x, weight)
     else:
         layer.target, layer.args = aten.mm.default, (x, weight)
+
+
+def bind_biases(prepared: GraphModule) -> None:
+    """Derives the scale of each bias from the observers that its layer has now, in place."""
+    modules = dict(prepared.named_modules(remove_duplicate=False))
+    for node in prepared.graph.nodes:
+        observer = modules.get(str(node.target)) if node.op == "call_module" else None
+        if isinstance(observer, DerivedObserverOrFakeQuantize):
+            layer = next(iter(node.users))  # layers with one bias have one scale of it
+            observer.obs_or_fqs = [modules[str(operand.target)] for operand in operands_of(layer)]
 
 
 def widen_weights(prepared: GraphModule) -> None:

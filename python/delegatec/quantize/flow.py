@@ -26,6 +26,7 @@ from delegatec.quantize.bodies import separate_carried_operands
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
+from delegatec.quantize.common_ranges import CommonRanges
 from delegatec.quantize.comparisons import round_compared
 from delegatec.quantize.constants import delete_unused_modules, fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
@@ -215,6 +216,7 @@ def _quantize(
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
         poles = PoleRanges(prepared)
+        common = CommonRanges(prepared)
         # a method that only reads state is observed with the last one, and with those before
         for index, (arguments, keywords) in enumerate(samples if restore is None else [*samples, *samples]):
             number = index % len(samples)
@@ -231,6 +233,7 @@ def _quantize(
                 observed.keep(prepared)
         announce(f"converting {method}")
         (observed.leave if restore is None else observed.finish)(prepared, initial)
+        common.separate()
         poles.limit()
         widen_weights(prepared)
         if keep is not None:

@@ -8,12 +8,14 @@ quantized ones: in a row whose scores are all masked, a softmax has equal weight
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver
 
+from delegatec.quantize.constants import unused_name
 from delegatec.quantize.decompositions import MASKED
 
 # A value is masked if it is below half of a minimum of at least this magnitude, and all others are much
@@ -64,3 +66,34 @@ def unmasked(x: Tensor) -> Tensor:
     if float(others.abs().max()) * _RATIO > -lowest:
         return x
     return torch.cat([others.flatten(), others.max().reshape(1) - _BELOW])
+
+
+def narrowed(observer: Any, low: Tensor | float, high: Tensor | float) -> MaskedMinMaxObserver:
+    """Returns an observer of another range, which has observed it: bins of a histogram would be too wide."""
+    found = MaskedMinMaxObserver(
+        dtype=observer.dtype,
+        qscheme=observer.qscheme,
+        quant_min=observer.quant_min,
+        quant_max=observer.quant_max,
+        eps=float(observer.eps),
+    )
+    found.min_val, found.max_val = (torch.as_tensor(edge, dtype=torch.float32) for edge in (low, high))
+    return found
+
+
+def insert_observer(prepared: GraphModule, value: Node, call: Node, observer: Any) -> None:
+    """Inserts an observer between a value and a call, in place.
+
+    Args:
+        prepared: a graph with observers.
+        value: an observer. A constant is quantized once: the call does not read this one any more.
+        call: reads the value.
+        observer: the observer.
+    """
+    name = unused_name(prepared, "activation_post_process_0")
+    prepared.add_submodule(name, observer)
+    source = value.args[0]
+    assert isinstance(source, Node)
+    with prepared.graph.inserting_before(call):
+        node = prepared.graph.call_module(name, (source if source.op == "get_attr" else value,))
+    call.replace_input_with(value, node)

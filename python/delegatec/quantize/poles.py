@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from delegatec.quantize.observers import MaskedHistogramObserver, MaskedMinMaxObserver
+from delegatec.quantize.observers import MaskedHistogramObserver, MaskedMinMaxObserver, narrowed
 from delegatec.quantize.operators import KINDS, Kind
 
 aten = torch.ops.aten
@@ -85,17 +85,9 @@ class PoleRanges:
         low, high = (value.clamp(-most, most) for value in (observer.min_val, observer.max_val))
         if bool(low == observer.min_val) and bool(high == observer.max_val):
             return
-        # The bins of a histogram up to the pole are too wide for the other values.
-        narrowed = MaskedMinMaxObserver(
-            dtype=observer.dtype,
-            qscheme=observer.qscheme,
-            quant_min=observer.quant_min,
-            quant_max=observer.quant_max,
-            eps=float(observer.eps),
-        )
-        narrowed.min_val, narrowed.max_val = low, high
+        own = narrowed(observer, low, high)
         for name in [name for name, each in self._observers.items() if each is observer]:
-            self._prepared.set_submodule(name, narrowed)
+            self._prepared.set_submodule(name, own)
 
 
 def _extend(extremes: _Extremes, value: Tensor) -> None:

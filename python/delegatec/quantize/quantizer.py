@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator as python
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import GraphModule, Node
@@ -16,7 +16,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from delegatec.quantize.biases import add_computed_biases, bias_of
+from delegatec.quantize.biases import add_computed_biases, bias_of, operands_of
 from delegatec.quantize.inner import inner_values
 from delegatec.quantize.loops import carry, state_of
 from delegatec.quantize.operators import ACCUMULATES, BOUNDS, TRANSPOSED, Kind
@@ -115,13 +115,8 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
         return SharedQuantizationSpec((_operands(call)[0], call))
 
     def _layer(self, node: Node) -> dict[Node, QuantizationSpecBase]:
-        arguments: list[Any] = list(node.args)
-        if node.target is aten.addmm.default:
-            x, weight = arguments[1:3]
-            axis: int | None = 1
-        else:
-            x, weight = arguments[:2]
-            axis = _channel_axis(node)
+        x, weight = operands_of(node)
+        axis = 1 if node.target is aten.addmm.default else _channel_axis(node)
         if weight.op != "get_attr":
             axis = None
         spec = weight_spec(self._settings, axis) if weight.op == "get_attr" else self._activation
