@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from delegatec.quantize.biases import bind_biases
 from delegatec.quantize.loops import BORDERS
 from delegatec.quantize.observers import (
     MaskedHistogramObserver,
@@ -80,7 +79,6 @@ class CommonRanges:
             values = [node for node in self._watched if self._observers[node] is observer]
             if len(_parts(values, links)) == 1:
                 self._cut(observer, values, links)
-        bind_biases(self._prepared)
         self._prepared.recompile()
 
     def _values(self, call: Node) -> Iterator[Node]:

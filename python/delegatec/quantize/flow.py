@@ -21,7 +21,7 @@ from delegatec.edge.quantization.scale import Quantization
 from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.quantize.biases import widen_weights
+from delegatec.quantize.biases import bind_biases, widen_weights
 from delegatec.quantize.bodies import separate_carried_operands
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.calls import mark_calls
@@ -31,6 +31,7 @@ from delegatec.quantize.comparisons import round_compared
 from delegatec.quantize.constants import delete_unused_modules, fold_constants, store_quantized
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.dense_operands import copy_views_before_quantization
+from delegatec.quantize.domains import keep_in_domains
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
 from delegatec.quantize.logits import fuse_logits
@@ -235,6 +236,8 @@ def _quantize(
         (observed.leave if restore is None else observed.finish)(prepared, initial)
         common.separate()
         poles.limit()
+        keep_in_domains(prepared)
+        bind_biases(prepared)
         widen_weights(prepared)
         if keep is not None:
             keep(SwitchedGraph(prepared, settings))

@@ -53,6 +53,25 @@ class MaskedMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
         return x.clamp_min(torch.finfo(x.dtype).min)
 
 
+class FixedObserver(MaskedMinMaxObserver):
+    """An observer with a given scale and zero point.
+
+    Args:
+        observer: has the dtype and the range.
+        scale: the scale.
+        zero_point: the zero point.
+    """
+
+    def __init__(self, observer: Any, scale: float, zero_point: int) -> None:
+        super().__init__(**_options(observer))
+        self.min_val, self.max_val = observer.min_val.clone(), observer.max_val.clone()
+        self._fixed = torch.tensor([scale]), torch.tensor([zero_point])
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """Returns the scale and the zero point, each of one element."""
+        return self._fixed
+
+
 def unmasked(x: Tensor) -> Tensor:
     """Returns values with the range that quantized values must cover."""
     x = x.detach()
@@ -70,15 +89,14 @@ def unmasked(x: Tensor) -> Tensor:
 
 def narrowed(observer: Any, low: Tensor | float, high: Tensor | float) -> MaskedMinMaxObserver:
     """Returns an observer of another range, which has observed it: bins of a histogram would be too wide."""
-    found = MaskedMinMaxObserver(
-        dtype=observer.dtype,
-        qscheme=observer.qscheme,
-        quant_min=observer.quant_min,
-        quant_max=observer.quant_max,
-        eps=float(observer.eps),
-    )
+    found = MaskedMinMaxObserver(**_options(observer))
     found.min_val, found.max_val = (torch.as_tensor(edge, dtype=torch.float32) for edge in (low, high))
     return found
+
+
+def _options(observer: Any) -> dict[str, Any]:
+    names = ("dtype", "qscheme", "quant_min", "quant_max")
+    return {**{name: getattr(observer, name) for name in names}, "eps": float(observer.eps)}
 
 
 def insert_observer(prepared: GraphModule, value: Node, call: Node, observer: Any) -> None:
