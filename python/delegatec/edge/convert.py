@@ -17,11 +17,11 @@ from delegatec.diagnostics.arguments import check_items, check_types, wrong_argu
 from delegatec.edge.adoption.weights import weight_problems
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
+from delegatec.edge.copied_values import convert_copied_values
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.fakes import no_shortcuts
 from delegatec.edge.float32_regions import float32_calls, mark
 from delegatec.edge.functionalize import (
-    convert_copied_values,
     functionalize,
     separate_carried_values,
     undeclared_views,

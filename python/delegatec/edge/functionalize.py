@@ -79,26 +79,6 @@ def functionalize(program: EdgeProgram) -> bool:
     return True
 
 
-def convert_copied_values(program: EdgeProgram) -> None:
-    """Converts the source of a copy to the dtype and sizes of the destination, and copies a shared source.
-
-    torch's functionalization returns a value that is copied to a complete buffer unchanged, and loses the
-    order of results if two buffers have one value.
-    """
-    aten, seen = torch.ops.aten, set[Node]()
-    for node in program.graph.find_nodes(op="call_function", target=aten.copy_.default):
-        target, source = node.args[0].meta["val"], node.args[1]
-        builder = Builder(program, Facts({})).at(node)
-        if source.meta["val"].dtype != target.dtype:
-            source = builder.call(aten.to.dtype, source, target.dtype)
-        if sizes_key(source.meta["val"]) != sizes_key(target):
-            source = builder.call(aten.expand.default, source, list(target.shape))
-        if source.op == "placeholder" or source.target is aten.copy_.default or source in seen:
-            source = builder.call(aten.clone.default, source)
-        seen.add(source)
-        node.update_arg(1, source)
-
-
 def separate_carried_values(program: EdgeProgram) -> None:
     """Copies values that a loop carries if they share memory: torch's functionalization rejects them."""
     aten = torch.ops.aten

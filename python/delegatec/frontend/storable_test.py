@@ -163,6 +163,19 @@ def test_vmap_beside_a_write_that_a_view_sees(tmp_path: Path) -> None:
     torch.testing.assert_close(found, X * 2 + 2)
 
 
+def test_vmap_next_to_a_copy_of_another_shape(tmp_path: Path) -> None:
+    def function(self: Any, x: Tensor) -> Any:
+        self.t.copy_(x.max().long())
+        self.u.copy_(self.t)
+        return torch.vmap(lambda each: each * 2)(x) + self.t / 4 + self.u
+
+    module = Function(function)
+    module.register_buffer("t", torch.ones(3, 4))
+    module.register_buffer("u", torch.ones(3, 4))
+    found = read(Model(module, (X + 9,)), tmp_path)
+    torch.testing.assert_close(found, (X + 9) * 2 + (X + 9).max().floor() * 1.25)
+
+
 REFUSED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "flex_attention": (
         lambda _, x: flex_attention(x[None, None], x[None, None], x[None, None]),

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
+from delegatec.edge.copied_values import copied_values
 from delegatec.edge.rejections import failed_node
 from delegatec.edge.source import location_of
 
@@ -30,7 +32,9 @@ def retraced(program: ExportedProgram, table: Mapping[OpOverload, Callable[..., 
         DelegatecError: DC134, torch fails, as for a loop that starts with one tensor twice.
     """
     try:
-        result: ExportedProgram = program.run_decompositions(dict(table))
+        result: ExportedProgram = program.run_decompositions(
+            {**table, torch.ops.aten.copy.default: copied_values()}
+        )
     except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         if sum(frame.filename.startswith(_HERE) for frame in traceback.extract_tb(error.__traceback__)) > 1:
             raise  # a function of the table fails: our bug

@@ -59,3 +59,34 @@ def test_branches_in_branches() -> None:
     (program,) = quantized(module, (x,), Settings()).methods.values()
     with torch.no_grad():
         assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
+
+
+class Copied(nn.Module):
+    """State that is written as a whole, by values of another shape and dtype, and by one value twice."""
+
+    last: Tensor
+    rows: Tensor
+    others: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("last", torch.zeros(2, 3))
+        self.register_buffer("rows", torch.zeros(3, 4))
+        self.register_buffer("others", torch.zeros(3, 4))
+
+    def forward(self, x: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+        self.last.copy_(index)
+        self.rows.copy_(x * 2)
+        self.others.copy_(self.rows)
+        return self.layer(x), self.last == self.last, self.last / 2, self.others - self.rows
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(activation="dynamic_int8")])
+def test_copies_to_state_have_its_shape_and_dtype(settings: Settings) -> None:
+    module, inputs = Copied().eval(), (torch.randn(3, 4), torch.tensor(7))
+    (program,) = quantized(module, inputs, settings).methods.values()
+    found, wanted = program.module(check_guards=False)(*inputs), module(*inputs)
+    for value, other in zip(found[1:], wanted[1:], strict=True):
+        assert (value.dtype, value.shape) == (other.dtype, other.shape)
+        assert torch.allclose(value.float(), other.float(), rtol=0.01)
