@@ -31,6 +31,7 @@ _DOMAINS: Final = {
     aten.erfinv.default: _UNIT,
     aten.acosh.default: (1.0, math.inf),
     aten.log1p.default: (-1.0, math.inf),
+    aten.logit.default: (0.0, 1.0),
 }
 
 
@@ -75,6 +76,8 @@ def _within(observer: Any, low: float, high: float) -> tuple[float, int] | None:
     scale, zero_point = (each.item() for each in observer.calculate_qparams())
     least, most = observer.quant_min, observer.quant_max
     is_symmetric = observer.qscheme == torch.per_tensor_symmetric
+    if is_symmetric and low == 0:
+        low = -math.inf  # values above zero stay there
     if low <= 0 and _fits(scale, zero_point, observer, low, high):
         return None
     if low > 0 or (is_symmetric and high == math.inf):

@@ -27,6 +27,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], Tensor]]] = {
     "acosh": (torch.acosh, 5 * _UNIT + 6),
     "acosh of large numbers": (torch.acosh, 50 * _UNIT + 51),
     "logit": (torch.logit, _UNIT * 0.3 + 0.5),
+    "logit up to 1": (torch.logit, _UNIT * 0.2 + 0.7985),
     "binary_cross_entropy": (
         lambda x: F.binary_cross_entropy(x, x.flip(0), reduction="none"),
         _UNIT.sigmoid(),
