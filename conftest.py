@@ -5,4 +5,10 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent / "rules/private/testing"))
-pytest_plugins = ["rare_collections", "record_options", "sampled_cases", "verified_passes"]
+pytest_plugins = [
+    "materialized_operators",
+    "rare_collections",
+    "record_options",
+    "sampled_cases",
+    "verified_passes",
+]

@@ -13,6 +13,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
+import materialized_operators
 import pytest
 import rare_collections
 import record_options
@@ -115,7 +116,10 @@ def main(files: list[str]) -> int:
             ["-p", "no:cacheprovider", "--import-mode=importlib", "-q", "-ra", "--strict-markers"]
             + arguments_from_bazel()
             + files,
-            plugins=[rare_collections, record_options, sampled_cases, verified_passes, *shards],
+            plugins=[
+                *(materialized_operators, rare_collections, record_options, sampled_cases, verified_passes),
+                *shards,
+            ],
         )
     # A shard may be empty; a test without any case is an error.
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:
