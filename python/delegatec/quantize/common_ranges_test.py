@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+from torchao.quantization.pt2e import HistogramObserver
 
 from delegatec.edge.quantization.operators import DEQUANTIZE
 from delegatec.frontend.export import export
@@ -126,3 +127,16 @@ def test_inputs_are_quantized_values_and_the_search_computes_the_same() -> None:
         assert torch.equal(value, other)
     model = quantize_model(methods, samples, Settings(quantize_io=True))
     assert model.inputs["forward"]["x"].scale < 0.03 < 0.3 < model.outputs["forward"][1].scale
+
+
+def test_a_common_range_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    search = HistogramObserver._non_linear_param_search
+
+    def counted(observer: Any) -> Any:
+        searched.append(observer)
+        return search(observer)
+
+    monkeypatch.setattr(HistogramObserver, "_non_linear_param_search", counted)
+    quantized(nn.Sequential(nn.Linear(8, 8), nn.Flatten(0), nn.Unflatten(0, (4, 32))), (_X,), Settings())
+    assert len(searched) == len({id(each) for each in searched}) == 2

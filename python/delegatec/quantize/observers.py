@@ -31,8 +31,12 @@ _WIDEST_SEARCH: Final = 1e12
 class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
     """A histogram of the values that are not masked."""
 
+    # Several values have one observer, and a search takes half a second.
+    _range: tuple[Tensor, Tensor] | None = None
+
     def forward(self, x: Tensor) -> Tensor:
         """Observes the values of a tensor, and returns it without -inf."""
+        self._range = None
         super().forward(unmasked(x))
         return x.clamp_min(torch.finfo(x.dtype).min)
 
@@ -40,8 +44,9 @@ class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
         """Returns the range with the least error, or that of all values if the error would overflow."""
         if _WIDEST_SEARCH < float(self.max_val - self.min_val) < torch.inf:
             return self.min_val, self.max_val
-        found: tuple[Tensor, Tensor] = super()._non_linear_param_search()
-        return found
+        if self._range is None:
+            self._range = super()._non_linear_param_search()
+        return self._range
 
 
 class MaskedMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
