@@ -32,8 +32,9 @@ MASKED: Final = -(2.0**127)
 """A masked score, which observers ignore."""
 # Operators whose decompositions by torch cast operands of other dtypes.
 _CASTING: Final = (
-    *(aten.binary_cross_entropy.default, aten.mse_loss.default),
-    *(aten.smooth_l1_loss.default, aten.soft_margin_loss.default),
+    aten.mse_loss.default,
+    aten.smooth_l1_loss.default,
+    aten.soft_margin_loss.default,
 )
 # Of 2**-15, 1 LSB of int16: smaller exponentials are not representable, and the range is scarce in int8.
 _LEAST_EXPONENT: Final = -15 * math.log(2)
@@ -335,6 +336,18 @@ def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | N
     return x
 
 
+def _binary_cross_entropy(
+    x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """Bounds logarithms by clamps: a constant of -100 would have one range with them."""
+    if x.dtype != torch.float32:
+        return NotImplemented  # type: ignore[no-any-return]
+    yes, no = (torch.clamp_min(each, -100) for each in (torch.log(x), torch.log1p(-x)))
+    loss = (target - 1) * no - target * yes
+    loss = loss if weight is None else loss * weight
+    return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
+
+
 def _zeros(size: Sequence[int], **keywords: Any) -> Tensor:
     """Initializes memory, which observers read even if it is overwritten."""
     keywords.pop("memory_format", None)
@@ -379,6 +392,7 @@ _SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.conv3d.padding: _conv2d_padding,
     aten.baddbmm.default: _batch_matmul_add,
     aten.pad.default: _pad,
+    aten.binary_cross_entropy.default: _binary_cross_entropy,
     aten.empty.memory_format: _zeros,
     aten.new_empty.default: _new_zeros,
     aten.empty_like.default: torch.zeros_like,

@@ -121,3 +121,14 @@ def test_losses_of_float16_stay_in_float(function: Any) -> None:
     assert torch.equal(program.module(check_guards=False)(x, x.half())[1], Loss()(x, x.half())[1])
     assert [node for node in program.graph.nodes if node.target is QUANTIZE]
     assert lower({"forward": program}).programs
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_logarithms_of_a_loss_have_their_range(reduction: str) -> None:
+    class Loss(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.binary_cross_entropy(x.sigmoid(), x.flip(0).sigmoid(), x.abs(), reduction=reduction)
+
+    x = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
+    (program,) = quantized(Loss(), (x,), Settings()).methods.values()
+    assert signal_to_noise(Loss()(x), program.module(check_guards=False)(x)) > 33
