@@ -265,7 +265,7 @@ def test_wrong_choices_are_reported_together(
 
 @pytest.mark.parametrize("function", [lambda x: x + 1, lambda x: torch.full_like(x > 0, True) ^ (x > 1)])
 def test_a_program_is_lowered_once(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Constants that lowering computes, as in the second program, are no inputs of torch's signature."""
+    """Constants that lowering computes, as in the second program, are not inputs of torch's signature."""
     program = exported(Function(function))
     lower({"forward": program}, [])
     with pytest.raises(DelegatecError, match="DC415: the exported program was lowered before"):
