@@ -108,13 +108,15 @@ def _of_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 def _marked(function: Callable[..., Any], ids: Iterator[int], operator: OpOverload) -> Callable[..., Any]:
     """Returns the function with its nodes marked as values inside one composite.
 
-    Composites of other dtypes than float32, which is what is quantized, stay whole.
+    Composites of other dtypes than float32, which is what is quantized, and of empty tensors stay whole.
     """
     name = str(operator).rpartition(".")[0]
 
     @functools.wraps(function)
     def call(x: Tensor, *arguments: Any, **keywords: Any) -> Any:
-        if torch.float32 not in (x.dtype, *arguments, *keywords.values()):
+        operands = [each for each in (x, *arguments) if isinstance(each, Tensor)]
+        is_empty = any(isinstance(size, int) and size == 0 for each in operands for size in each.shape)
+        if is_empty or torch.float32 not in (x.dtype, *arguments, *keywords.values()):
             return NotImplemented
         with torch.fx.traceback.annotate({_COMPOSITE: f"{next(ids)} {name}"}):
             return function(x, *arguments, **keywords)

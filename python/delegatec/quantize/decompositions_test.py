@@ -132,3 +132,14 @@ def test_logarithms_of_a_loss_have_their_range(reduction: str) -> None:
     x = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
     (program,) = quantized(Loss(), (x,), Settings()).methods.values()
     assert signal_to_noise(Loss()(x), program.module(check_guards=False)(x)) > 33
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_a_softmax_of_nothing(function: Any) -> None:
+    class Empty(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x * 2, function(x[:, :0], 1)
+
+    x = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
+    (program,) = quantized(Empty(), (x,), Settings()).methods.values()
+    assert program.module(check_guards=False)(x)[1].shape == (6, 0)
