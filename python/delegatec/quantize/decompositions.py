@@ -56,7 +56,7 @@ def decompose(
         DelegatecError: DC134, see `retraced`.
     """
     ids = itertools.count()
-    table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
+    table = dict(_defaults(len(torch._C._dispatch_get_all_op_names())))
     table |= {operator: _of_float32(table[operator]) for operator in _CASTING}
     table |= _SIMPLER
     table |= others
@@ -67,6 +67,16 @@ def decompose(
         if is_kept or any(name in kept for name in names_of(operator)):
             del table[operator]
     return retraced(program, table)
+
+
+@functools.lru_cache(maxsize=1)
+def _defaults(_registered: int) -> Mapping[OpOverload, Callable[..., Any]]:
+    """Returns torch's decompositions, for which it visits each registered operator.
+
+    Args:
+        _registered: how many there are; a library may add some later.
+    """
+    return MappingProxyType(dict(default_decompositions().items()))  # type: ignore[no-untyped-call]
 
 
 def _of_dynamic_sizes(program: ExportedProgram) -> set[OpOverload]:
