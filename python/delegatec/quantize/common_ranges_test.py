@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
-from torchao.quantization.pt2e import HistogramObserver
 
 from delegatec.edge.quantization.operators import DEQUANTIZE
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.inputs import Sample
+from delegatec.quantize.observers import MaskedHistogramObserver
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.switched import Switched
 from delegatec.quantize.testing import quantized, signal_to_noise, text
@@ -131,12 +131,12 @@ def test_inputs_are_quantized_values_and_the_search_computes_the_same() -> None:
 
 def test_a_common_range_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     searched = []
-    search = HistogramObserver._non_linear_param_search
+    search = MaskedHistogramObserver._best_bins
 
     def counted(observer: Any) -> Any:
         searched.append(observer)
         return search(observer)
 
-    monkeypatch.setattr(HistogramObserver, "_non_linear_param_search", counted)
+    monkeypatch.setattr(MaskedHistogramObserver, "_best_bins", counted)
     quantized(nn.Sequential(nn.Linear(8, 8), nn.Flatten(0), nn.Unflatten(0, (4, 32))), (_X,), Settings())
     assert len(searched) == len({id(each) for each in searched}) == 2

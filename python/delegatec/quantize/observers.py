@@ -37,7 +37,7 @@ _ROUNDED: Final = 1 + 1e-6
 class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
     """A histogram of the values that are not masked."""
 
-    # Several values have one observer, and a search takes half a second.
+    # Several values have one observer.
     _range: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
