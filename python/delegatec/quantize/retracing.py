@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
@@ -18,7 +20,35 @@ from delegatec.edge.copied_values import copied_values
 from delegatec.edge.rejections import failed_node
 from delegatec.edge.source import location_of
 
+aten = torch.ops.aten
 _HERE = str(Path(__file__).parent)
+_MOVES = frozenset({aten.transpose.int, aten.permute.default})
+
+
+@contextmanager
+def _reshaped_attention(program: ExportedProgram) -> Iterator[None]:
+    """Turns views of the transposed result of attention into `reshape`.
+
+    Models call `view` because torch's fused kernel returns heads after tokens in memory. Products do not.
+    """
+    views = [
+        node
+        for node in program.graph.find_nodes(op="call_function", target=aten.view.default)
+        if _unmoved(node.args[0]).target is aten.scaled_dot_product_attention.default
+    ]
+    try:
+        for node in views:
+            node.target = aten.reshape.default
+        yield
+    finally:
+        for node in views:
+            node.target = aten.view.default
+
+
+def _unmoved(node: Node) -> Node:
+    while node.target in _MOVES:
+        node = node.all_input_nodes[0]
+    return node
 
 
 def retraced(program: ExportedProgram, table: Mapping[OpOverload, Callable[..., Any]]) -> ExportedProgram:
@@ -32,9 +62,10 @@ def retraced(program: ExportedProgram, table: Mapping[OpOverload, Callable[..., 
         DelegatecError: DC134, torch fails, as for a loop that starts with one tensor twice.
     """
     try:
-        result: ExportedProgram = program.run_decompositions(
-            {**table, torch.ops.aten.copy.default: copied_values()}
-        )
+        with _reshaped_attention(program):
+            result: ExportedProgram = program.run_decompositions(
+                {**table, aten.copy.default: copied_values()}
+            )
     except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         if sum(frame.filename.startswith(_HERE) for frame in traceback.extract_tb(error.__traceback__)) > 1:
             raise  # a function of the table fails: our bug

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.frontend.export import export
+from delegatec.frontend.model import Model
+from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
 
@@ -90,3 +93,25 @@ def test_copies_to_state_have_its_shape_and_dtype(settings: Settings) -> None:
     for value, other in zip(found[1:], wanted[1:], strict=True):
         assert (value.dtype, value.shape) == (other.dtype, other.shape)
         assert torch.allclose(value.float(), other.float(), rtol=0.01)
+
+
+class Heads(nn.Module):
+    """Attention of which the result is viewed, as the fused kernel permits, with a mask or without."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = x.view(2, 5, 4, 8).transpose(1, 2)
+        mask = torch.linspace(-1, 1, 25).view(5, 5)
+        found = nn.functional.scaled_dot_product_attention(heads, heads, heads, mask)
+        return found.transpose(1, 2).view(2, 5, 32)
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings(float_operators=["aten.scaled_dot_product_attention"])]
+)
+def test_a_view_of_attention(settings: Settings) -> None:
+    module, x = Heads(), torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(0))
+    methods = export(Model(module, (x,)))
+    before = str(methods["forward"].graph)
+    (program,) = quantize_model(methods, {"forward": [((x,), {})]}, settings).methods.values()
+    assert str(methods["forward"].graph) == before
+    assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
