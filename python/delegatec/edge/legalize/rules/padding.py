@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.value import Scalar, Value, cat, table, value_of
 
 aten = torch.ops.aten
@@ -46,6 +46,14 @@ def without_negative(builder: Builder, node: Node) -> tuple[Value, list[tuple[in
     for position, pair in enumerate(pairs):
         x = cropped(x, x.rank - 1 - position, *pair)
     return x, [(max(before, 0), max(after, 0)) for before, after in pairs]
+
+
+def _pad_bools(b: Builder, node: Node) -> Node | None:
+    """Pads bools with 0 or 1, as delegates treat them as floats."""
+    x, pad, value = bind(node).values()
+    if dtype_of(node) != torch.bool or value in (0, 1):
+        return None
+    return b.call(aten.constant_pad_nd.default, x, pad, 1, val=node.meta["val"])
 
 
 def _constant(builder: Builder, node: Node) -> Node:
@@ -142,6 +150,10 @@ def _with_elements(reflect: Extend, replicate: Extend, *notes: str) -> tuple[Rew
         for packet in packets
     )
 
+
+RULES: RuleTable = {
+    aten.constant_pad_nd.default: _pad_bools,
+}
 
 REWRITES: Final = (
     Rewrite(

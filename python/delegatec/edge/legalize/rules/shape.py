@@ -12,7 +12,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.value import cat, value_of
@@ -100,14 +100,6 @@ def _pad(b: Builder, node: Node) -> Node | None:
     return b.call(
         aten.constant_pad_nd.default, a["self"], list(a["pad"]), a["value"] or 0.0, val=node.meta["val"]
     )
-
-
-def _pad_bools(b: Builder, node: Node) -> Node | None:
-    """Pads bools with 0 or 1, as delegates treat them as floats."""
-    x, pad, value = bind(node).values()
-    if dtype_of(node) != torch.bool or value in (0, 1):
-        return None
-    return b.call(aten.constant_pad_nd.default, x, pad, 1, val=node.meta["val"])
 
 
 def _may_crop_one_end(pair: tuple[Any, Any]) -> bool:
@@ -220,7 +212,6 @@ RULES: RuleTable = {
     **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim), _squeeze),
     aten.expand_as.default: _expand,
     aten.pad.default: _pad,
-    aten.constant_pad_nd.default: _pad_bools,
     aten.where.default: _positions,
 }
 
