@@ -44,6 +44,7 @@ from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.recurrent import RECURRENT, operators_in_float
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
+from delegatec.quantize.softmax_totals import widen_totals
 from delegatec.quantize.state import ObservedState, SharedTensors
 from delegatec.quantize.switched import Switched
 from delegatec.quantize.switched_graph import SwitchedGraph
@@ -236,6 +237,7 @@ def _quantize(
         (observed.leave if restore is None else observed.finish)(prepared, initial)
         common.separate()
         poles.limit()
+        widen_totals(prepared)
         keep_in_domains(prepared)
         bind_biases(prepared)
         widen_weights(prepared)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as f
 
+from delegatec.backends.xnnpack.testing import compile_module
 from delegatec.backends.xnnpack.testing.grid import operations
 from delegatec.edge.quantization.operators import quantized
-from delegatec.lowering import lower
 
 _BOUNDS = (0.02, 3, -128, 127, torch.int8)
 
@@ -27,6 +27,5 @@ class _Pool(torch.nn.Module):
 def test_averages_of_a_dynamic_number_of_channels_are_of_floats(dim: int, kernel: str) -> None:
     """The int8 kernel has a constant filter with a value for each channel."""
     dims = {dim: torch.export.Dim("n", min=2, max=8)}
-    exported = torch.export.export(_Pool(), (torch.randn(4, 5, 6, 8),), dynamic_shapes=(dims,))
-    (delegate,) = lower({"forward": exported}, "xnnpack").reports["forward"].delegates
-    assert kernel in operations(delegate.module.blob_bytes())
+    (blob,) = compile_module(_Pool(), (torch.randn(4, 5, 6, 8),), (dims,)).blobs()
+    assert kernel in operations(blob)

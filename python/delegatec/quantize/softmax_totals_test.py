@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.edge.testing import Function
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized
+
+
+def _attention(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    return F.scaled_dot_product_attention(8 * x, torch.eye(64), torch.eye(64), mask)
+
+
+_PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "softmax": lambda x: F.softmax(x * 1.0, -1),
+    "softmax of columns": lambda x: F.softmax(x.mT * 1.0, -2).mT,
+    "attention": _attention,
+    "masked attention": lambda x: _attention(x, torch.ones(8, 64, dtype=torch.bool).tril(40)),
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 16.0, 256.0])
+@pytest.mark.parametrize("name", _PROBABILITIES)
+def test_probabilities_sum_to_one(name: str, scale: float) -> None:
+    """Scores that samples tell apart are equal in int8 if their range is wide."""
+    generator = torch.Generator().manual_seed(0)
+    first, *others, last = (torch.randn(16, 8, 64, generator=generator) * scale for _ in range(5))
+    samples = [((x,), {}) for x in others]
+    model = quantized(Function(_PROBABILITIES[name]), (first,), Settings(), samples)
+    found = model.methods["forward"].module(check_guards=False)(last).sum(-1)
+    assert found.max() < 1.05
