@@ -75,3 +75,12 @@ def test_arguments_may_be_missing() -> None:
             blob: Blob = case.blob((case.placements or [(0, 0)])[-1])
             blob.calls[-1].args = blob.calls[-1].args[:count]
             assert _outcome(blob.data(), case.inputs) in (("", "DC408") if count else ("DC407",))
+
+
+def test_sizes_of_an_empty_constant() -> None:
+    blob = Blob()
+    constant = blob.constant(torch.zeros(0))
+    x, result = blob.input(torch.ones(2)), blob.output([2])
+    blob.call("aten.add.Tensor", x, constant, 1, result)
+    blob.values[constant].content.dims = [2**31, 0, 2**31, 2**31]
+    assert "a constant has the sizes" in blob.rejection(torch.ones(2))

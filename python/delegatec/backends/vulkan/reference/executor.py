@@ -63,6 +63,9 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     **unary.SEMANTICS,
 }
 
+# Of the other dimensions of an empty tensor: torch multiplies all of them.
+_MOST_ELEMENTS: Final = 1 << 48
+
 # The runtime casts between a caller's dtype and the staged one.
 _CASTS: Final = {
     torch.int32: (torch.int64,),
@@ -168,6 +171,8 @@ class VulkanReferenceExecutor(ReferenceExecutor):
         else:
             data = self._blob.constants[stored.offset : stored.offset + size]
         if not size:
+            if math.prod(filter(None, sizes)) > _MOST_ELEMENTS:
+                reject(f"a constant has the sizes {sizes}")
             return torch.empty(sizes, dtype=dtype)
         with warnings.catch_warnings():
             # torch warns that a tensor on read-only memory must not be written; nothing here writes one.
