@@ -79,6 +79,22 @@ def test_no_valid_size_is_excluded(backend: str, kind: str) -> None:
     assert narrowed_sizes(lowered.programs["forward"]) == {}
 
 
+def test_a_write_to_an_input_excludes_no_size(tmp_path: Path) -> None:
+    """torch asks of a tensor with a batch of 1 whether its elements share memory, if a program was loaded."""
+
+    class Written(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            x[..., 0] += 1
+            return x.sum(0)
+
+    rows = ({1: Dim("rows", min=1, max=9)},)
+    exported = torch.export.export(Written(), (torch.randn(1, 3, 4),), dynamic_shapes=rows)
+    path = str(tmp_path / "written.pt2")
+    archive.save({"forward": exported}, path)
+    lowered = lower(archive.load(path).methods, [])
+    assert narrowed_sizes(lowered.programs["forward"]) == {}
+
+
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_a_sum_of_bools_in_half_precision(precision: str) -> None:
     """A histogram counts by sums of zeros and ones."""

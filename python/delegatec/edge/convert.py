@@ -239,6 +239,8 @@ def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeP
             functional = exported.run_decompositions(decomposed)
     except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         raise DelegatecError([not_functional(error, before)]) from error
+    # A write to an input lets torch ask whether its elements share memory, and a size of 1 is then excluded.
+    complete_symbols(functional)
     program = _adopt(functional, before.method)
     for each in program.walk():
         origin = origins.get(each.method, before.graph)
