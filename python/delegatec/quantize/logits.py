@@ -13,23 +13,28 @@ import torch
 from torch.fx import GraphModule
 
 from delegatec.edge.patterns.formulas import reciprocal
-from delegatec.edge.patterns.pattern import Call, Pattern, Scalar, Var
+from delegatec.edge.patterns.pattern import ANY, Call, Pattern, Scalar, Var
 
 aten = torch.ops.aten
 
 
 def _at_least(x: Pattern) -> Pattern:
     bounds = (aten.clamp.default, aten.clamp_min.default)
-    return Call(bounds, x, Scalar("eps"))
+    return Call(bounds, x, Scalar("eps").where(lambda eps: 0 < eps < 0.5))
 
 
 def _logarithm(x: Pattern, y: Pattern) -> Pattern:
     return Call(aten.log.default, x * reciprocal(y) | x / y)
 
 
+def _rest(x: Pattern) -> Pattern:
+    return Call(aten.rsub.Scalar, x, 1)
+
+
 _X: Final = Var("x")
-_REST: Final = Call(aten.rsub.Scalar, _X, 1)
-_LOGIT: Final = _logarithm(_at_least(_X), _at_least(_REST)) | _logarithm(_X, _REST)
+# Bounds of both terms do not bound a value beyond 1, as `aten.logit` does.
+_SHARE: Final = Var("x", Call(aten.clamp.default, ANY, 0, 1) | Call(aten.sigmoid.default, ANY))
+_LOGIT: Final = _logarithm(_at_least(_SHARE), _at_least(_rest(_SHARE))) | _logarithm(_X, _rest(_X))
 
 
 def fuse_logits(model: GraphModule) -> None:

@@ -12,7 +12,10 @@ from delegatec.quantize.testing import quantized, signal_to_noise, text
 
 def _bounded(x: Tensor, eps: float = 1e-5) -> Tensor:
     """As detectors of the DETR family compute reference points."""
-    x = x.clamp(min=0, max=1)
+    return _terms(x.clamp(min=0, max=1), eps)
+
+
+def _terms(x: Tensor, eps: float) -> Tensor:
     return torch.log(x.clamp(min=eps) / (1 - x).clamp(min=eps))
 
 
@@ -20,6 +23,7 @@ _LOGITS: dict[str, Callable[[Tensor], Tensor]] = {
     "operator": lambda x: torch.logit(x),
     "operator with bounds": lambda x: torch.logit(x, 1e-5),
     "bounded": _bounded,
+    "bounded terms": lambda x: _terms(x, 1e-3),
     "plain": lambda x: torch.log(x / (1 - x)),
     "by a reciprocal": lambda x: torch.log(x * (1 - x).reciprocal()),
 }
@@ -41,6 +45,8 @@ def test_logits_have_one_scale(name: str) -> None:
         pytest.param(lambda x: torch.log(x / (1 - x * 0.5)), id="of another value"),
         pytest.param(lambda x: torch.log(x.clamp(min=1e-3) / (1 - x).clamp(min=1e-2)), id="two bounds"),
         pytest.param(lambda x: torch.log2(x / (1 - x)), id="another base"),
+        pytest.param(lambda x: _terms(3 * x, 1e-3), id="beyond 1"),
+        pytest.param(lambda x: _terms(x, 0.6), id="a bound above one half"),
     ],
 )
 def test_other_logarithms_stay(function: Callable[[Tensor], Tensor]) -> None:
