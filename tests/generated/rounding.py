@@ -49,7 +49,7 @@ _SUMS_NAMES: Final = (
     " _fft_c2r _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math"
     " grid_sampler_2d linalg_solve_triangular _linalg_solve_ex linalg_inv_ex _linalg_det"
     " linalg_cholesky_ex cdist matrix_exp linalg_matrix_exp dist _upsample_bilinear2d_aa"
-    " _upsample_bicubic2d_aa _pdist_forward"
+    " _upsample_bicubic2d_aa _pdist_forward affine_grid_generator"
 )
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
@@ -107,6 +107,8 @@ class RandomRounding(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
+        if name.rstrip("_") == "scatter" and "reduce" in func._overloadname:
+            name = name.replace("scatter", "scatter_reduce")
         is_write = func._schema.is_mutable
         is_coarse = name in _COARSE and args[0].dtype == torch.float64
         least = EPSILON32 if is_coarse else self._least

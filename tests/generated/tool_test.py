@@ -104,6 +104,19 @@ def test_an_ill_conditioned_result_has_a_wide_tolerance() -> None:
     assert difference((make(X).exp().double() * 1e3).float(), value) == ""
 
 
+def test_terms_of_any_sum_may_cancel() -> None:
+    """Also where eager mode is exact by chance."""
+    terms = torch.tensor([1e5 / 3, -1e5 / 3, 0.1])
+    source = f"torch.tensor([{terms.tolist()}] * 3)"
+    scatter = f"({{t}} * 0).scatter(1, torch.zeros(3, 3).long(), {source}, reduce='add')"
+    value = expected(_program(scatter), {}, [CALL]).calls[0][0]
+    other = torch.zeros(3, 4)
+    other[:, 0] = terms[2] + terms[0] + terms[1]
+    assert difference(other, value) == ""
+    grid = "F.affine_grid(torch.full((1, 2, 3), 4.5) + {t}[0, 0] * 0, (1, 1, 2, 3), align_corners=False)"
+    assert expected(_program(grid), {}, [CALL]).calls[0][0].tolerance[0, 0, 0, 0] > 1e-5
+
+
 def test_an_infinite_factor_of_a_product_multiplies_terms_or_sums() -> None:
     program = _program("torch.addmm({t}, {t}, torch.ones(4, 4), alpha=-math.inf)")
     value = expected(program, {}, [CALL]).calls[0][0]
