@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 from unittest.mock import patch
@@ -29,7 +29,7 @@ from tests.arm import reference_model
 from tests.generated.examples import Call, calls_of, model_of, tensor_of
 from tests.generated.expected import EAGER_ERRORS, Expected, accepted, expected
 from tests.generated.program import FORWARD, Program, module
-from tests.generated.quantizing import NotQuantizedError, quantized
+from tests.generated.quantizing import NotQuantizedError, Quantized, quantized
 from tests.generated.running import interpreter, results_of, runtime, written, wrong
 from tests.generated.targets import IN_REFERENCE_MODEL, IN_RUNTIME, LOWERINGS, PORTABLE, TARGETS
 
@@ -104,12 +104,20 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         return [Outcome(PORTABLE, GENERATOR, text)]
     found: list[Outcome] = []
     known: dict[float, Expected] = {}
+    models: dict[str, Quantized | Outcome] = {}
     for target in targets:
         lowering = LOWERINGS[target]
         if any(each.target == lowering.base and not each.delegates for each in found):
             continue  # a program without a delegate has no precision or storage
-        if lowering.quantization:
-            found.append(_quantized_outcome(target, program, path, calls))
+        if quantization := lowering.quantization:
+            small = path.with_name(f"{quantization}.pt2")
+            if quantization not in models:
+                models[quantization] = _quantized(quantization, program, path, calls, small)
+            made = models[quantization]
+            if isinstance(made, Outcome):
+                found.append(replace(made, target=target))
+            else:
+                found.append(_outcome(target, small, calls, made))
             continue
         if lowering.least not in known:
             try:
@@ -167,22 +175,22 @@ def _inconsistent(
     return ""
 
 
-def _quantized_outcome(target: str, program: Program, path: Path, calls: list[Call]) -> Outcome:
-    """Quantizes a program, and lowers the result."""
+def _quantized(
+    name: str, program: Program, path: Path, calls: list[Call], small: Path
+) -> Quantized | Outcome:
+    """Quantizes a program, and writes the result to `small`. A failure is the outcome of each target."""
     methods = archive.load(str(path)).methods
     try:
-        model = quantized(LOWERINGS[target].quantization, program, methods, calls)
-        small = path.with_name("quantized.pt2")
+        model = quantized(name, program, methods, calls)
         archive.save(model.methods, str(small))
     except NotQuantizedError as error:
-        return Outcome(target, NOT_QUANTIZED, str(error))
+        return Outcome(PORTABLE, NOT_QUANTIZED, str(error))
     except DelegatecError as error:
-        return Outcome(target, REFUSED, _reasons(error))
+        return Outcome(PORTABLE, REFUSED, _reasons(error))
     except Exception as error:  # noqa: BLE001 - the errors that this looks for
-        return Outcome(target, TRACEBACK, f"quantization: {_last_lines(error)}")
-    if text := model.lost():
-        return Outcome(target, WRONG, text)
-    return _outcome(target, small, calls, model)
+        return Outcome(PORTABLE, TRACEBACK, f"quantization: {_last_lines(error)}")
+    text = model.lost()
+    return Outcome(PORTABLE, WRONG, text) if text else model
 
 
 def _outcome(target: str, path: Path, calls: list[Call], judge: Judge, in_model: bool = True) -> Outcome:

@@ -106,7 +106,7 @@ SHAPE: Final = (
     "F.one_hot({I:4;(r(0, 4), r(0, 4))}, {one:4|6})",
     "F.pixel_shuffle({t@3+}.repeat_interleave(4, -3), 2)",
     # Of an empty image, torch's kernel returns the operand's shape, unlike its meta function.
-    "F.pixel_unshuffle({t@3+}.repeat_interleave(2, -1).repeat_interleave(2, -2), {int:2 if x.numel() else 1})",
+    "F.pixel_unshuffle({t@3+}.repeat_interleave(2, -1).repeat_interleave(2, -2), {int:1 + (x.numel() > 0)})",
     "F.channel_shuffle({t@4}.repeat(1, 2, 1, 1), 2)",
     "F.unfold({f@4}, {int:(r(1, 3), r(1, 3))}, padding={int2:r(0, 2)})",
     "F.fold({f@3}.repeat(1, 4, 1).reshape({f}.shape[0], -1, 4)[:, :4], (3, 3), (2, 2))",
