@@ -54,6 +54,10 @@ _SUMS_NAMES: Final = (
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
+# Zeros of either sign are equal, so that any of them may be the result.
+_ORDERED: Final = frozenset(
+    "topk sort kthvalue median max min maximum minimum amax amin aminmax fmax fmin cummax cummin".split()
+)
 # Eager mode sums their squares in float64: results fit in float32 where the squares do not.
 _ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
 # Of complex numbers, eager mode scales the parts before it squares them.
@@ -148,6 +152,8 @@ class RandomRounding(TorchDispatchMode):
             result = func(*args, beta=0) * kwargs["alpha"] + kwargs.get("beta", 1) * args[0]
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
             result = self._far_powers(result, *args)
+        if name in _ORDERED and any(map(_has_negative_zero, args)):
+            result = pytree.tree_map(self._of_any_zero, result)
         if "matrix_exp" in name:
             least = max(least, _MATRIX_EXP)
         if name in _MOMENTS and result[1].numel():
@@ -210,8 +216,20 @@ class RandomRounding(TorchDispatchMode):
             return noisy
         is_exact = (value * 64 == (value * 64).round()) & (value.abs() < 1 / error)
         # zeros of decompositions may have either sign
+        return torch.where(value == 0, self._of_any_zero(value), torch.where(is_exact, value, noisy))
+
+    def _of_any_zero(self, value: Tensor) -> Tensor:
+        """Replaces zeros by zeros of either sign."""
+        if not value.is_floating_point():
+            return value
         sign = 1 - 2 * torch.randint(0, 2, value.shape, generator=self._random)
-        return torch.where(value == 0, value * sign, torch.where(is_exact, value, noisy))
+        return torch.where(value == 0, value * sign, value)
+
+
+def _has_negative_zero(value: Any) -> bool:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return False
+    return bool(((value == 0) & value.signbit()).any())
 
 
 def _has_subnormal(value: Tensor) -> bool:

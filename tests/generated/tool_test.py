@@ -117,6 +117,15 @@ def test_terms_of_any_sum_may_cancel() -> None:
     assert expected(_program(grid), {}, [CALL]).calls[0][0].tolerance[0, 0, 0, 0] > 1e-5
 
 
+def test_the_largest_of_two_zeros_has_either_sign() -> None:
+    program = _program("torch.topk({t} * torch.tensor([0.0, -0.0, 0.0, 0.0]), 2)[0]", "torch.atan2({t}, {t})")
+    value = expected(program, {}, [CALL]).calls[0][0]
+    assert difference(torch.zeros(3, 2), value) == "" == difference(torch.full((3, 2), -torch.pi), value)
+    program = _program("torch.topk({t} * {t} * 0, 2)[0]", "torch.atan2({t}, {t})")
+    value = expected(program, {}, [CALL]).calls[0][0]
+    assert difference(torch.full((3, 2), -torch.pi), value) != ""
+
+
 def test_an_infinite_factor_of_a_product_multiplies_terms_or_sums() -> None:
     program = _program("torch.addmm({t}, {t}, torch.ones(4, 4), alpha=-math.inf)")
     value = expected(program, {}, [CALL]).calls[0][0]
