@@ -55,8 +55,8 @@ EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
 # Zeros of either sign are equal, so that any of them may be the result.
-_ORDERED: Final = frozenset(
-    "topk sort kthvalue median max min maximum minimum amax amin aminmax fmax fmin cummax cummin".split()
+_ORDERED_NAMES: Final = (
+    "topk sort kthvalue median max min maximum minimum amax amin aminmax fmax fmin cummax cummin"
 )
 # Eager mode sums their squares in float64: results fit in float32 where the squares do not.
 _ROOTS: Final = frozenset({"std", "std_mean", "renorm"})
@@ -77,6 +77,7 @@ _POWERS: Final = frozenset({"pow", "float_power", "sqrt", "rsqrt"})
 _QUOTIENTS: Final = frozenset({"fmod", "remainder", "floor_divide", "div"})
 # The series of eager mode has an error of that size, also in float64.
 _MATRIX_EXP: Final = 1e-11
+_ORDERED: Final = frozenset(_ORDERED_NAMES.split())
 _PLAIN_SUMS: Final = frozenset(_PLAIN_SUMS_NAMES.split())
 _SUMS: Final = frozenset(_SUMS_NAMES.split())
 
