@@ -72,5 +72,6 @@ def _count(total: Node) -> float:
     bound = bind(total)
     values = bound["self"].args[0]  # of the observer
     shape = values.meta["val"].shape
-    sizes = [shape[dim] for dim in bound["dim"]]
+    # torch sums a scalar along dimension 0, which it does not have, and all dimensions if none are given
+    sizes = [shape[dim] for dim in bound["dim"] or range(len(shape)) if shape]
     return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else math.inf

@@ -33,3 +33,14 @@ def test_probabilities_sum_to_one(name: str, scale: float) -> None:
     model = quantized(Function(_PROBABILITIES[name]), (first,), Settings(), samples)
     found = model.methods["forward"].module(check_guards=False)(last).sum(-1)
     assert found.max() < 1.05
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_a_scalar_is_its_own_softmax(name: str, dim: int) -> None:
+    """It has no dimension, but torch takes 0 and -1 for one of size 1."""
+    softmax = getattr(F, name)
+    x = torch.tensor([0.5, 2.0])
+    model = quantized(Function(lambda x: softmax(x.sum() * 1.0, dim)), (x,), Settings(), [((x,), {})])
+    found = model.methods["forward"].module(check_guards=False)(x)
+    torch.testing.assert_close(found, softmax(x.sum(), dim), rtol=0, atol=0.02)
