@@ -142,10 +142,9 @@ def test_scalars() -> None:
 
 
 def test_empty_values_are_not_delegated() -> None:
+    """TOSA has no tensors without elements. They are constants: nothing is left for the CPU, either."""
     compiled = compile_module(Call(lambda x: through(through(x) * 2)), (torch.ones(0, 8),), specification=INT)
-    assert compiled.delegates == []
-    reasons = {(rule, message.partition(" ")[2]) for _, rule, message in compiled.left}
-    assert ("shape", "is empty, and TOSA has no tensors without elements") in reasons
+    assert compiled.delegates == [] and compiled.left == []
 
 
 def test_values_of_dynamic_sizes_are_not_delegated() -> None:

@@ -76,8 +76,10 @@ class _NormalForm:
         target = node.target
         if not isinstance(target, OpOverload) or node in self._kept:
             return None
+        # a backend that preserves an operator gets no values without elements: it would have to expect them
         if (
             target in self._preserve
+            and not _is_empty(node)
             and not _is_linear_of_vector(node)
             and not self._is_arithmetic(node, facts)
         ):

@@ -16,6 +16,7 @@ from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, print_program, to_edge
 from delegatec.edge.out_variants import out_variant
+from delegatec.edge.quantization.operators import quantized
 from delegatec.edge.testing import assert_computes, called, edge, export
 
 aten = torch.ops.aten
@@ -242,6 +243,18 @@ def test_empty_tensors_whose_size_torch_calls_negative() -> None:
     for count in (1, 2, 5):
         x = torch.zeros(count, 0)
         assert_computes(program, x[2:], x)
+
+
+def test_preserved_operators_compute_no_empty_tensors() -> None:
+    """A linear layer without outputs; blocks of its quantized weight may have a size of 0."""
+    weight = torch.zeros(0, 4, dtype=torch.int8)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, quantized.dequantize_per_tensor(weight, 0.5, 0, -128, 127, torch.int8))
+
+    program = edge(function, X, preserve={aten.linear.default, quantized.dequantize_per_tensor.default})
+    assert not called(program)  # it is a constant
+    assert_computes(program, function(X), X)
 
 
 def test_a_decomposition_for_one_size_only_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

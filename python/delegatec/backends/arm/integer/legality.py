@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import Conversion
@@ -68,8 +67,6 @@ def unsupported(
 def _without_sizes(region: Region) -> Rejection | None:
     """Returns why TOSA does not support the sizes of a region's values."""
     for node in region.nodes:
-        if is_empty(node):
-            return Rejection(node, "shape", f"{node.name} is empty, and TOSA has no tensors without elements")
         refused = first_broken([STATIC], node, None)
         if refused is not None:
             return Rejection(node, refused.rule, refused.message, refused.help)
@@ -126,14 +123,6 @@ def convert_quantized_regions(program: EdgeProgram, facts: Facts, target: TableT
     converter = Converter(program, facts, features, skipped)
     converter.run()
     return converter.finish()
-
-
-def is_empty(node: Node) -> bool:
-    """Returns whether a value has no elements."""
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and any(
-        isinstance(size, int) and size == 0 for size in value.shape
-    )
 
 
 def members(regions: Collection[Region]) -> set[Node]:
