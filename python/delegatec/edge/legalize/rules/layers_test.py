@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.rule import Rewrite, rewrites
 from delegatec.edge.legalize.rules import (
     adaptive_pooling,
@@ -31,7 +33,7 @@ from delegatec.edge.legalize.rules import (
     transposed_convolution,
 )
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
-from delegatec.edge.testing import assert_rewrites
+from delegatec.edge.testing import assert_computes, assert_rewrites, call_program
 
 aten = torch.ops.aten
 
@@ -115,7 +117,6 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.pixel_shuffle.default: [(_quarters(4, 5, 6), 2), (_quarters(2, 2, 9, 2, 2), 3)],
     aten.full.default: [([2, 3], 2**40 + 1), ([4], True, {"dtype": torch.bool}), ([], 2.5)],
     aten.full_like.default: [(SMALL, 7), (SMALL, 7, {"dtype": torch.int32})],
-    aten.empty.memory_format: [([0, 3],)],  # the only values that are defined
     aten._to_copy.default: [(each, {"dtype": torch.int8}) for each in (INTS * 100, HUGE, HUGE.int())],
     aten.addmm.default: [
         (NANS, NANS[:, :0].new_ones(3, 3), NANS.new_ones(3, 3), {"beta": 0, "alpha": 2}),
@@ -213,7 +214,17 @@ _NO_HALF = {
 
 
 def test_every_rewrite_has_cases() -> None:
-    assert set(CASES) == set(REWRITES)
+    assert {*CASES, aten.empty.memory_format} == set(REWRITES)
+
+
+def test_uninitialized_memory_is_zero() -> None:
+    operator = aten.empty.memory_format
+    program, _, _ = call_program(operator, ([2, 3],), preserve=[operator])
+    (node,) = program.graph.find_nodes(op="call_function", target=operator)
+    (rewrite,) = REWRITES[operator]
+    replace(node, rewrite(Builder(program).at(node), node))
+    program.graph.eliminate_dead_code()
+    assert_computes(program, torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
