@@ -35,11 +35,24 @@ def widen_totals(prepared: GraphModule) -> None:
         for name in _results(node):
             observer: Any = observers.get(name)
             if isinstance(observer, MaskedHistogramObserver | MaskedMinMaxObserver):
-                # The largest exponential is 1; a difference of scores has an error of two halves of a step.
                 rest = max(float(observer.max_val) - 1, 0.0)
-                most = min(1 + rest * math.exp(min(step, 100.0)), max(_count(node), 1.0 + rest))
+                most = min(_most(rest, min(step, 100.0)), max(_count(node), 1.0 + rest))
                 if most > float(observer.max_val):
                     prepared.set_submodule(name, narrowed(observer, observer.min_val, most))
+
+
+def _most(rest: float, step: float) -> float:
+    """Returns the largest sum of quantized exponentials, of which the largest is 1.
+
+    A difference of scores has an error of two halves of a step. Values that the scores are computed from are
+    quantized, too, which may double the error: there is room for a second exponential of 1. For larger sums
+    that would cost precision, and in those of many terms such errors cancel.
+
+    Args:
+        rest: the largest sum of the other exponentials in samples.
+        step: the quantization step of scores.
+    """
+    return max(1 + rest * math.exp(step), min(1 + rest * math.exp(2 * step), 2.0))
 
 
 def _scores(total: Node) -> str | None:

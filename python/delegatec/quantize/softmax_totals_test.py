@@ -44,3 +44,19 @@ def test_a_scalar_is_its_own_softmax(name: str, dim: int) -> None:
     model = quantized(Function(lambda x: softmax(x.sum() * 1.0, dim)), (x,), Settings(), [((x,), {})])
     found = model.methods["forward"].module(check_guards=False)(x)
     torch.testing.assert_close(found, softmax(x.sum(), dim), rtol=0, atol=0.02)
+
+
+def test_operands_of_scores_are_quantized_too() -> None:
+    """Scores are sums of larger terms: they become equal by the rounding of these."""
+    generator = torch.Generator().manual_seed(0)
+    largest = torch.rand(32, 1, generator=generator) * 400
+    scores = torch.cat([largest, largest - 8, largest - 600], 1)
+    terms = torch.rand(32, 3, generator=generator) * 2000 - 1000
+    x = torch.stack([terms, scores - terms], -1)
+    model = quantized(Function(_probabilities_of_sums), (x,), Settings())
+    found = model.methods["forward"].module(check_guards=False)(x).sum(-1)
+    assert found.max() < 1.2
+
+
+def _probabilities_of_sums(x: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(torch.ones(1, 2), x, torch.eye(3), scale=1.0)
