@@ -23,7 +23,8 @@ _MOST: Final = 2.0**30
 def add_computed_biases(model: GraphModule, selection: Selection) -> None:
     """Adds biases from inputs and calls to the results of quantized layers without them, in place.
 
-    Such a bias has its own range, which is not that of an accumulator.
+    Such a bias has its own range, which is not that of an accumulator. Nor has a layer whose weight has no
+    elements one: its operands have no range either, so that the product of their scales means nothing.
 
     Args:
         model: the graph of one method.
@@ -31,7 +32,9 @@ def add_computed_biases(model: GraphModule, selection: Selection) -> None:
     """
     for layer in list(model.graph.nodes):
         bias = bias_of(layer) if selection.kind(layer) is Kind.LAYER else None
-        if bias is None or bias.op == "get_attr" or layer.kwargs.keys() & {"alpha", "beta"}:
+        if bias is None or layer.kwargs.keys() & {"alpha", "beta"}:
+            continue
+        if bias.op == "get_attr" and not _is_empty(operands_of(layer)[1]):
             continue
         spatial = 0 if layer.target in _MATRICES else layer.args[1].meta["val"].dim() - 2
         _remove_bias(model, layer)
@@ -47,6 +50,10 @@ def add_computed_biases(model: GraphModule, selection: Selection) -> None:
             bias.meta = {**layer.meta, "val": value}
         total.args = (layer, bias)
     model.recompile()
+
+
+def _is_empty(node: Node) -> bool:
+    return any(isinstance(size, int) and size == 0 for size in node.meta["val"].shape)
 
 
 def bias_of(layer: Node) -> Node | None:
