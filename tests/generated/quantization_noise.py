@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.generated.examples import Call
 from tests.generated.expected import copied
 from tests.generated.program import Program, is_constant, module
+from tests.generated.quantized_parts import parts_of
 from tests.generated.rounding import EXACT
 
 _RUNS: Final = 5
@@ -25,8 +26,17 @@ _STEPS: Final = 2.0
 # The least range of an activation, see `quantize.specs`.
 _LEAST_WIDTH: Final = 255 * 2.0**-16
 _LARGE: Final = 1e18
-# A scalar among the values of these is quantized as the values are.
-_FILLS: Final = frozenset({"constant_pad_nd", "index_fill", "masked_fill", "scatter", "threshold", "where"})
+# Noise of copies: a rounding.
+_ROUNDING: Final = 0.5
+# Copies of values that have one scale with the result: the first of these operands, and the noise.
+_FILLS: Final = {
+    **dict.fromkeys(
+        ("constant_pad_nd", "index_fill", "masked_fill", "scatter", "threshold", "where"), (0, _STEPS)
+    ),
+    "heaviside": (1, _ROUNDING),
+}
+# Writes to a part of a tensor of values that get its scale.
+_WRITES: Final = frozenset({"copy_", "fill_"})
 # Operators that raise for values beyond bounds, which the parts that are quantized do not.
 _BOUNDS: Final = {"binary_cross_entropy": (0.0, 1.0)}
 
@@ -51,35 +61,66 @@ class QuantizationNoise(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         if name in _BOUNDS and self._seed is not None:
             args = (*(each.clamp(*_BOUNDS[name]) for each in args[:2]), *args[2:])
+        if parts := parts_of(func, args):
+            return self._by_parts(parts, func, args)
+        is_part = name in _WRITES and args[0]._is_view()
+        before = _width(args[0]._base) if is_part else 0.0
         result = func(*args, **(kwargs or {}))
         if "empty" in name:
             return result  # any values, which other calls overwrite
+        if is_part:
+            width = max(before, _width(result._base))
+            result.copy_(self.noisy(result, width, steps=_ROUNDING))
+            return result
         is_copy = name in EXACT or name.rstrip("_") in EXACT or func.is_view
-        if is_copy and name.rstrip("_") not in _FILLS:
+        fill = _FILLS.get(name.rstrip("_"))
+        if is_copy and fill is None:
             return result
         if func._schema.is_mutable:
             if isinstance(result, Tensor):
                 result.copy_(self.noisy(result))
             return result
-        operands = [each for each in args if isinstance(each, Tensor)] if is_copy else []
-        return pytree.tree_map(lambda value: self.noisy(value, operands), result)
+        first, steps = fill or (len(args), _STEPS)
+        width = max((_width(each) for each in args[first:] if isinstance(each, Tensor)), default=0.0)
+        return pytree.tree_map(lambda value: self.noisy(value, width, steps=steps), result)
 
-    def noisy(self, value: Any, operands: Sequence[Tensor] = ()) -> Any:
-        """Returns a value with noise, or unchanged; it has one scale with operands."""
+    def _by_parts(self, parts: Callable[..., Tensor], func: Any, args: Sequence[Any]) -> Any:
+        """Returns the result of a call with noise in values inside; without noise, fills their widths."""
+        found = parts(self.noisy, *args)
+        if func._schema.is_mutable:
+            return func(*args) if self._seed is None else args[0].copy_(found)
+        result = func(*args)
+        if self._seed is None:
+            return result
+        return found if isinstance(result, Tensor) else (found, *result[1:])
+
+    def noisy(
+        self, value: Any, least_width: float = 0.0, *, steps: float = _STEPS, is_bounded: bool = False
+    ) -> Any:
+        """Returns a value with noise, or unchanged.
+
+        Args:
+            value: the value.
+            least_width: that of other values with the same scale.
+            steps: noise in quantization steps of either sign.
+            is_bounded: whether larger values, also infinite ones, become the largest of the range.
+        """
         if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
             return value
         self.number += 1
         if self._seed is None:
-            width = max(map(_width, (value, *operands)))
+            width = max(_width(value), least_width)
             self._widths[self.number] = max(self._widths.get(self.number, 0.0), width)
             self.is_large |= not width < _LARGE
             return value
         share = 2 * torch.rand(value.shape, generator=self._random) - 1
-        step = max(self._widths.get(self.number, 0.0), _LEAST_WIDTH) / self._count
+        width = max(self._widths.get(self.number, 0.0), _LEAST_WIDTH)
+        step = width / self._count
         if not math.isfinite(step):
             return value
+        value = value.clamp(-width, width) if is_bounded else value
         # Exact zeros are among the results, which norms of order 0 and conditions tell from other values.
-        noise = _STEPS * share if self._seed else 0.0
+        noise = steps * share if self._seed else 0.0
         return ((value / step + noise).round() * step).to(value.dtype)
 
 

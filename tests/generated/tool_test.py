@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 from tests.generated.examples import DIMS, Call
 from tests.generated.expected import accepted, difference, expected
@@ -19,6 +21,7 @@ from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome, outcomes
 from tests.generated.processes import last_of, results
 from tests.generated.profiles import ANY, LAYERS
 from tests.generated.program import STEP, Input, Node, Program, is_constant
+from tests.generated.quantization_noise import QuantizationNoise, signal_to_noise
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
 from tests.generated.rows_layers import WEIGHTED
@@ -174,6 +177,43 @@ def test_a_running_mean_of_infinities_may_be_infinite() -> None:
     value = expected(program, {}, [CALL]).calls[0][0]
     assert value.value.isnan().all()
     assert difference(torch.full((3,), -torch.inf), value) == ""
+
+
+def _filled(x: Tensor) -> Tensor:
+    y = x * 1.0
+    y[0] = 2
+    return y[0].clone()
+
+
+def _normed(x: Tensor) -> Tensor:
+    return F.layer_norm(x, (64,))
+
+
+_RANGE = torch.arange(64.0) - 20
+_QUIET = torch.arange(64.0).cos() / 50
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "others", "most"),
+    [
+        pytest.param(_filled, _RANGE, (), 40, id="a part that is filled has the scale of the whole"),
+        pytest.param(lambda x: torch.heaviside(x, x), _RANGE, (), 30, id="ones have the scale of others"),
+        pytest.param(lambda x: x / x, _RANGE / 32 + 0.01, (), 35, id="a reciprocal has its own range"),
+        pytest.param(_normed, _QUIET, (_RANGE / 200,), 30, id="a variance has the range of all calls"),
+        pytest.param(_normed, _QUIET, (), 50, id="a norm of one call"),
+    ],
+)
+def test_what_quantized_values_cannot_reach_is_not_expected(
+    function: Callable[[Tensor], Tensor], x: Tensor, others: tuple[Tensor, ...], most: float
+) -> None:
+    found, widths = [], dict[int, float]()
+    for seed in (None, 1, 2, 3):
+        for each in (*others, x):
+            with QuantizationNoise(255, widths, seed):
+                result = function(each)
+        found.append(result)
+    ratios = [signal_to_noise(found[0], each) for each in found[1:]]
+    assert most - 25 < min(ratios) < most
 
 
 def test_attention_with_more_keys_than_values_is_no_call() -> None:

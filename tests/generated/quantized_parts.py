@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that quantization computes by simpler ones, with noise in each value.
+
+The values inside are quantized, which the noise of a result does not model. A quotient `x / x` is 1 whatever
+noise the operand has, but its reciprocal has a range of its own. In a norm, the variance and its root have
+the range of all calls, in which that of a quiet one has few steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+# Noise in quantization steps of either sign: a rounding has half of one.
+_STEPS: Final = 1.0
+
+
+class Noise(Protocol):
+    """Adds noise to a value; in the range of the value if `is_bounded`."""
+
+    def __call__(self, value: Tensor, *, steps: float = ..., is_bounded: bool = ...) -> Tensor: ...
+
+
+def parts_of(func: Any, args: Sequence[Any]) -> Callable[..., Tensor] | None:
+    """Returns a function that computes the first result of a call by parts; None if the call is one part."""
+    found = _PARTS.get(func)
+    tensors = [each for each in args if isinstance(each, Tensor)]
+    if found is None or any(each.dtype != torch.float32 or not each.numel() for each in tensors):
+        return None
+    if found is _quotient and (len(tensors) < 2 or not tensors[1].dim()):
+        return None
+    return found
+
+
+def _quotient(noise: Noise, x: Tensor, y: Tensor) -> Tensor:
+    """Computes the product with a reciprocal, which is finite where a quantized divisor is zero."""
+    inverse = noise(torch.reciprocal(y), steps=_STEPS, is_bounded=True)
+    return noise(x * inverse, steps=_STEPS)
+
+
+def _standardized(noise: Noise, x: Tensor, dims: list[int], epsilon: float) -> Tensor:
+    def part(value: Tensor) -> Tensor:
+        return noise(value, steps=_STEPS)
+
+    centered = part(x - part(x.mean(dims, keepdim=True)))
+    variance = part(part(part(centered * centered).mean(dims, keepdim=True)).clamp_min(0) + epsilon)
+    factor = noise(torch.rsqrt(variance.clamp_min(0)), steps=_STEPS, is_bounded=True)
+    return part(centered * factor)
+
+
+def _scaled(noise: Noise, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    x = x if weight is None else noise(x * weight, steps=_STEPS)
+    return x if bias is None else noise(x + bias, steps=_STEPS)
+
+
+def _layer_norm(
+    noise: Noise, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, epsilon: float
+) -> Tensor:
+    found = _standardized(noise, x, [*range(-len(shape), 0)], epsilon)
+    return _scaled(noise, found, weight, bias)
+
+
+def _group_norm(
+    noise: Noise,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    size: int,
+    channels: int,
+    _elements: int,
+    groups: int,
+    epsilon: float,
+) -> Tensor:
+    found = _standardized(noise, x.reshape(size, groups, -1), [-1], epsilon).reshape(x.shape)
+    shape = [channels, *[1] * (x.dim() - 2)]
+    return _scaled(noise, found, *(part if part is None else part.reshape(shape) for part in (weight, bias)))
+
+
+_PARTS: Final[dict[Any, Callable[..., Tensor]]] = {
+    aten.div.Tensor: _quotient,
+    aten.div_.Tensor: _quotient,
+    aten.native_layer_norm.default: _layer_norm,
+    aten.native_group_norm.default: _group_norm,
+}
