@@ -76,6 +76,8 @@ def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
         takes = own[0] <= before[0] if lowest else own[0] >= before[0]
         if own[0].is_floating_point():
             takes = torch.isnan(own[0]) | (takes & ~torch.isnan(before[0]))
+        else:
+            takes = takes | (before[1] < 0)
         return [torch.where(takes, own[0], before[0]), torch.where(takes, own[1], before[1])]
 
     def function(x: Tensor, dim: int) -> Any:
@@ -83,18 +85,12 @@ def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
             return x.clone(), torch.zeros_like(x, dtype=torch.int64)
         position = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - 1 - dim % x.dim()))
         widened = x.to(torch.uint8) if x.dtype is torch.bool else x
-        result = _scan([widened, position.expand(x.shape)], dim, [_beyond(widened, lowest), 0], combine)
+        # the bounds of int64 are beyond the int32 that some targets compute in: the position tells instead
+        bound = (math.inf if lowest else -math.inf) if x.is_floating_point() else 0
+        result = _scan([widened, position.expand(x.shape)], dim, [bound, -1], combine)
         return result if result is NotImplemented else (result[0].to(x.dtype), result[1])
 
     return function
-
-
-def _beyond(x: Tensor, above: bool) -> float:
-    """Returns an upper or lower bound of all elements."""
-    if x.is_floating_point():
-        return math.inf if above else -math.inf
-    info = torch.iinfo(x.dtype)
-    return info.max if above else info.min
 
 
 RULES: RuleTable = {aten.cumsum.default: _sum_of_scalar}

@@ -35,15 +35,16 @@ MOST_PAIRS: Final = 1 << 22
 # ---- reductions ------------------------------------------------------------------------------------------
 
 
-def _neutral(dtype: torch.dtype, reduce: str) -> float:
-    """Returns the neutral element."""
+def _neutral(src: Tensor, dim: int, dtype: torch.dtype, reduce: str) -> Tensor | float:
+    """Returns a neutral element for the elements along a dimension."""
     if reduce == "prod":
         return 1
     if dtype is torch.bool:
         return reduce == "amin"
     if dtype.is_floating_point:
         return math.inf if reduce == "amin" else -math.inf
-    return torch.iinfo(dtype).max if reduce == "amin" else torch.iinfo(dtype).min
+    # the bounds of int64 are beyond the int32 that some targets compute in
+    return src.amax(dim, keepdim=True) if reduce == "amin" else src.amin(dim, keepdim=True)
 
 
 def _scatter_reduce(
@@ -77,8 +78,9 @@ def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include
     hit = index.unsqueeze(dim) == position
     # some targets compute integers in float32, without the least ones: the element itself is neutral, too
     is_extremum = include_self and reduce != "prod"
-    other = inner.unsqueeze(dim + 1) if is_extremum else _neutral(x.dtype, reduce)
-    chosen = torch.where(hit, src.unsqueeze(dim), other).to(x.dtype)
+    candidates = src.unsqueeze(dim)
+    other = inner.unsqueeze(dim + 1) if is_extremum else _neutral(candidates, dim + 1, x.dtype, reduce)
+    chosen = torch.where(hit, candidates, other).to(x.dtype)
     if reduce == "prod":
         found = chosen.prod(dim + 1)
     else:
