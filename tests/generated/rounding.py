@@ -126,6 +126,7 @@ class RandomRounding(TorchDispatchMode):
         if name == "pow" and isinstance(args[0], Tensor) and not isinstance(args[1], Tensor):
             # the error of a logarithm is multiplied by the exponent
             args = (self.rounded(args[0], least, keeps_exact=False), *args[1:])
+        before = pytree.tree_map_only(Tensor, torch.clone, args) if name == "pow_" else args
         result = func(*args, **kwargs)
         self._note_limits(name.rstrip("_"), args, result)
         self.is_finite &= is_finite([args, result])
@@ -152,7 +153,7 @@ class RandomRounding(TorchDispatchMode):
         if name in _SCALED_SUMS and self._scales_sums and not math.isfinite(kwargs.get("alpha", 1)):
             result = func(*args, beta=0) * kwargs["alpha"] + kwargs.get("beta", 1) * args[0]
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
-            result = self._far_powers(result, *args)
+            result = self._far_powers(result, *before)
         if name in _ORDERED and any(map(_has_negative_zero, args)):
             result = pytree.tree_map(self._of_any_zero, result)
         if "matrix_exp" in name:

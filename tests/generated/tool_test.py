@@ -129,6 +129,15 @@ def test_the_largest_of_two_zeros_has_either_sign() -> None:
     assert difference(torch.full((3, 2), -torch.pi), value) != ""
 
 
+@pytest.mark.parametrize("power", ["{t} ** {t}", "{t}.clone().pow_({t})", "({t} * 1).pow_({t})"])
+def test_powers_of_integers_that_overflow_are_any_number(power: str) -> None:
+    program = _program("({t} * 0).int() + 24", "{t}.long()", power)
+    value = expected(program, {}, [CALL]).calls[0][0]
+    assert difference(torch.full((3, 4), -(2**63)), value) == ""
+    value = expected(_program("({t} * 0).int() + 3", "{t}.long()", power), {}, [CALL]).calls[0][0]
+    assert difference(torch.full((3, 4), -(2**63)), value) != ""
+
+
 def test_an_infinite_factor_of_a_product_multiplies_terms_or_sums() -> None:
     program = _program("torch.addmm({t}, {t}, torch.ones(4, 4), alpha=-math.inf)")
     value = expected(program, {}, [CALL]).calls[0][0]
