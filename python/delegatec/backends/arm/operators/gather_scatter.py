@@ -241,20 +241,28 @@ def _may_be_negative(node: Node, facts: Facts) -> str | None:
 
 
 def _repeats(node: Node, facts: Facts) -> str | None:
-    index = _single(node)[1]
-    if facts.constant(index) is not None or not puts_one_value(node):
+    dim, index = _single(node)
+    if facts.constant(index) is not None:
         return None
-    return f"{index.name} is not constant, and may repeat positions"
+    must_repeat = math.prod(shape_of(index)) > shape_of(bind(node)["self"])[dim]
+    return _repeated_reason(index, must_repeat, puts_one_value(node))
 
 
 def _repeats_in_lines(node: Node, facts: Facts) -> str | None:
     bound = bind(node)
     index, sizes = bound["index"], shape_of(bound["index"])
-    if facts.constant(index) is not None or not _is_one(bound["src"]) or not sizes:
+    if facts.constant(index) is not None:
         return None
-    if sizes[positive(bound["dim"], len(sizes))] == 1:
-        return None
-    return f"{index.name} is not constant, and may repeat positions"
+    dim = positive(bound["dim"], max(len(sizes), 1))
+    count, most = (size[dim] if size else 1 for size in (sizes, shape_of(bound["self"])))
+    return _repeated_reason(index, count > most, count > 1 and _is_one(bound["src"]))
+
+
+def _repeated_reason(index: Node, must: bool, may: bool) -> str | None:
+    """Returns why SCATTER has no such positions; torch defines repeated ones of equal values."""
+    if must:
+        return f"{index.name} is not constant, and has more positions than the dimension"
+    return f"{index.name} is not constant, and may repeat positions" if may else None
 
 
 def _is_one(node: Node) -> bool:

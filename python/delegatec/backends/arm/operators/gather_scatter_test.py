@@ -177,6 +177,19 @@ def test_one_value_of_any_dtype(specification: str) -> None:
         assert torch.equal(compiled(x, index)[0], module(x, index))
 
 
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_more_positions_than_elements(specification: str) -> None:
+    """Some are repeated: a graph with a SCATTER of them is invalid."""
+    x, values, index = DATA[:, :2], floats(3, 5, 4), torch.tensor([0, 0, 0, 0, 0])
+    cases = (
+        (lambda x, i, v: torch.ops.aten.index_put(x, (None, i), v), (index, values[:1].expand(3, 5, 4))),
+        (lambda x, i, v: x.scatter(1, i.abs(), v), (index.view(1, 5, 1).expand(3, 5, 4), values)),
+    )
+    for function, (positions, updates) in cases:
+        compiled = compile_module(Call(function), (x, positions, updates), specification=specification)
+        assert not compiled.delegates or "SCATTER" not in operators(compiled)
+
+
 def test_a_constant_in_three_shapes() -> None:
     """The selected elements of a constant, which replace others of the same constant."""
     table = torch.arange(24.0).view(2, 3, 4) / 7
