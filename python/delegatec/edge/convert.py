@@ -31,7 +31,6 @@ from delegatec.edge.legalize.guards import complete_symbols
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.constant_sizes import resolve_constant_sizes
-from delegatec.edge.passes.convert_scalars import convert_scalars
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.empty_operands import remove_empty_operands
@@ -201,7 +200,6 @@ def to_edge(
         run_pass(each, partial(lower_complex, origins=origins))
         run_pass(each, fold_quantized_constants)
         run_pass(each, normalize_dequantization)
-        run_pass(each, convert_scalars)
         run_pass(each, raise_scalars)
         run_pass(each, partial(decompose, preserve=preserve))
         run_pass(each, widen_float8)

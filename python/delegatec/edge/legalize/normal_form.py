@@ -30,6 +30,7 @@ from delegatec.edge.legalize.engine import Legalizer
 from delegatec.edge.legalize.guards import no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
+from delegatec.edge.legalize.scalars import convert_scalars, has_other_scalars
 from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.quantization.operators import DEQUANTIZE_BLOCKS
@@ -76,6 +77,8 @@ class _NormalForm:
         target = node.target
         if not isinstance(target, OpOverload) or node in self._kept:
             return None
+        if has_other_scalars(node):
+            return _NOT_NORMAL
         # a backend that preserves an operator gets no values without elements: it would have to expect them
         if (
             target in self._preserve
@@ -104,7 +107,7 @@ class _NormalForm:
             return (_recompute,)
         if _is_empty(node):
             return (_nothing,)
-        return (self._compute,)
+        return (convert_scalars,) if has_other_scalars(node) else (self._compute,)
 
     def _compute(self, builder: Builder, node: Node) -> Any:
         return computed(builder, node, self._templates, RULES)

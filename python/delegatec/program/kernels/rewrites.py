@@ -20,6 +20,7 @@ from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.legalize.rules.padding import without_negative
 from delegatec.edge.legalize.rules.powers import power_by_scalar
+from delegatec.edge.legalize.scalars import wrapped
 from delegatec.program.kernels import empty, norms, pools, products, special_values
 
 aten = torch.ops.aten
@@ -72,10 +73,10 @@ def _wrapped_scalars(*names: str) -> Rule:
         if dtype_of(node) in (torch.bool, torch.float32, torch.float64):
             return None
         a = bind(node)
-        wrapped = {name: _wrap(a[name], dtype_of(node)) for name in names}
-        if all(wrapped[name] == a[name] or a[name] != a[name] for name in names):
+        converted = {name: _wrap(a[name], dtype_of(node)) for name in names}
+        if all(converted[name] == a[name] or a[name] != a[name] for name in names):
             return None
-        changed = {**a, **wrapped}
+        changed = {**a, **converted}
         assert isinstance(node.target, OpOverload)
         arguments = node.target._schema.arguments
         args = [changed[x.name] for x in arguments if not x.kwarg_only]
@@ -91,9 +92,7 @@ def _wrap(scalar: Any, to: torch.dtype) -> Any:
     if to is torch.bool or type(scalar) not in (int, float) or not math.isfinite(scalar):
         return scalar
     info = torch.iinfo(to)
-    if info.min <= scalar <= info.max:
-        return scalar
-    return (int(scalar) - info.min) % (info.max - info.min + 1) + info.min
+    return scalar if info.min <= scalar <= info.max else wrapped(int(scalar), to)
 
 
 # A difference of bytes is a sum with -1.
@@ -183,8 +182,8 @@ def _scaled_sum(b: Builder, node: Node) -> Node | None:
     x, y, alpha = a["self"], a["other"], a["alpha"]
     is_one = all(isinstance(size, int) and size == 1 for size in shape_of(x))
     if alpha == 1 or not is_one or not isinstance(y, Node):
-        wrapped: Node | None = _wrapped_alpha(b, node)
-        return wrapped
+        converted: Node | None = _wrapped_alpha(b, node)
+        return converted
     if dtype_of(node) is torch.bool:
         return b.call(aten.add.Tensor, x, y, val=node.meta["val"]) if alpha else None
     scaled = b.call(aten.mul.Scalar, _to(b, y, dtype_of(node)), alpha)

@@ -55,7 +55,13 @@ class Constants:
 
     def scalar(self, value: Number, dtype: int, rank: int = 1) -> Value:
         """Returns a constant of one element and a rank, which broadcasts."""
-        return self.tensor(torch.full([1] * rank, value, dtype=STORED[dtype]))
+        return self.full([1] * rank, value, dtype)
+
+    def full(self, shape: Sequence[int], value: Number, dtype: int) -> Value:
+        """Returns a constant with one value in all elements; an INT8 also has the bytes of a uint8."""
+        if dtype == DType.INT8 and 128 <= value < 256:
+            value -= 256
+        return self.tensor(torch.full([*shape], value, dtype=STORED[dtype]))
 
     def shape(self, sizes: Sequence[int]) -> Value:
         """Returns a shape operand; equal ones are shared."""

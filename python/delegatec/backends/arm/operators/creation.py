@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
-from delegatec.backends.arm.dtypes import STORED, TO_TOSA, VALUES
+from delegatec.backends.arm.dtypes import TO_TOSA, VALUES
 from delegatec.backends.arm.operators.row import operator_row
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 
@@ -23,7 +23,7 @@ def _full(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     value = bound["fill_value"] if "fill_value" in bound else bound["s"]
     if math.prod(shape) <= _LARGEST_CONSTANT:
-        b.alias(node, b.tensor(torch.full(shape, value, dtype=STORED[kind])))
+        b.alias(node, b.full(shape, value, kind))
     else:
         b.result(node, "TILE", b.scalar(value, kind, len(shape)), b.shape(shape))
 

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...], str]] = {
     "clamp of int8": (lambda x: x.clamp(-2, 7), (SIGNED.to(torch.int8),), "CLAMP"),
     "clamp to NaN": (lambda x: x.clamp(float("nan"), 1.0), (X,), "MUL"),
     "clamp by tensors": (lambda x, y: torch.clamp(x, y, y + 1.0), (X, Y), "ADD MAXIMUM MINIMUM"),
+    "less than a number beyond int8": (lambda x: x < 263, (SIGNED.to(torch.int8),), "CAST GREATER"),
     "power of a scalar": (lambda x: 2.5**x, (FLOAT_EDGES,), ""),
     "gelu": (F.gelu, (FLOAT_EDGES,), "MUL MUL ERF ADD MUL"),
     "silu": (F.silu, (X,), "SIGMOID MUL"),

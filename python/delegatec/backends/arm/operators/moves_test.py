@@ -95,6 +95,13 @@ def test_uint8_of_floats_stays_outside() -> None:
     assert compiled(x)[0].equal(module(x))
 
 
+def test_bytes_beyond_int8_are_not_rejected_by_torch() -> None:
+    """The delegate is asked for a tensor of them, as a part of what it does not support as a whole."""
+    module, x = Call(lambda x: x.masked_fill(x > 6, 200)), torch.tensor([7, 200, 3, 0], dtype=torch.uint8)
+    compiled = compile_module(module, (x,), specification="TOSA-1.0+FP+INT")
+    assert compiled(x)[0].equal(module(x))
+
+
 def test_a_value_without_an_operator_has_a_type_of_the_specification() -> None:
     """A constant that is an output, and an operand that is its own result, become IDENTITY."""
 
