@@ -21,10 +21,11 @@ _MOST: Final = 2.0**30
 
 
 def add_computed_biases(model: GraphModule, selection: Selection) -> None:
-    """Adds biases from inputs and calls to the results of quantized layers without them, in place.
+    """Adds biases that are no row of constants to the results of quantized layers without them, in place.
 
-    Such a bias has its own range, which is not that of an accumulator. Nor has a layer whose weight has no
-    elements one: its operands have no range either, so that the product of their scales means nothing.
+    A bias from an input or a call, and one that is a matrix or has a factor, has its own range, which is not
+    that of an accumulator. Nor has a layer whose weight has no elements one: its operands have no range
+    either, so that the product of their scales means nothing.
 
     Args:
         model: the graph of one method.
@@ -32,11 +33,10 @@ def add_computed_biases(model: GraphModule, selection: Selection) -> None:
     """
     for layer in list(model.graph.nodes):
         bias = bias_of(layer) if selection.kind(layer) is Kind.LAYER else None
-        if bias is None or layer.kwargs.keys() & {"alpha", "beta"}:
-            continue
-        if bias.op == "get_attr" and not _is_empty(operands_of(layer)[1]):
+        if bias is None or _is_row(bias, layer):
             continue
         spatial = 0 if layer.target in _MATRICES else layer.args[1].meta["val"].dim() - 2
+        factors = [layer.kwargs.get(name, 1) for name in ("alpha", "beta")]
         _remove_bias(model, layer)
         with model.graph.inserting_after(layer):
             total = model.graph.call_function(aten.add.Tensor)
@@ -48,8 +48,26 @@ def add_computed_biases(model: GraphModule, selection: Selection) -> None:
             with model.graph.inserting_before(total):
                 bias = model.graph.call_function(aten.view.default, (bias, shape))
             bias.meta = {**layer.meta, "val": value}
-        total.args = (layer, bias)
+        terms = zip((layer, bias), factors, strict=True)
+        total.args = tuple(_scaled(model, total, term, factor) for term, factor in terms)
     model.recompile()
+
+
+def _is_row(bias: Node, layer: Node) -> bool:
+    """Whether a bias is a row of constants that a layer adds to its accumulators."""
+    weight = operands_of(layer)[1]
+    has_factor = any(layer.kwargs.get(name, 1) != 1 for name in ("alpha", "beta"))
+    is_matrix = layer.target in _MATRICES and list(bias.meta["val"].shape) != [layer.meta["val"].shape[-1]]
+    return bias.op == "get_attr" and not (_is_empty(weight) or has_factor or is_matrix)
+
+
+def _scaled(model: GraphModule, total: Node, term: Node, factor: float) -> Node:
+    if factor == 1:
+        return term
+    with model.graph.inserting_before(total):
+        scaled = model.graph.call_function(aten.mul.Tensor, (term, factor))
+    scaled.meta = {**total.meta, "val": term.meta["val"]}
+    return scaled
 
 
 def _is_empty(node: Node) -> bool:
@@ -78,6 +96,7 @@ def _remove_bias(model: GraphModule, layer: Node) -> None:
         layer.kwargs = {name: value for name, value in layer.kwargs.items() if name != "bias"}
         return
     _, x, weight = layer.args
+    layer.kwargs = {}
     assert isinstance(weight, Node)
     if weight.op == "get_attr":  # it stays a layer, whose weight may have scales per channel
         zeros = torch.zeros(weight.meta["val"].shape[1])

@@ -197,43 +197,6 @@ def test_methods_share_weights() -> None:
     assert set(methods) == {"forward", "forward_8"} and len(weights) == 1
 
 
-def test_biases_of_tiny_weights_do_not_overflow() -> None:
-    torch.manual_seed(0)
-    layer = nn.Linear(4, 3).eval()
-    with torch.no_grad():
-        layer.weight[1] = 0
-        layer.bias.copy_(torch.tensor([1.0, 900.0, -1.0]))
-    x = torch.randn(8, 4) / 100
-    (program,) = quantized(layer, (x,), Settings(activation="int16")).methods.values()
-    with torch.no_grad():
-        found = program.module(check_guards=False)(x)
-    torch.testing.assert_close(found, layer(x), rtol=0, atol=0.02)
-
-
-def test_the_bias_of_an_empty_weight_keeps_its_values() -> None:
-    """It would be rounded to integers, as the scale of a value that has no elements is 1."""
-    bias = torch.tensor([-0.14, 0.82, -2.62])
-    for constant in (True, False):
-        module = EmptyWeight(bias, constant)
-        inputs = torch.zeros(4, 0), torch.zeros(3, 0)
-        (program,) = quantized(module, inputs, Settings()).methods.values()
-        with torch.no_grad():
-            found = program.module(check_guards=False)(*inputs)
-        assert signal_to_noise(module(*inputs), found) > 40
-
-
-class EmptyWeight(nn.Module):
-    """A linear function of no values."""
-
-    def __init__(self, bias: Tensor, constant: bool) -> None:
-        super().__init__()
-        self.bias = nn.Parameter(bias)
-        self.weight = nn.Parameter(torch.zeros(3, 0)) if constant else None
-
-    def forward(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.linear(x, weight if self.weight is None else self.weight, self.bias) * 2
-
-
 class ScaledRows(nn.Module):
     """A linear function whose weight is an input."""
 
