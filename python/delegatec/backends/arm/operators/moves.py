@@ -7,14 +7,15 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import ALL, TO_TOSA
 from delegatec.backends.arm.operators.conversion import converted
-from delegatec.backends.arm.operators.row import operator_row
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.backends.arm.operators.row import Constraint, operator_row
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of, short_name
 from delegatec.edge.legalize.constraints import argument
 
 _RESHAPES: Final = ("view", "unsqueeze", "squeeze.dims")
@@ -37,6 +38,11 @@ def _cat(b: GraphBuilder, node: Node) -> None:
     kind = TO_TOSA[dtype_of(node)]
     operands = [converted(b, b.of(each), kind) for each in bound["tensors"]]
     b.result(node, "CONCAT", *operands, axis=positive(bound["dim"], len(shape_of(node))))
+
+
+def _converts_bytes(node: Node, _: object) -> str | None:
+    is_mixed = any(dtype_of(each) == torch.uint8 != dtype_of(node) for each in bind(node)["tensors"])
+    return f"uint8 to {short_name(dtype_of(node))}" if is_mixed else None
 
 
 def _split(b: GraphBuilder, node: Node) -> None:
@@ -118,10 +124,16 @@ def _flip(b: GraphBuilder, node: Node) -> None:
 
 _UNIT_STEP: Final = argument("step", lambda step: step == 1, "step is 1: SLICE has no stride.")
 
+_SIGNED: Final[Constraint] = Constraint(
+    "dtype",
+    "No conversion of uint8: its bytes are those of an INT8, which CAST takes as signed.",
+    _converts_bytes,
+)
+
 ROWS: Final = (
     *(operator_row(name, _reshape, ALL, computes=False) for name in _RESHAPES),
     operator_row("permute", _permute, ALL, computes=False),
-    operator_row("cat", _cat, ALL, computes=False),
+    operator_row("cat", _cat, ALL, _SIGNED, computes=False),
     operator_row("split_with_sizes", _split, ALL, computes=False),
     operator_row("slice.Tensor", _slice, ALL, _UNIT_STEP, computes=False),
     operator_row("select.int", _select, ALL, computes=False),

@@ -95,6 +95,16 @@ def test_uint8_of_floats_stays_outside() -> None:
     assert compiled(x)[0].equal(module(x))
 
 
+def test_bytes_that_become_integers_stay_outside() -> None:
+    """A conversion from the bytes of int8 would be negative from 128 on."""
+    module = Call(lambda x: torch.cat([torch.tensor([-2.0]), x]) * 2)
+    x = torch.tensor([7, 200, 128], dtype=torch.uint8)
+    compiled = compile_module(module, (x,), specification="TOSA-1.0+FP+INT")
+    ((name, _, message),) = compiled.left
+    assert name == "aten.cat.default" and "uint8 to float32" in message
+    assert compiled(x)[0].equal(module(x))
+
+
 def test_bytes_beyond_int8_are_not_rejected_by_torch() -> None:
     """The delegate is asked for a tensor of them, as a part of what it does not support as a whole."""
     module, x = Call(lambda x: x.masked_fill(x > 6, 200)), torch.tensor([7, 200, 3, 0], dtype=torch.uint8)
