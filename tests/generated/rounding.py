@@ -49,7 +49,7 @@ _SUMS_NAMES: Final = (
     " _fft_c2r _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math"
     " grid_sampler_2d linalg_solve_triangular _linalg_solve_ex linalg_inv_ex _linalg_det"
     " linalg_cholesky_ex cdist matrix_exp linalg_matrix_exp dist _upsample_bilinear2d_aa"
-    " _upsample_bicubic2d_aa _pdist_forward affine_grid_generator"
+    " _upsample_bicubic2d_aa _pdist_forward affine_grid_generator logaddexp logaddexp2"
 )
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.

@@ -153,6 +153,11 @@ def test_a_mean_of_zero_is_zero_but_for_rounding() -> None:
     assert difference(torch.ones(3, dtype=torch.bool), value) == ""
 
 
+def test_a_logarithm_of_a_sum_is_zero_but_for_rounding() -> None:
+    value = expected(_program("({t} * 0 - 1)", "torch.logaddexp2({t}, {t}).bool()"), {}, [CALL]).calls[0][0]
+    assert difference(torch.ones(3, 4, dtype=torch.bool), value) == ""
+
+
 def test_values_that_delegates_do_not_have_are_noted() -> None:
     """Integers beyond int32, and max pools of minus infinity only, also between inputs and results."""
     shifts = _program("{t}.long()", "({t} << 40)", "({t} >> 40)")
