@@ -55,10 +55,10 @@ def add_computed_biases(model: GraphModule, selection: Selection) -> None:
 
 def _is_row(bias: Node, layer: Node) -> bool:
     """Whether a bias is a row of constants that a layer adds to its accumulators."""
-    weight = operands_of(layer)[1]
     has_factor = any(layer.kwargs.get(name, 1) != 1 for name in ("alpha", "beta"))
-    is_matrix = layer.target in _MATRICES and list(bias.meta["val"].shape) != [layer.meta["val"].shape[-1]]
-    return bias.op == "get_attr" and not (_is_empty(weight) or has_factor or is_matrix)
+    if bias.op != "get_attr" or has_factor or _is_empty(operands_of(layer)[1]):
+        return False
+    return layer.target not in _MATRICES or list(bias.meta["val"].shape) == [layer.meta["val"].shape[-1]]
 
 
 def _scaled(model: GraphModule, total: Node, term: Node, factor: float) -> Node:
