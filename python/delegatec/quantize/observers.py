@@ -24,6 +24,8 @@ from delegatec.quantize.decompositions import MASKED
 # smaller.
 _LARGE: Final = 5e3
 _RATIO: Final = 100
+# Values beyond are products with an infinity, such as the logarithm of zero, in elements that a mask replaces.
+_HUGE: Final = 1e35
 # exp(-16) is less than half a quantization step of int16.
 _BELOW: Final = 16.0
 # The search for a range cubes errors in float32.
@@ -123,8 +125,10 @@ class FixedObserver(MaskedMinMaxObserver):
 
 
 def unmasked(x: Tensor) -> Tensor:
-    """Returns values with the range that quantized values must cover."""
+    """Returns values with the range that quantized values must cover. No quantized value is NaN."""
     x = x.detach()
+    x = x[~x.isnan()] if bool(x.isnan().any()) else x
+    x = x[x.abs() < _HUGE] if bool((x > _HUGE).any()) else x
     x = x[x != MASKED] if bool((x == MASKED).any()) else x
     if not x.numel() or float(x.min()) > -_LARGE:
         return x[torch.isfinite(x)] if x.numel() and not bool(torch.isfinite(x).all()) else x

@@ -49,3 +49,30 @@ def test_rows_of_zeros_do_not_lose_the_others(name: str, settings: Settings) -> 
         assert torch.equal(found[6:], torch.zeros(2, 32))
         assert signal_to_noise(exact[:6], found[:6]) > min(usual, 30) - 6
         assert usual > 20
+
+
+class Masked(nn.Module):
+    """A function whose infinite and undefined results are replaced by zeros."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        found = self.function(x, count)
+        return torch.where(count > 0, found, 0.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, n: x * 2 / n, lambda x, n: torch.log(n) * (x * 2), lambda x, n: torch.sqrt(n * 2 - 1) * x],
+    ids=["quotient", "logarithm", "root"],
+)
+def test_masked_elements_do_not_widen_ranges(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    x, count = torch.randn(8, 4), torch.tensor([3.0, 1.0, 0.0, 4.0])
+    x[2] = 0
+    module = Masked(function)
+    program = quantized(module, (x, count), Settings()).methods["forward"].module(check_guards=False)
+    with torch.no_grad():
+        assert signal_to_noise(module(x, count), program(x, count)) > 30
