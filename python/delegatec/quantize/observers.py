@@ -24,7 +24,7 @@ from delegatec.quantize.decompositions import MASKED
 # smaller.
 _LARGE: Final = 5e3
 _RATIO: Final = 100
-# Values beyond are products with an infinity, such as the logarithm of zero, in elements that a mask replaces.
+# Values beyond are products with infinities, such as the logarithm of zero, that a mask replaces.
 _HUGE: Final = 1e35
 # exp(-16) is less than half a quantization step of int16.
 _BELOW: Final = 16.0
