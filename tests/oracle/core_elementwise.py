@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 from tests.oracle.core_case import Case, noise, of_function
@@ -17,6 +18,17 @@ X = noise(2, 3, 4)
 def _each(names: str, *inputs: Any, source: Any = torch) -> dict[str, Case]:
     """A case for each function of one name each."""
     return {name: of_function(getattr(source, name), *inputs) for name in names.split()}
+
+
+def _shifted(x: Tensor, by: Tensor) -> tuple[Tensor, ...]:
+    """Shifts by numbers and tensors, also beyond the bits."""
+    numbers = [each for distance in (3, 7, 40, 70) for each in (x << distance, x >> distance)]
+    return *numbers, x << by, x >> by, torch.bitwise_left_shift(5, by), torch.bitwise_right_shift(-5, by)
+
+
+def _shifts(dtype: torch.dtype) -> Case:
+    distances = torch.tensor([1, 7, 8, 31, -1, 63, 0])
+    return of_function(_shifted, torch.tensor([7, -5, 100, 3, -1, 0, 77]).to(dtype), distances.to(dtype))
 
 
 ELEMENTWISE = {
@@ -45,4 +57,8 @@ ELEMENTWISE = {
         torch.arange(12).view(3, 4),
         torch.arange(4),
     ),
+    **{
+        f"shifts of {dtype}": _shifts(dtype)
+        for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+    },
 }

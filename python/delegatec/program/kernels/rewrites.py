@@ -21,7 +21,7 @@ from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.legalize.rules.padding import without_negative
 from delegatec.edge.legalize.rules.powers import power_by_scalar
 from delegatec.edge.legalize.scalars import wrapped
-from delegatec.program.kernels import empty, norms, pools, products, special_values
+from delegatec.program.kernels import empty, norms, pools, products, shifts, special_values
 
 aten = torch.ops.aten
 
@@ -245,6 +245,7 @@ REWRITES: RuleTable = merge(
     norms.RULES,
     pools.RULES,
     products.RULES,
+    shifts.RULES,
     special_values.RULES,
     empty.RULES,
     dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
