@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that quantization computes by simpler ones, with noise in each value.
 
-The values inside are quantized, which the noise of a result does not model. A quotient `x / x` is 1 whatever
-noise the operand has, but its reciprocal has a range of its own. In a norm, the variance and its root have
+The values inside are quantized, which the noise of a result does not model. A quotient `x / x` is 1 for
+any noise of the operand, but its reciprocal has another range. In a norm, the variance and its root have
 the range of all calls, in which that of a quiet one has few steps.
 """
 

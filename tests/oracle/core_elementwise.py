@@ -22,8 +22,8 @@ def _each(names: str, *inputs: Any, source: Any = torch) -> dict[str, Case]:
 
 def _shifted(x: Tensor, by: Tensor) -> tuple[Tensor, ...]:
     """Shifts by numbers and tensors, also beyond the bits."""
-    numbers = [each for distance in (3, 7, 40, 70) for each in (x << distance, x >> distance)]
-    return *numbers, x << by, x >> by, torch.bitwise_left_shift(5, by), torch.bitwise_right_shift(-5, by)
+    constants = [each for distance in (3, 7, 40, 70) for each in (x << distance, x >> distance)]
+    return *constants, x << by, x >> by, torch.bitwise_left_shift(5, by), torch.bitwise_right_shift(-5, by)
 
 
 def _shifts(dtype: torch.dtype) -> Case:

@@ -21,7 +21,7 @@ _MOST: Final = 2.0**30
 
 
 def add_computed_biases(model: GraphModule, selection: Selection) -> None:
-    """Adds biases that are no row of constants to the results of quantized layers without them, in place.
+    """Adds biases other than rows of constants to the results of quantized layers without them, in place.
 
     A bias from an input or a call, and one that is a matrix or has a factor, has its own range, which is not
     that of an accumulator. Nor has a layer whose weight has no elements one: its operands have no range

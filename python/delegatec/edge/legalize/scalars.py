@@ -70,13 +70,13 @@ def wrapped(number: int, dtype: torch.dtype) -> int:
 
 def has_other_scalars(node: Node) -> bool:
     """Whether a scalar among the arguments of a call is not in the dtype of its computation."""
-    return isinstance(node.target, OpOverload) and bool(_numbers(node) or _tensors(node))
+    return isinstance(node.target, OpOverload) and bool(_wrapped_scalars(node) or _tensors(node))
 
 
 def convert_scalars(builder: Builder, node: Node) -> Node:
     """Repeats a call with scalars in the dtype of its computation."""
     assert isinstance(node.target, OpOverload)
-    arguments, schema = {**bind(node), **_numbers(node)}, node.target._schema.arguments
+    arguments, schema = {**bind(node), **_wrapped_scalars(node)}, node.target._schema.arguments
     for name, dtype in _tensors(node).items():
         arguments[name] = builder.call(aten._to_copy.default, arguments[name], dtype=dtype)
     args = [arguments[each.name] for each in schema if not each.kwarg_only]
@@ -84,7 +84,7 @@ def convert_scalars(builder: Builder, node: Node) -> Node:
     return builder.call(node.target, *args, val=node.meta["val"], **kwargs)
 
 
-def _numbers(node: Node) -> dict[str, int]:
+def _wrapped_scalars(node: Node) -> dict[str, int]:
     """Returns the integers that wrap around, by name, as what they become."""
     names = _NUMBERS.get(node.target.overloadpacket, ())  # type: ignore[union-attr]
     if not names or not any(type(each) is int for each in (*node.args, *node.kwargs.values())):
@@ -95,9 +95,9 @@ def _numbers(node: Node) -> dict[str, int]:
     dtype = promoted([*operands.values()]) if is_comparison else dtype_of(node)
     if dtype not in _INTEGERS:
         return {}
-    numbers = {name: each for name, each in operands.items() if type(each) is int}
-    converted = {name: wrapped(number, dtype) for name, number in numbers.items()}
-    return {name: number for name, number in converted.items() if number != numbers[name]}
+    scalars = {name: each for name, each in operands.items() if type(each) is int}
+    converted = {name: wrapped(number, dtype) for name, number in scalars.items()}
+    return {name: number for name, number in converted.items() if number != scalars[name]}
 
 
 def _tensors(node: Node) -> dict[str, torch.dtype]:

@@ -65,8 +65,8 @@ def all_of(functions: dict[str, Callable[[Any, Any], Tensor]], y: Any) -> Callab
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_a_number_beyond_the_dtype_wraps_around(dtype: torch.dtype) -> None:
-    x, numbers = INTEGERS[dtype]
-    for number in numbers:
+    x, integers = INTEGERS[dtype]
+    for number in integers:
         function = all_of({**WRAPPING, **OF_NUMBERS}, number)
         program = edge(function, x)
         info = torch.iinfo(dtype)
@@ -78,10 +78,10 @@ def test_a_number_beyond_the_dtype_wraps_around(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_a_0d_tensor_beyond_the_dtype_wraps_around(dtype: torch.dtype) -> None:
-    x, numbers = INTEGERS[dtype]
-    function = all_of({**WRAPPING, **OF_TENSORS}, torch.tensor(numbers[0]))
+    x, integers = INTEGERS[dtype]
+    function = all_of({**WRAPPING, **OF_TENSORS}, torch.tensor(integers[0]))
     assert_computes(edge(function, x), function(x), x)
-    program = edge(torch.greater, x, torch.tensor(numbers[0]))
+    program = edge(torch.greater, x, torch.tensor(integers[0]))
     assert called(program) == [CAST, torch.ops.aten.gt.Tensor]
 
 

@@ -24,7 +24,7 @@ def _called(function: Any, *inputs: torch.Tensor) -> list[Any]:
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
-def test_numbers(dtype: torch.dtype) -> None:
+def test_constant_distances(dtype: torch.dtype) -> None:
     x = X.to(dtype)
     assert _called(lambda x: x << 3, x) == [aten.bitwise_left_shift.Tensor_Scalar]
     assert _called(lambda x: (x << 70) + x, x).count(aten.bitwise_left_shift.Tensor_Scalar) == 0
@@ -32,7 +32,7 @@ def test_numbers(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
-def test_tensors(dtype: torch.dtype) -> None:
+def test_tensors_of_distances(dtype: torch.dtype) -> None:
     x, by = X.to(dtype), torch.tensor([1, 7, 8, 31, -1, 63, 0]).to(dtype)
     assert aten.where.self in _called(lambda x, y: x << y, x, by)
     assert aten.where.self in _called(lambda x, y: torch.bitwise_right_shift(-5, y) + x, x, by)

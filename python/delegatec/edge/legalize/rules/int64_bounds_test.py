@@ -29,6 +29,6 @@ def test_running_and_scattered_extrema(function: Callable[[Tensor, Tensor], Any]
     index = torch.tensor([[0, 0, 2, 2], [1, 1, 3, 3]])
     program = edge(function, x, index)
     assert_computes(program, function(x, index), x, index)
-    numbers = [each for node in program.graph.nodes for each in pytree.tree_leaves(node.args)]
-    numbers += [each for value in program.constants.values() for each in value.flatten().tolist()]
-    assert all(abs(each) < 2**31 for each in numbers if isinstance(each, int))
+    scalars = [each for node in program.graph.nodes for each in pytree.tree_leaves(node.args)]
+    scalars += [each for value in program.constants.values() for each in value.flatten().tolist()]
+    assert all(abs(each) < 2**31 for each in scalars if isinstance(each, int))
