@@ -128,7 +128,9 @@ def unmasked(x: Tensor) -> Tensor:
     """Returns values with the range that quantized values must cover. No quantized value is NaN."""
     x = x.detach()
     x = x[~x.isnan()] if bool(x.isnan().any()) else x
-    x = x[x.abs() < _HUGE] if bool((x > _HUGE).any()) else x
+    if bool((x > _HUGE).any()):
+        others = x[x.abs() < _HUGE]
+        x = others if bool(others.any()) else x
     x = x[x != MASKED] if bool((x == MASKED).any()) else x
     if not x.numel() or float(x.min()) > -_LARGE:
         return x[torch.isfinite(x)] if x.numel() and not bool(torch.isfinite(x).all()) else x
