@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise

@@ -135,7 +135,9 @@ def unmasked(x: Tensor) -> Tensor:
     if not x.numel() or float(x.min()) > -_LARGE:
         return x[torch.isfinite(x)] if x.numel() and not bool(torch.isfinite(x).all()) else x
     lowest = max(float(x.min()), torch.finfo(x.dtype).min)
-    others = x[(x > lowest / 2) & torch.isfinite(x)]
+    # products with an infinity are of any size, unlike masks
+    least = -_HUGE if lowest < -_HUGE and bool((x > -_HUGE).any()) else lowest / 2
+    others = x[(x > least) & torch.isfinite(x)]
     if not others.numel():
         return x.new_tensor([-_BELOW, 0.0])
     if float(others.abs().max()) * _RATIO > -lowest:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
@@ -65,8 +65,13 @@ class Masked(nn.Module):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x, n: x * 2 / n, lambda x, n: torch.log(n) * (x * 2), lambda x, n: torch.sqrt(n * 2 - 1) * x],
-    ids=["quotient", "logarithm", "root"],
+    [
+        lambda x, n: x * 2 / n,
+        lambda x, n: torch.log(n) * (x * 2),
+        lambda x, n: torch.log(n) * x.abs(),
+        lambda x, n: torch.sqrt(n * 2 - 1) * x,
+    ],
+    ids=["quotient", "logarithm", "logarithm of one sign", "root"],
 )
 def test_masked_elements_do_not_widen_ranges(function: Callable[[Tensor, Tensor], Tensor]) -> None:
     torch.manual_seed(0)

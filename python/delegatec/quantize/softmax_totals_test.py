@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 from delegatec.edge.testing import Function
 from delegatec.quantize.settings import Settings

@@ -70,7 +70,7 @@ def wrapped(number: int, dtype: torch.dtype) -> int:
 
 def has_other_scalars(node: Node) -> bool:
     """Whether a scalar among the arguments of a call is not in the dtype of its computation."""
-    return isinstance(node.target, OpOverload) and bool(_wrapped_scalars(node) or _tensors(node))
+    return bool(_wrapped_scalars(node) or _tensors(node))
 
 
 def convert_scalars(builder: Builder, node: Node) -> Node:
@@ -86,7 +86,7 @@ def convert_scalars(builder: Builder, node: Node) -> Node:
 
 def _wrapped_scalars(node: Node) -> dict[str, int]:
     """Returns the integers that wrap around, by name, as what they become."""
-    names = _NUMBERS.get(node.target.overloadpacket, ())  # type: ignore[union-attr]
+    names = _named(node, _NUMBERS)
     if not names or not any(type(each) is int for each in (*node.args, *node.kwargs.values())):
         return {}
     bound = bind(node)
@@ -102,7 +102,7 @@ def _wrapped_scalars(node: Node) -> dict[str, int]:
 
 def _tensors(node: Node) -> dict[str, torch.dtype]:
     """Returns the dtypes of the 0-d tensors that dtypes alone would promote in another way, by name."""
-    names = _TENSORS.get(node.target.overloadpacket, ())  # type: ignore[union-attr]
+    names = _named(node, _TENSORS)
     if not names or len(node.all_input_nodes) < 2:
         return {}
     bound = bind(node)
@@ -119,3 +119,7 @@ def _tensors(node: Node) -> dict[str, torch.dtype]:
     if is_fraction or dtype == torch.promote_types(scalar, other):
         return {}
     return {name: dtype for name, each in scalars.items() if each != dtype}
+
+
+def _named(node: Node, names: _Names) -> tuple[str, ...]:
+    return names.get(node.target.overloadpacket, ()) if isinstance(node.target, OpOverload) else ()
