@@ -109,22 +109,26 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         lowering = LOWERINGS[target]
         if any(each.target == lowering.base and not each.delegates for each in found):
             continue  # a program without a delegate has no precision or storage
-        if quantization := lowering.quantization:
-            small = path.with_name(f"{quantization}.pt2")
+        quantization = lowering.quantization
+        small = path.with_name(f"{quantization}.pt2")
+        if quantization:
             if quantization not in models:
                 models[quantization] = _quantized(quantization, program, path, calls, small)
             made = models[quantization]
             if isinstance(made, Outcome):
                 found.append(replace(made, target=target))
-            else:
-                found.append(_outcome(target, small, calls, made))
-            continue
+                continue
         if lowering.least not in known:
             try:
                 known[lowering.least] = expected(program, buffers, calls, lowering.least)
             except EAGER_ERRORS as error:
                 return [Outcome(target, GENERATOR, _last_lines(error))]
         wanted = known[lowering.least]
+        if quantization:
+            fits = lowering.keeps_int64 or wanted.fits_int32
+            judge = made if fits else _Exact(wanted, compare=False)
+            found.append(_outcome(target, small, calls, judge, wanted.sums_fit))
+            continue
         fits = not lowering.least or wanted.fits_float16
         compare = fits and (lowering.keeps_nonfinite or wanted.is_finite)
         compare = compare and (lowering.keeps_int64 or wanted.fits_int32)

@@ -34,6 +34,8 @@ def parts_of(func: Any, args: Sequence[Any]) -> Callable[..., Tensor] | None:
         return None
     if found is _quotient and (len(tensors) < 2 or not tensors[1].dim()):
         return None
+    if found is _batch_norm and not args[5]:
+        return None  # a factor and a term for each channel
     return found
 
 
@@ -81,9 +83,27 @@ def _group_norm(
     return _scaled(noise, found, *(part if part is None else part.reshape(shape) for part in (weight, bias)))
 
 
+def _batch_norm(
+    noise: Noise,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    _mean: Tensor | None,
+    _variance: Tensor | None,
+    _is_training: bool,
+    _momentum: float,
+    epsilon: float,
+) -> Tensor:
+    """Computes the norm by the mean and the variance of the operand, as instance norm does."""
+    found = _standardized(noise, x, [0, *range(2, x.dim())], epsilon)
+    shape = [-1, *[1] * (x.dim() - 2)]
+    return _scaled(noise, found, *(part if part is None else part.reshape(shape) for part in (weight, bias)))
+
+
 _PARTS: Final[dict[Any, Callable[..., Tensor]]] = {
     aten.div.Tensor: _quotient,
     aten.div_.Tensor: _quotient,
+    aten.native_batch_norm.default: _batch_norm,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_group_norm.default: _group_norm,
 }

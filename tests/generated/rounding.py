@@ -54,6 +54,8 @@ _SUMS_NAMES: Final = (
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
+# Of three factors and more.
+_PRODUCTS: Final = frozenset({"prod", "_trilinear"})
 # Zeros of either sign are equal, so that any of them may be the result.
 _ORDERED_NAMES: Final = (
     "topk sort kthvalue median max min maximum minimum amax amin aminmax fmax fmin cummax cummin"
@@ -143,9 +145,9 @@ class RandomRounding(TorchDispatchMode):
             result = (result[0], args[0].mean(dims, keepdim=result[1].dim() == args[0].dim()))
         if name in ("_softmax", "_log_softmax"):
             self.maxima_finite &= not bool(result.isnan().any())
-        if name == "prod" and self._scales_sums and result.is_floating_point():
+        if name in _PRODUCTS and self._scales_sums and result.is_floating_point():
             # in another order, a part may be infinite, and meet one that is zero
-            largest = func(args[0].abs().clamp(min=1), *args[1:], **kwargs)
+            largest = func(*pytree.tree_map_only(Tensor, lambda x: x.abs().clamp(min=1), args), **kwargs)
             result = torch.where(largest.isfinite(), result, math.nan)
         if name == "gelu" and self._scales_sums:
             # NaN in torch's vector code

@@ -97,7 +97,8 @@ PLAIN: Final = {
 
 def _quantized(backend: str, quantization: str, specification: str = "") -> tuple[str, Target]:
     options = {"specification": specification} if specification else {}
-    return f"{backend} {quantization}", Target(backend, options, quantization=quantization)
+    keeps = PLAIN[backend].keeps_int64
+    return f"{backend} {quantization}", Target(backend, options, keeps_int64=keeps, quantization=quantization)
 
 
 # Quantized programs are another column for each way to quantize.

@@ -56,7 +56,7 @@ _OWN: Final = (
     *(aten.floor.default, aten.ceil.default, aten.round.default, aten.trunc.default),
     *(aten.exp.default, aten.exp2.default, aten.expm1.default),
     *(aten.log.default, aten.log2.default, aten.log10.default, aten.log1p.default),
-    aten.logit.default,
+    *(aten.logit.default, aten.sinc.default, aten.special_entr.default, aten.special_log_ndtr.default),
     *(aten.sqrt.default, aten.rsqrt.default, aten.reciprocal.default),
     *(aten.sin.default, aten.cos.default, aten.tan.default, aten.sinh.default, aten.cosh.default),
     *(aten.asin.default, aten.acos.default, aten.atan.default),

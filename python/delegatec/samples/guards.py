@@ -13,9 +13,10 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
@@ -31,6 +32,8 @@ _LISTED: Final = re.compile(r"\bflat_args\[(\d+)\]")
 _MULTIPLE: Final = re.compile(r"\(?dimension (\d+) of ([^ ]+) % (\d+)\)? == 0")
 # Positional and keyword arguments -> all of them by name.
 _Named = Callable[[Sequence[Any], Mapping[str, Any]], Mapping[str, Any]]
+# The values of all symbols -> a size.
+_Size = Callable[..., int]
 # Marks programs whose guards hold.
 _CHECKED: Final = "guards checked"
 _NAMES: Final = {
@@ -87,14 +90,15 @@ def _problems(
     if not guards or not ranges:
         return
     broken: dict[str, str] = {}
+    functions = [_functions(shape, list(ranges)) for shape in shapes]
     for sizes in _combinations(ranges):
         try:
-            arguments = _arguments(program, named, [_sized(shape, sizes) for shape in shapes])
+            arguments = _arguments(program, named, [_sized(shape, sizes.values()) for shape in functions])
         except Exception:  # noqa: BLE001 - a class of the user refuses other contents than tensors
             return
         for text, guard in guards:
             if text not in broken and not _holds(guard, arguments):
-                broken[text] = ", ".join(f"input {i}: {s}" for i, s in _shown(shapes, sizes))
+                broken[text] = ", ".join(f"input {i}: {s}" for i, s in _shown(shapes, arguments["flat_args"]))
         if len(broken) == len(guards):
             break
     for text, example in broken.items():
@@ -155,17 +159,16 @@ class _Sized:
         return self._shape
 
 
-def _sized(shape: Sequence[Any] | None, sizes: Mapping[Any, int]) -> Any:
+def _functions(shape: Sequence[Any] | None, symbols: Sequence[Any]) -> Sequence[_Size] | None:
+    """Returns each size of a shape as a function of the values of the symbols."""
     if shape is None:
-        return _Unknown()
-    return _Sized(
-        [_size(size.node.expr, sizes) if isinstance(size, torch.SymInt) else size for size in shape]
-    )
+        return None
+    expressions = [size.node.expr if isinstance(size, torch.SymInt) else size for size in shape]
+    return [sympy.lambdify(symbols, expression, modules="math") for expression in expressions]
 
 
-def _size(expression: Any, sizes: Mapping[Any, int]) -> int:
-    found = sizes.get(expression)
-    return int(expression.subs(sizes)) if found is None else found
+def _sized(shape: Sequence[_Size] | None, sizes: Collection[int]) -> Any:
+    return _Unknown() if shape is None else _Sized([size(*sizes) for size in shape])
 
 
 def _arguments(program: ExportedProgram, named: _Named, leaves: list[Any]) -> Mapping[str, Any]:
@@ -176,7 +179,7 @@ def _arguments(program: ExportedProgram, named: _Named, leaves: list[Any]) -> Ma
     return {**named(args, kwargs), "flat_args": leaves}
 
 
-def _shown(shapes: Sequence[Any], sizes: Mapping[Any, int]) -> Iterator[tuple[int, list[int]]]:
-    for index, shape in enumerate(shapes):
+def _shown(shapes: Sequence[Any], leaves: Sequence[Any]) -> Iterator[tuple[int, list[int]]]:
+    for index, (shape, leaf) in enumerate(zip(shapes, leaves, strict=True)):
         if shape is not None and any(isinstance(size, torch.SymInt) for size in shape):
-            yield index, list(_sized(shape, sizes).size())
+            yield index, list(leaf.size())

@@ -21,6 +21,7 @@ from delegatec.backends.xnnpack.building.keys import (
 from delegatec.backends.xnnpack.building.limits import fuse_clamps
 from delegatec.backends.xnnpack.building.lookup_chains import split_chains
 from delegatec.backends.xnnpack.building.step import Step
+from delegatec.backends.xnnpack.building.table_ranks import keep_ranks
 from delegatec.backends.xnnpack.building.unread import drop_positions
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
 from delegatec.backends.xnnpack.flags import TRANSPOSED
@@ -123,9 +124,10 @@ class Draft:
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
     def simplify(self) -> None:
-        """Fuses clamps, splits long chains, lays out constants by their consumers, and removes dead code."""
+        """Fuses clamps, keeps ranks, splits long chains, lays out constants by their consumers, and removes dead code."""
         self.steps, used = self._live()
         self.steps = fuse_clamps(drop_positions(self.steps, used), self.outputs, self._have_one_scale)
+        self.steps = keep_ranks(self.steps, self.tensor, self._like)
         self.steps = split_chains(self.steps, self.outputs, self.tensor, self._like)
         self._separate()
         self.steps, used = self._live()
@@ -183,10 +185,14 @@ class Draft:
         self.copies[copy] = id
         return copy
 
-    def _like(self, id: int) -> int:
+    def _like(self, id: int, dims: Sequence[int] | None = None) -> int:
+        """Adds a value with the type of another, and with its shape or another one."""
         copy = len(self._values)
         self._values.append(deepcopy(self._values[id]))
-        self.tensor(copy).id = copy
+        tensor = self.tensor(copy)
+        tensor.id = copy
+        if dims is not None:
+            tensor.dims, tensor.numDims, tensor.constantId = [*dims], len(dims), 0
         return copy
 
     def _assign_indices(self) -> None:

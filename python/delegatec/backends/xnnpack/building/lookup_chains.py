@@ -22,8 +22,8 @@ from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.operands import operand_ids, result_ids
 
 _MOST: Final = 9
-_QUANTIZED: Final = (DataType.INT8, DataType.UINT8)
-_UNARY: Final = frozenset(
+QUANTIZED: Final = (DataType.INT8, DataType.UINT8)
+UNARY: Final = frozenset(
     {
         *(Operation.Sigmoid, Operation.Clamp, Operation.Floor, Operation.Convert, Operation.SquareRoot),
         *(Operation.Ceiling, Operation.HardSwish, Operation.LeakyRelu, Operation.Negate, Operation.Square),
@@ -31,7 +31,7 @@ _UNARY: Final = frozenset(
         *(Operation.Tanh, Operation.Exp, Operation.Sin, Operation.Cos),
     }
 )
-_BINARY: Final = frozenset(
+BINARY: Final = frozenset(
     {
         *(Operation.Add, Operation.Subtract, Operation.Multiply, Operation.Divide),
         *(Operation.Minimum, Operation.Maximum, Operation.Prelu),
@@ -100,14 +100,14 @@ def _chain(
 ) -> _Chain | None:
     """Returns the chain to which an operation belongs, up to its operand; None if it is in none."""
     operands = operand_ids(node)
-    if node.operationType not in (*_UNARY, *_BINARY):
+    if node.operationType not in (*UNARY, *BINARY):
         return None
-    variable = [id for id in operands if not _is_scalar(tensor(id))]
+    variable = [id for id in operands if not is_scalar(tensor(id))]
     for id in variable:
         chain = chains.get(id)
         if chain is not None and readers[id] == 1 and chain.values.issuperset(variable):
             return chain
-    if len(variable) != 1 or tensor(variable[0]).constantId or tensor(variable[0]).dataType not in _QUANTIZED:
+    if len(variable) != 1 or tensor(variable[0]).constantId or tensor(variable[0]).dataType not in QUANTIZED:
         return None
     return _Chain(variable[0], (), frozenset(operands))
 
@@ -119,7 +119,7 @@ def _extended(chain: _Chain, index: int, node: schema.NodeT) -> _Chain:
 
 def _count(node: schema.NodeT) -> int:
     """Returns the number of operations: the runtime has one more for the limits of a binary operation."""
-    return 2 if node.operationType in _BINARY and node.limits is not None else 1
+    return 2 if node.operationType in BINARY and node.limits is not None else 1
 
 
 def _end(chain: _Chain, steps: Sequence[Step], tensor: Callable[[int], schema.TensorT]) -> int:
@@ -128,12 +128,12 @@ def _end(chain: _Chain, steps: Sequence[Step], tensor: Callable[[int], schema.Te
     found = [
         position
         for position in positions
-        if tensor(result_ids(steps[chain.steps[position]].node)[0]).dataType in _QUANTIZED
+        if tensor(result_ids(steps[chain.steps[position]].node)[0]).dataType in QUANTIZED
     ]
     return max(found or positions)
 
 
-def _is_scalar(tensor: schema.TensorT) -> bool:
+def is_scalar(tensor: schema.TensorT) -> bool:
     return bool(tensor.constantId) and math.prod(tensor.dims) == 1
 
 
