@@ -35,6 +35,7 @@ _FILLS: Final = {
     ),
     "heaviside": (1, _ROUNDING),
 }
+_EQUALITIES: Final = frozenset({"eq", "ne", "isin"})
 # Writes to a part of a tensor of values that get its scale.
 _WRITES: Final = frozenset({"copy_", "fill_"})
 # Operators that raise for values beyond bounds, which the parts that are quantized do not.
@@ -66,6 +67,8 @@ class QuantizationNoise(TorchDispatchMode):
         is_part = name in _WRITES and args[0]._is_view()
         before = _width(args[0]._base) if is_part else 0.0
         result = func(*args, **(kwargs or {}))
+        if name in _EQUALITIES and isinstance(args[0], Tensor) and args[0].is_floating_point():
+            return result if "invert" in (kwargs or {}) else self._nearly(name, result, *args[:2])
         if "empty" in name:
             return result  # any values, which other calls overwrite
         if is_part:
@@ -93,6 +96,25 @@ class QuantizationNoise(TorchDispatchMode):
         if self._seed is None:
             return result
         return found if isinstance(result, Tensor) else (found, *result[1:])
+
+    def _nearly(self, name: str, result: Tensor, x: Tensor, y: Any) -> Tensor:
+        """Returns the result of a comparison in which values are equal that rounding may make equal.
+
+        If any are equal without noise, as those of a mask and 1, quantization keeps that.
+        """
+        others = torch.as_tensor(y).flatten() if name == "isin" else y
+        distances = ((x[..., None] if name == "isin" else x) - others).abs()
+        if name == "isin":
+            distances = distances.amin(-1) if distances.shape[-1] else torch.full_like(x, math.inf)
+        self.number += 1
+        if self._seed is None:
+            is_exact = bool((distances == 0).any())
+            self._widths[self.number] = max(self._widths.get(self.number, 0.0), 0.0 if is_exact else _width(x))
+            return result
+        if self._seed % 2 == 0:
+            return result
+        near = distances <= _STEPS * self._widths.get(self.number, 0.0) / self._count
+        return result & ~near if name == "ne" else result | near
 
     def noisy(
         self, value: Any, least_width: float = 0.0, *, steps: float = _STEPS, is_bounded: bool = False

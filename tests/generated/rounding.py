@@ -54,6 +54,7 @@ _SUMS_NAMES: Final = (
 EXACT: Final = frozenset(_EXACT_NAMES.split())
 # The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
+_SELECTIONS: Final = frozenset({"nonzero", "masked_select", "unique_consecutive", "_unique2", "unique_dim"})
 # Of three factors and more.
 _PRODUCTS: Final = frozenset({"prod", "_trilinear"})
 # Zeros of either sign are equal, so that any of them may be the result.
@@ -100,7 +101,7 @@ class RandomRounding(TorchDispatchMode):
         self._scales_sums = seed % 2 == 1
         self._least = least
         self.largest = 0.0
-        self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
+        self.is_coarse = False  # whether it may compute float64 in float32, as sums of dynamic sizes do
         self.smallest = 1.0
         self.is_finite = True  # whether all results of kernels are
         self.fits_int32 = True  # likewise
@@ -119,7 +120,7 @@ class RandomRounding(TorchDispatchMode):
         is_write = func._schema.is_mutable
         is_coarse = name in _COARSE and args[0].dtype == torch.float64
         least = EPSILON32 if is_coarse else self._least
-        self.is_coarse |= is_coarse
+        self.is_coarse |= is_coarse or _depends_on_data(name, args)
         if name in _QUOTIENTS:
             args = _floats(args)
         if (name in _SUMS or name in _PLAIN_SUMS) and not is_write:
@@ -247,6 +248,13 @@ def is_finite(values: Any) -> bool:
     """Returns whether a tree of tensors contains neither NaN nor an infinity."""
     leaves = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
     return all(bool(leaf.isfinite().all()) for leaf in leaves if leaf.is_floating_point())
+
+
+def _depends_on_data(name: str, args: Sequence[Any]) -> bool:
+    """Whether a size of the result depends on values of the operands."""
+    if name == "index":
+        return any(isinstance(each, Tensor) and each.dtype in (torch.bool, torch.uint8) for each in args[1])
+    return name in _SELECTIONS
 
 
 def fits_int32(values: Any) -> bool:

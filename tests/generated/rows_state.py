@@ -10,7 +10,7 @@ CREATION: Final = (
     "torch.arange({t@1+}.shape[0])",
     "torch.arange({t@1+}.shape[-1], dtype={dtype}) * 0.5",
     "torch.arange({int:r(-3, 2)}, {int2:r(2, 7)}, {one:1|2|0.5})",
-    "torch.linspace(-1, {num}, {int:r(0, 6)})",
+    "torch.linspace(-1, {one:2|0.7|-3.25}, {int:r(0, 6)})",
     "torch.logspace(-1, 1, {int:r(1, 5)})",
     "torch.zeros({int:r(0, 4)}, 3, dtype={dtype})",
     "torch.ones({int:r(0, 4)}, dtype={dtype})",

@@ -21,8 +21,9 @@ _COMPARISONS: Final = frozenset(
 def round_compared(model: GraphModule) -> None:
     """Replaces numbers by the quantized values that stand for them, in place.
 
-    A mask of zeros and ones may be quantized to 0 and 0.9999, which equals no 1. Numbers outside of the range
-    stay: a value at its end may be nearer to the other values than to the number.
+    A mask of zeros and ones may be quantized to 0 and 0.9999, which equals no 1. Signs are quantized to
+    -1.0034 and 0.9956, which is more than half a step from 1. Numbers further outside of the range stay: a
+    value at its end may be nearer to the other values than to the number.
     """
     for node, _ in all_nodes(model):
         if node.target not in _COMPARISONS:
@@ -34,8 +35,8 @@ def round_compared(model: GraphModule) -> None:
 
 def _nearest(dequantized: Node, number: float) -> float:
     to = call_quantization(dequantized)
-    if number == 0 or not math.isfinite(number) or not to.low <= round(to.exactly(number)) <= to.high:
+    if number == 0 or not math.isfinite(number) or not to.low - 1 < to.exactly(number) < to.high + 1:
         return number
     # as eager mode and the kernels compute it, in float32
-    level = torch.tensor(round(to.exactly(number)), dtype=to.dtype)
+    level = torch.tensor(min(max(round(to.exactly(number)), to.low), to.high), dtype=to.dtype)
     return float(DEQUANTIZE(level, *dequantized.args[1:]))

@@ -49,6 +49,7 @@ from delegatec.quantize.state import ObservedState, SharedTensors
 from delegatec.quantize.switched import Switched
 from delegatec.quantize.switched_graph import SwitchedGraph
 from delegatec.quantize.switched_layers import SwitchedLayers, copied
+from delegatec.quantize.written_inputs import write_to_inputs
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ def _quantize(
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
+        write_to_inputs(prepared)
         poles = PoleRanges(prepared)
         common = CommonRanges(prepared)
         # a method that only reads state is observed with the last one, and with those before

@@ -107,11 +107,18 @@ def _nan_to_num(
     return x
 
 
+def _rrelu(
+    x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, _: Any = None
+) -> Any:
+    return NotImplemented if training else F.leaky_relu(x, (lower + upper) / 2)
+
+
 SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.div.Tensor: _divide,
     aten.conv1d.padding: _conv2d_padding,
     aten.conv2d.padding: _conv2d_padding,
     aten.conv3d.padding: _conv2d_padding,
+    aten.rrelu.default: _rrelu,
     aten.baddbmm.default: _batch_matmul_add,
     aten.pad.default: _pad,
     aten.binary_cross_entropy.default: _binary_cross_entropy,

@@ -89,7 +89,16 @@ def _one_or_two_dimensions(node: Node) -> bool:
     return len(bind(node)["weight"].meta["val"].shape) <= 4
 
 
+def _is_static(node: Node) -> bool:
+    return all(isinstance(size, int) for size in node.meta["val"].shape)
+
+
 LIMITS: Final[dict[Any, Limit]] = {
+    aten._upsample_bilinear2d_aa.default: Limit(
+        _is_static,
+        "a result of a static shape, as the kernel does not resize it",
+        "leave its sizes static, or omit antialias",
+    ),
     aten.convolution.default: Limit(
         _one_or_two_dimensions,
         "a convolution over one or two dimensions",
