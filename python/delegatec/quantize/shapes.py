@@ -29,7 +29,11 @@ def dynamic_shapes(program: ExportedProgram) -> tuple[Any, ...] | None:
 
 def _dims(tensor: torch.Tensor, program: ExportedProgram, dims: dict[str, Any]) -> dict[int, Any]:
     sizes: list[Any] = list(tensor.shape)
-    return {axis: _dim(size, program, dims) for axis, size in enumerate(sizes) if not isinstance(size, int)}
+    return {
+        axis: _dim(size, program, dims)
+        for axis, size in enumerate(sizes)
+        if not isinstance(size, int) and size.node.expr.free_symbols
+    }
 
 
 def _dim(size: torch.SymInt, program: ExportedProgram, dims: dict[str, Any]) -> Any:

@@ -121,7 +121,7 @@ class SharedTensors:
 
 def _bytes(tensor: Tensor) -> Tensor:
     """Returns the bytes of a tensor: 0.0 equals -0.0, but their reciprocals differ."""
-    return tensor.reshape(-1).view(torch.uint8)
+    return tensor.contiguous().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
 def _tensors(graph: GraphModule) -> dict[str, Tensor]:

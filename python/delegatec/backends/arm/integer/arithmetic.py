@@ -33,6 +33,11 @@ BITS: Final = 28
 """Accumulators that are added, or moved, are below 2^28: sums of several and any later scale fit int32."""
 INT32: Final = Quantization.full_range(torch.int32, 1.0)
 
+# A value of that many bits is rounded to a bound that follows from those of its operands. After many
+# operations without parameters, as those of a determinant, the bound is far beyond the range.
+_MANY_BITS: Final = 20
+_LEAST_LEVELS: Final = 64
+
 
 class Arithmetic:
     """Creates calls on integers before the builder's anchor; equal ones are shared.
@@ -179,6 +184,9 @@ class Arithmetic:
             )
             return self._plain(Quantized(shifted, (1.0,), 0, 0), to.dtype)
         factors = [a / b for a, b in zip(scales, targets, strict=True)]
+        levels = (to.high - to.low) / min(factors)
+        if value.limit >= 1 << _MANY_BITS and levels < _LEAST_LEVELS:
+            raise UnsupportedError(f"of its range, {levels:.2g} values remain after operations without parameters")
         if to.dtype in NARROW:
             # with a larger factor, the result saturates as well
             factors = [min(factor, 1 << 18) for factor in factors]

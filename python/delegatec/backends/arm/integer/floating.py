@@ -217,6 +217,8 @@ def exponential(conversion: Conversion, value: Quantity, most: float) -> Floatin
     arithmetic = conversion.arithmetic
     point = 16
     unit = math.log(2) / (1 << point)
+    # Exponentials of larger values are infinite in float32.
+    most = min(most, 128 * math.log(2))
     highest = math.ceil(most / math.log(2))
     # Exponentials of smaller values are 0.
     limited = (
