@@ -100,7 +100,7 @@ class QuantizationNoise(TorchDispatchMode):
     def _nearly(self, name: str, result: Tensor, x: Tensor, y: Any) -> Tensor:
         """Returns the result of a comparison in which values are equal that rounding may make equal.
 
-        If any are equal without noise, as those of a mask and 1, quantization keeps that.
+        If any equal a number without noise, as those of a mask and 1, quantization keeps that.
         """
         others = torch.as_tensor(y).flatten() if name == "isin" else y
         distances = ((x[..., None] if name == "isin" else x) - others).abs()
@@ -108,8 +108,10 @@ class QuantizationNoise(TorchDispatchMode):
             distances = distances.amin(-1) if distances.shape[-1] else torch.full_like(x, math.inf)
         self.number += 1
         if self._seed is None:
-            is_exact = bool((distances == 0).any())
-            self._widths[self.number] = max(self._widths.get(self.number, 0.0), 0.0 if is_exact else _width(x))
+            is_exact = not isinstance(y, Tensor) and bool((distances == 0).any())
+            self._widths[self.number] = max(
+                self._widths.get(self.number, 0.0), 0.0 if is_exact else _width(x)
+            )
             return result
         if self._seed % 2 == 0:
             return result

@@ -23,6 +23,9 @@ WIDE = torch.tensor([0.0, 1.7, 3.0, 5.5, 9.0])
         pytest.param(lambda x: x > 0, MASK, id="above zero"),
         pytest.param(lambda x: x < 1, MASK, id="below one"),
         pytest.param(lambda x: x.sign() == -1, SIGNS, id="signs"),
+        pytest.param(
+            lambda x: x.sign() == 1, torch.tensor([-0.3, 0.0, 0.7, -1.5, -2.0]), id="positive signs"
+        ),
         pytest.param(lambda x: x.clamp(max=6) >= 6, WIDE, id="clamped"),
         pytest.param(lambda x: x.round() == 3, WIDE, id="rounded"),
         pytest.param(lambda x: x > 100, WIDE, id="above the range"),

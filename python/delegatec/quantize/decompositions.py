@@ -27,8 +27,14 @@ _COMPOSITE: Final = "delegatec_composite"
 
 aten = torch.ops.aten
 
-# Composites that layers and their norms are found by.
-KEPT: Final = frozenset({*KINDS, aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default})
+# Composites that layers and their norms are found by, and those that `edge.legalize` has rules for.
+KEPT: Final = frozenset(
+    {
+        *KINDS,
+        *(aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default),
+        *(aten._upsample_bilinear2d_aa.vec, aten._upsample_bicubic2d_aa.vec),
+    }
+)
 MASKED: Final = -(2.0**127)
 """A masked score, which observers ignore."""
 # Operators whose decompositions by torch cast operands of other dtypes.

@@ -186,7 +186,9 @@ class Arithmetic:
         factors = [a / b for a, b in zip(scales, targets, strict=True)]
         levels = (to.high - to.low) / min(factors)
         if value.limit >= 1 << _MANY_BITS and levels < _LEAST_LEVELS:
-            raise UnsupportedError(f"of its range, {levels:.2g} values remain after operations without parameters")
+            raise UnsupportedError(
+                f"of its range, {levels:.2g} values remain after operations without parameters"
+            )
         if to.dtype in NARROW:
             # with a larger factor, the result saturates as well
             factors = [min(factor, 1 << 18) for factor in factors]

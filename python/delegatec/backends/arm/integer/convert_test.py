@@ -283,9 +283,34 @@ def test_scales_that_saturate() -> None:
     """All values but zero are beyond the range."""
 
     def function(x: torch.Tensor) -> Any:
-        return quantize(dequantize(x, 0.01) + dequantize(x, 0.02), 1e-12)
+        return quantize(dequantize(x, 0.01), 1e-12)
 
     check(function, quantized_values(20))
+
+
+def _reasons(function: Function, x: torch.Tensor) -> set[str]:
+    program = to_edge(torch.export.export(Call(function), (x,)), preserve=CALLS)
+    return {*converted(program, Facts({})).reasons.values()}
+
+
+def test_values_that_lose_their_bits_stay_in_float() -> None:
+    """The bound is squared in each step, and far beyond all values after the last, as in a determinant."""
+
+    def function(x: torch.Tensor) -> Any:
+        value = dequantize(x, 0.1)
+        for _ in range(4):
+            value = value - value * value.flip(0)
+        return quantize(value, 0.01)
+
+    assert any("values remain" in reason for reason in _reasons(function, quantized_values(7)))
+
+
+@pytest.mark.parametrize("compare", [torch.gt, torch.lt, torch.ge, torch.le, torch.eq, torch.ne])
+def test_comparisons_with_nan_stay_in_float(compare: Any) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return compare(dequantize(x, 0.01).sum() * 0.5, math.nan)
+
+    assert "a comparison with NaN" in _reasons(function, quantized_values(20))
 
 
 def test_sums_of_quantized_values_have_a_power_of_two() -> None:

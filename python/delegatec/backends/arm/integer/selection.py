@@ -15,7 +15,7 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import similar
-from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized
+from delegatec.backends.arm.integer.values import Fixed, Quantity, Quantized, UnsupportedError
 from delegatec.edge.arguments import bind, shape_of
 
 aten = torch.ops.aten
@@ -48,7 +48,10 @@ def _comparison(target: OpOverload) -> Convert:
 def in_one_scale(conversion: Conversion, node: Node) -> tuple[Node, Node]:
     """Returns the operands of a comparison as int32 in one scale, below 2^28."""
     bound = bind(node)
-    values = similar([conversion.of(bound[name]) for name in ("self", "other")], 2.0)
+    operands = [conversion.of(bound[name]) for name in ("self", "other")]
+    if any(isinstance(each, Fixed) and bool(each.values.isnan().any()) for each in operands):
+        raise UnsupportedError("a comparison with NaN")
+    values = similar(operands, 2.0)
     scale = conversion.common_scale(values)
     rank = len(shape_of(node))
     first, second = (

@@ -56,7 +56,11 @@ def binary(
     if operation == Operation.Multiply and b.is_zero(ids[0]) != b.is_zero(ids[1]):
         zero, other = sorted(ids, key=b.is_zero, reverse=True)
         return _zeros(b, other, zero, limits)
-    if operation == Operation.Subtract and b.is_zero(ids[0]) and len(b.shape_of(ids[0])) > len(b.shape_of(ids[1])):
+    if (
+        operation == Operation.Subtract
+        and b.is_zero(ids[0])
+        and len(b.shape_of(ids[0])) > len(b.shape_of(ids[1]))
+    ):
         return binary(b, Operation.Multiply, ids[1], _minus_one(b, ids[0]), limits)
     dims = [dim_to_enlarge(b, *ids), dim_to_enlarge(b, *reversed(ids))]
     ids = [_enlarged(b, id, dim) for id, dim in zip(ids, reversed(dims), strict=True)]
@@ -79,7 +83,9 @@ def _zeros(b: GraphBuilder, id: int, zero: int, limits: Limits | None) -> int:
 def _minus_one(b: GraphBuilder, zero: int) -> int:
     """Returns a factor with the rank of a zero, of which the runtime negates the subtrahend and loses the rank."""
     dtype, shape = b.type_of(zero)
-    return b.shared(("minus one", len(shape), dtype), lambda: b.constant(-torch.ones(shape, dtype=dtype), dtype))
+    return b.shared(
+        ("minus one", len(shape), dtype), lambda: b.constant(-torch.ones(shape, dtype=dtype), dtype)
+    )
 
 
 def _enlarged(b: GraphBuilder, id: int, dim: int | None) -> int:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions with one scale, although torch computes them by several operators of wider ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
+
+from delegatec.edge.testing import Function
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized, signal_to_noise
+
+X = 1.5 * torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        pytest.param(torch.sinc, X, id="sinc"),
+        pytest.param(torch.special.entr, X.sigmoid(), id="entr"),
+        pytest.param(torch.special.log_ndtr, X, id="log_ndtr"),
+        pytest.param(F.rrelu, X, id="rrelu"),
+    ],
+)
+def test_the_result_is_near_to_that_in_float(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    module = Function(lambda x: function(x * 1.0))
+    found = quantized(module, (x,), Settings()).methods["forward"].module(check_guards=False)(x)
+    assert signal_to_noise(module(x), found) > 30

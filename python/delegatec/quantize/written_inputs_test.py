@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized, signal_to_noise
+
+X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+
+
+class Writes(nn.Module):
+    """Reads an input, and writes to it."""
+
+    def __init__(self, write: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.write = write
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = x.sigmoid()
+        self.write(x)
+        return found
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda x: x.add_(x), id="a sum"),
+        pytest.param(lambda x: x.copy_(x.sin()), id="a copy"),
+        pytest.param(lambda x: x[:2].neg_(), id="a part"),
+        pytest.param(lambda x: x.fill_(0.5), id="a number"),
+    ],
+)
+@pytest.mark.parametrize("activation", ["int8", "int16"])
+def test_the_caller_sees_what_is_written(write: Callable[[Tensor], Any], activation: Any) -> None:
+    module = Writes(write)
+    program = quantized(module, (X.clone(),), Settings(activation=activation)).methods["forward"]
+    exact, found = X.clone(), X.clone()
+    module(exact)
+    program.module(check_guards=False)(found)
+    assert signal_to_noise(exact, found) > 30
