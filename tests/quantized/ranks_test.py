@@ -17,9 +17,9 @@ from delegatec import Model
 from delegatec.frontend.export import export
 from delegatec.lowering import lower
 from delegatec.program import write_program
+from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import signal_to_noise
-from delegatec.quantize.flow import quantize_model
 from tests.oracle.oracle import OracleProgram
 
 

@@ -53,6 +53,15 @@ def test_the_closest_form_is_named(function: Any, expected: str) -> None:
     assert problem.code == "DC201" and expected in problem.expected and problem.help
 
 
+def test_antialiased_images_have_static_sizes() -> None:
+    """The kernel does not resize its result, so that the runtime would fail at other sizes."""
+    resize, x = aten._upsample_bilinear2d_aa.default, torch.ones(2, 3, 4, 4)
+    assert not check_kernels(edge(lambda x: resize(x, [2, 2], False), x))
+    batch = ({0: torch.export.Dim("batch", min=1, max=8)},)
+    (problem,) = check_kernels(edge(lambda x: resize(x, [2, 2], False), x, dynamic_shapes=batch))
+    assert problem.code == "DC201" and "static shape" in problem.expected
+
+
 def test_dtypes() -> None:
     problems = check_kernels(edge(lambda x: x.to(torch.float8_e4m3fn).to(torch.float32), X))
     (problem,) = (problem for problem in problems if problem.code == "DC202")

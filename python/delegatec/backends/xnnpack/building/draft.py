@@ -38,7 +38,7 @@ from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
 from delegatec.delegation.protocol.mapping import DebugHandleMap, debug_map_of
-from delegatec.delegation.protocol.parts import digest
+from delegatec.delegation.protocol.parts import chunks, digest
 
 _QUANTIZATIONS: Final = {
     schema.ScalesOfChannelsT: schema.Quantization.ScalesOfChannels,
@@ -124,10 +124,13 @@ class Draft:
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
     def simplify(self) -> None:
-        """Fuses clamps, keeps ranks, splits long chains, lays out constants by their consumers, and removes dead code."""
+        """Fuses clamps, keeps ranks, splits long chains, and removes dead code.
+
+        Constants are laid out by their consumers.
+        """
         self.steps, used = self._live()
         self.steps = fuse_clamps(drop_positions(self.steps, used), self.outputs, self._have_one_scale)
-        self.steps = keep_ranks(self.steps, self.tensor, self._like)
+        self.steps = keep_ranks(self.steps, self.tensor, self._like, self._twice)
         self.steps = split_chains(self.steps, self.outputs, self.tensor, self._like)
         self._separate()
         self.steps, used = self._live()
@@ -192,8 +195,17 @@ class Draft:
         tensor = self.tensor(copy)
         tensor.id = copy
         if dims is not None:
-            tensor.dims, tensor.numDims, tensor.constantId = [*dims], len(dims), 0
+            tensor.dims, tensor.numDims = [*dims], len(dims)
         return copy
+
+    def _twice(self, id: int) -> int:
+        """Adds a constant of two elements, each of which is that of another constant."""
+        _, *ones = self.tensor(id).dims
+        stored = {index: each.key for each, index in self._indices.items()}
+        element = b"".join(chunks(self._data[stored[self.tensor(id).constantId]].data))
+        pair = self._like(id, [2, *ones])
+        self.tensor(pair).constantId = self.constant(2 * element)
+        return pair
 
     def _assign_indices(self) -> None:
         """Assigns indices to the constants in use, in the blob or as named data."""

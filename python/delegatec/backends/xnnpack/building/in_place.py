@@ -16,19 +16,33 @@ from delegatec.edge.arguments import broadcast
 from delegatec.edge.symbols import sizes_key, smallest
 
 
-def dim_to_enlarge(b: GraphBuilder, operand: int, other: int) -> int | None:
+def dims_to_enlarge(b: GraphBuilder, first: int, second: int) -> list[int | None]:
+    """Returns for each operand the dimension along which the other one is enlarged; None if it is not.
+
+    An input that is enlarged is a copy, whose memory may be reused.
+    """
+    dims = [_dim_to_enlarge(b, first, second), _dim_to_enlarge(b, second, first)]
+    if dims[0] is not None:
+        dims[1] = _dim_to_enlarge(b, second, first, is_copied=True)
+    if dims[1] is not None:
+        dims[0] = _dim_to_enlarge(b, first, second, is_copied=True)
+    return dims
+
+
+def _dim_to_enlarge(b: GraphBuilder, operand: int, other: int, is_copied: bool = False) -> int | None:
     """Returns a dimension along which one element more keeps an operand out of the result's memory.
 
     Args:
         b: the graph.
         operand: a value that is broadcast with `other`.
         other: the other operand; it has the dimension of the result.
+        is_copied: whether the operand is a copy of an input.
 
     Returns:
         The dimension, counted from the end; None if the operand always is as large as the result, always is
         smaller, or is a constant or an input of the graph, whose memory is not reused.
     """
-    if b.draft.is_constant(operand) or operand in b.draft.inputs:
+    if b.draft.is_constant(operand) or (operand in b.draft.inputs and not is_copied):
         return None
     shape = broadcast(b.shape_of(operand), b.shape_of(other))
     own = (1,) * (len(shape) - len(b.shape_of(operand))) + sizes_key(b.shape_of(operand))

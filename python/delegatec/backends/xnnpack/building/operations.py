@@ -16,7 +16,7 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
-from delegatec.backends.xnnpack.building.in_place import dim_to_enlarge
+from delegatec.backends.xnnpack.building.in_place import dims_to_enlarge
 from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import broadcast, dtype_of
@@ -62,7 +62,7 @@ def binary(
         and len(b.shape_of(ids[0])) > len(b.shape_of(ids[1]))
     ):
         return binary(b, Operation.Multiply, ids[1], _minus_one(b, ids[0]), limits)
-    dims = [dim_to_enlarge(b, *ids), dim_to_enlarge(b, *reversed(ids))]
+    dims = dims_to_enlarge(b, *ids)
     ids = [_enlarged(b, id, dim) for id, dim in zip(ids, reversed(dims), strict=True)]
     out = b.temporary(broadcast(*map(b.shape_of, ids)), dtype)
     b.emit(operation, schema.BinaryT(*ids, out, 0), limits)
@@ -81,7 +81,11 @@ def _zeros(b: GraphBuilder, id: int, zero: int, limits: Limits | None) -> int:
 
 
 def _minus_one(b: GraphBuilder, zero: int) -> int:
-    """Returns a factor with the rank of a zero, of which the runtime negates the subtrahend and loses the rank."""
+    """Returns a factor with the rank of a zero.
+
+    XNNPACK of August 2026 replaces a difference of zero and a value by the negative of the value, whose rank
+    the result has then.
+    """
     dtype, shape = b.type_of(zero)
     return b.shared(
         ("minus one", len(shape), dtype), lambda: b.constant(-torch.ones(shape, dtype=dtype), dtype)

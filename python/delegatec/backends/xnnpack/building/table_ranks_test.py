@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pytest
 from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import DataType, Operation
 
+from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.building.draft import Draft
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
-
-_TWICE: Final = ["Concatenate2", "Divide", "Slice"]
+from delegatec.backends.xnnpack.values import tensor_of
+from delegatec.delegation.protocol.parts import chunks
 
 
 def _simplified(type: int, constant: list[int], first: int, is_second: bool = False) -> Draft:
@@ -46,12 +45,15 @@ def _names(draft: Draft) -> list[str]:
 @pytest.mark.parametrize("is_second", [False, True])
 def test_a_constant_of_a_higher_rank_is_read_twice(is_second: bool) -> None:
     draft = _simplified(DataType.INT8, [1, 1, 1], Operation.Convert, is_second)
-    assert _names(draft) == ["Convert", *_TWICE]
-    joined, quotient, first = (step.node.operation for step in draft.steps[1:])
-    assert list(draft.tensor(joined.outputId).dims) == [2, 1, 1]
-    assert list(draft.tensor(quotient.outputId).dims) == [2, 2, 3]
-    assert (first.offsets, first.sizes) == ([0, 0, 0], [1, 0, 0])
-    assert list(draft.tensor(first.outputId).dims) == [1, 2, 3]
+    assert _names(draft) == ["Convert", "Divide", "Slice"]
+    quotient, half = (step.node.operation for step in draft.steps[1:])
+    blob = b"".join(chunk for part in draft.blob() for chunk in chunks(part))
+    tensors = {each.id: each for each in map(tensor_of, read_blob(memoryview(blob)).graph.values)}
+    pair = tensors[quotient.input2Id if is_second else quotient.input1Id]
+    assert (list(pair.dims), pair.constantId > 0) == ([2, 1, 1], True)
+    assert list(tensors[quotient.outputId].dims) == [2, 2, 3]
+    assert (half.offsets, half.sizes) == ([0, 0, 0], [1, 0, 0])
+    assert list(tensors[half.outputId].dims) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
