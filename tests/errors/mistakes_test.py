@@ -44,6 +44,7 @@ def texts(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
         RECORDED.resolve().write_text(json.dumps(ordered, indent=1) + "\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(
     name: str, prepared: Path, texts: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest

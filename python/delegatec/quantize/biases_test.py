@@ -62,6 +62,7 @@ class Affine(nn.Module):
         return torch.addmm(self.bias, x, self.weight, **self.factors)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(3,), (5, 3), (5, 1), (1,), ()])
 @pytest.mark.parametrize("factors", [{}, {"beta": 100, "alpha": 100}, {"alpha": 0.5}])
 def test_the_bias_of_a_product_is_a_row_or_a_sum(shape: tuple[int, ...], factors: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ _WIDENED: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "settings", [{}, {"observer": "minmax", "ranges": "symmetric"}], ids=["", "symmetric"]
 )

@@ -47,6 +47,7 @@ class Calls(nn.Module):
         return (*found, *(torch.cat([x, 3 * x]) if self.is_shared else x + 1 for x in inputs))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("settings", [{}, {"ranges": "symmetric"}, {"activation": "int16"}], ids=str)
 @pytest.mark.parametrize("is_shared", [False, True], ids=["", "shared"])
 def test_no_quantized_value_is_outside_of_a_domain(is_shared: bool, settings: Any) -> None:

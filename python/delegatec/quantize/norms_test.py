@@ -80,6 +80,7 @@ _LAYERS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("activation", ["int8", "dynamic_int8"])
 @pytest.mark.parametrize("name", _LAYERS)
 @pytest.mark.parametrize("model", [Read, Shared, Plain])

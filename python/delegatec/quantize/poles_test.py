@@ -33,6 +33,7 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("settings", [Settings(), Settings(observer="minmax"), Settings(inner="int16")])
 @pytest.mark.parametrize("name", _FUNCTIONS)
 def test_rows_of_zeros_do_not_lose_the_others(name: str, settings: Settings) -> None:

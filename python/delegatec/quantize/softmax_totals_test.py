@@ -23,6 +23,7 @@ _PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", [1.0, 16.0, 256.0])
 @pytest.mark.parametrize("name", _PROBABILITIES)
 def test_probabilities_sum_to_one(name: str, scale: float) -> None:

@@ -27,6 +27,7 @@ class Writes(nn.Module):
         return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "write",
     [
