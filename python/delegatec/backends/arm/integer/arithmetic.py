@@ -184,10 +184,10 @@ class Arithmetic:
             )
             return self._plain(Quantized(shifted, (1.0,), 0, 0), to.dtype)
         factors = [a / b for a, b in zip(scales, targets, strict=True)]
-        levels = (to.high - to.low) / min(factors)
-        if value.limit >= 1 << _MANY_BITS and levels < _LEAST_LEVELS:
+        if value.limit >= 1 << _MANY_BITS and to.high - to.low < _LEAST_LEVELS * min(factors):
+            levels = (to.high - to.low) / min(factors)
             raise UnsupportedError(
-                f"of its range, {levels:.2g} values remain after operations without parameters"
+                f"{levels:.2g} values of its range remain after operations without parameters"
             )
         if to.dtype in NARROW:
             # with a larger factor, the result saturates as well

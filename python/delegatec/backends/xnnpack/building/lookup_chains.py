@@ -134,6 +134,7 @@ def _end(chain: _Chain, steps: Sequence[Step], tensor: Callable[[int], schema.Te
 
 
 def is_scalar(tensor: schema.TensorT) -> bool:
+    """Whether a tensor is a constant of one element."""
     return bool(tensor.constantId) and math.prod(tensor.dims) == 1
 
 
