@@ -36,7 +36,7 @@ INT32: Final = Quantization.full_range(torch.int32, 1.0)
 # A value of that many bits is rounded to a bound that follows from those of its operands. After many
 # operations without parameters, as those of a determinant, the bound is far beyond the range.
 _MANY_BITS: Final = 20
-_LEAST_LEVELS: Final = 64
+_LEAST_VALUES: Final = 64
 
 
 class Arithmetic:
@@ -184,10 +184,10 @@ class Arithmetic:
             )
             return self._plain(Quantized(shifted, (1.0,), 0, 0), to.dtype)
         factors = [a / b for a, b in zip(scales, targets, strict=True)]
-        if value.limit >= 1 << _MANY_BITS and to.high - to.low < _LEAST_LEVELS * min(factors):
-            levels = (to.high - to.low) / min(factors)
+        if value.limit >= 1 << _MANY_BITS and to.high - to.low < _LEAST_VALUES * min(factors):
+            rest = (to.high - to.low) / min(factors)
             raise UnsupportedError(
-                f"{levels:.2g} values of its range remain after operations without parameters"
+                f"{rest:.2g} values of its range remain after operations without parameters"
             )
         if to.dtype in NARROW:
             # with a larger factor, the result saturates as well
