@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sympy
@@ -32,8 +32,6 @@ _LISTED: Final = re.compile(r"\bflat_args\[(\d+)\]")
 _MULTIPLE: Final = re.compile(r"\(?dimension (\d+) of ([^ ]+) % (\d+)\)? == 0")
 # Positional and keyword arguments -> all of them by name.
 _Named = Callable[[Sequence[Any], Mapping[str, Any]], Mapping[str, Any]]
-# The values of all symbols -> a size.
-_Size = Callable[..., int]
 # Marks programs whose guards hold.
 _CHECKED: Final = "guards checked"
 _NAMES: Final = {
@@ -89,16 +87,20 @@ def _problems(
     ranges = ranges_of(program, shapes)
     if not guards or not ranges:
         return
+    leaves = [_Unknown() if shape is None else _Sized(shape, list(ranges)) for shape in shapes]
+    try:
+        arguments = _arguments(program, named, leaves)
+    except Exception:  # noqa: BLE001 - a class of the user refuses other contents than tensors
+        return
+    scope = {**_NAMES, "L": arguments}
+    dynamic = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, _Sized) and leaf.is_dynamic}
     broken: dict[str, str] = {}
-    functions = [_functions(shape, list(ranges)) for shape in shapes]
-    for sizes in _combinations(ranges):
-        try:
-            arguments = _arguments(program, named, [_sized(shape, sizes.values()) for shape in functions])
-        except Exception:  # noqa: BLE001 - a class of the user refuses other contents than tensors
-            return
+    for sizes in _combinations(list(ranges.values())):
+        for leaf in dynamic.values():
+            leaf.resize(sizes)
         for text, guard in guards:
-            if text not in broken and not _holds(guard, arguments):
-                broken[text] = ", ".join(f"input {i}: {s}" for i, s in _shown(shapes, arguments["flat_args"]))
+            if text not in broken and not _holds(guard, scope):
+                broken[text] = ", ".join(f"input {i}: {list(leaf.size())}" for i, leaf in dynamic.items())
         if len(broken) == len(guards):
             break
     for text, example in broken.items():
@@ -123,23 +125,23 @@ def _compiled(text: str) -> Any:
         return None
 
 
-def _holds(guard: Any, named: Mapping[str, Any]) -> bool:
+def _holds(guard: Any, scope: dict[str, Any]) -> bool:
     try:
-        return bool(eval(guard, {**_NAMES, "L": named}))  # torch's own text, from this process
+        return bool(eval(guard, scope))  # torch's own text, from this process
     except Exception:  # noqa: BLE001 - about something else than sizes
         return True
 
 
-def _combinations(ranges: Mapping[Any, tuple[int, int]]) -> Iterator[dict[Any, int]]:
-    spans = [range(least, largest + 1) for least, largest in ranges.values()]
+def _combinations(ranges: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
+    """Yields values of all symbols."""
+    spans = [range(least, largest + 1) for least, largest in ranges]
     if math.prod(map(len, spans)) <= _MOST:
-        yield from (dict(zip(ranges, sizes, strict=True)) for sizes in itertools.product(*spans))
+        yield from itertools.product(*spans)
         return
     rng = random.Random(0)
-    for ends in itertools.islice(itertools.product(*((span[0], span[-1]) for span in spans)), _MOST):
-        yield dict(zip(ranges, ends, strict=True))
+    yield from itertools.islice(itertools.product(*((span[0], span[-1]) for span in spans)), _MOST)
     for _ in range(_MOST):
-        yield {symbol: rng.choice(span) for symbol, span in zip(ranges, spans, strict=True)}
+        yield [rng.choice(span) for span in spans]
 
 
 class _Unknown:
@@ -150,25 +152,34 @@ class _Unknown:
 
 
 class _Sized:
-    """A tensor of which the sizes are known."""
+    """A tensor of which the sizes are known.
 
-    def __init__(self, shape: Sequence[int]) -> None:
-        self._shape = torch.Size(shape)
+    Args:
+        shape: its symbolic sizes.
+        symbols: the symbols.
+    """
 
-    def size(self) -> torch.Size:
-        return self._shape
+    def __init__(self, shape: Sequence[Any], symbols: Sequence[Any]) -> None:
+        self._sizes: list[int] = [size if isinstance(size, int) else 0 for size in shape]
+        self._functions: dict[int, Callable[..., int]] = {
+            dim: sympy.lambdify(symbols, size.node.expr, modules="math")
+            for dim, size in enumerate(shape)
+            if isinstance(size, torch.SymInt)
+        }
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether it has a dynamic size."""
+        return bool(self._functions)
 
-def _functions(shape: Sequence[Any] | None, symbols: Sequence[Any]) -> Sequence[_Size] | None:
-    """Returns each size of a shape as a function of the values of the symbols."""
-    if shape is None:
-        return None
-    expressions = [size.node.expr if isinstance(size, torch.SymInt) else size for size in shape]
-    return [sympy.lambdify(symbols, expression, modules="math") for expression in expressions]
+    def resize(self, values: Sequence[int]) -> None:
+        """Sets the sizes that depend on symbols, to those of these values."""
+        for dim, function in self._functions.items():
+            self._sizes[dim] = function(*values)
 
-
-def _sized(shape: Sequence[_Size] | None, sizes: Collection[int]) -> Any:
-    return _Unknown() if shape is None else _Sized([size(*sizes) for size in shape])
+    def size(self) -> Sequence[int]:
+        """Returns the sizes, as guards ask for them."""
+        return self._sizes
 
 
 def _arguments(program: ExportedProgram, named: _Named, leaves: list[Any]) -> Mapping[str, Any]:
@@ -177,9 +188,3 @@ def _arguments(program: ExportedProgram, named: _Named, leaves: list[Any]) -> Ma
     assert in_spec is not None
     args, kwargs = pytree.tree_unflatten(leaves, in_spec)
     return {**named(args, kwargs), "flat_args": leaves}
-
-
-def _shown(shapes: Sequence[Any], leaves: Sequence[Any]) -> Iterator[tuple[int, list[int]]]:
-    for index, (shape, leaf) in enumerate(zip(shapes, leaves, strict=True)):
-        if shape is not None and any(isinstance(size, torch.SymInt) for size in shape):
-            yield index, list(leaf.size())
