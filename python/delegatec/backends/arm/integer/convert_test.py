@@ -11,9 +11,7 @@ import torch
 from torch.nn import functional as f
 
 from delegatec.backends.arm.dialect import TOSA
-from delegatec.backends.arm.integer.convert import converted
 from delegatec.backends.arm.integer.testing import (
-    CALLS,
     Function,
     calls,
     channels,
@@ -24,9 +22,6 @@ from delegatec.backends.arm.integer.testing import (
     quantized_values,
     weight,
 )
-from delegatec.backends.common.testing import Call, floats
-from delegatec.edge import to_edge
-from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.interpret import interpret
 
@@ -288,31 +283,6 @@ def test_scales_that_saturate() -> None:
     check(function, quantized_values(20))
 
 
-def _reasons(function: Function, x: torch.Tensor) -> set[str]:
-    program = to_edge(torch.export.export(Call(function), (x,)), preserve=CALLS)
-    return {*converted(program, Facts({})).reasons.values()}
-
-
-def test_values_that_lose_their_bits_stay_in_float() -> None:
-    """The bound is squared in each step, and far beyond all values after the last, as in a determinant."""
-
-    def function(x: torch.Tensor) -> Any:
-        value = dequantize(x, 0.1)
-        for _ in range(4):
-            value = value - value * value.flip(0)
-        return quantize(value, 0.01)
-
-    assert any("of its range remain" in reason for reason in _reasons(function, quantized_values(7)))
-
-
-@pytest.mark.parametrize("compare", [torch.gt, torch.lt, torch.ge, torch.le, torch.eq, torch.ne])
-def test_comparisons_with_nan_stay_in_float(compare: Any) -> None:
-    def function(x: torch.Tensor) -> Any:
-        return compare(dequantize(x, 0.01).sum() * 0.5, math.nan)
-
-    assert "a comparison with NaN" in _reasons(function, quantized_values(20))
-
-
 def test_sums_of_quantized_values_have_a_power_of_two() -> None:
     """The larger scale is multiplied by 2^19."""
 
@@ -322,20 +292,6 @@ def test_sums_of_quantized_values_have_a_power_of_two() -> None:
     program = check(function, quantized_values(9), quantized_values(9, seed=1))
     found = [node.args[1:3] for node in program.graph.nodes if node.target is TOSA.rescale.default]
     assert ([1 << 30], [11]) in [tuple(map(list, each)) for each in found]
-
-
-def test_a_float_island_has_a_reason() -> None:
-    """The call that cannot be converted, and its users."""
-
-    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return quantize(dequantize(x, 0.01) + y, 0.01)
-
-    program = to_edge(torch.export.export(Call(function), (quantized_values(4), floats(4))), preserve=CALLS)
-    found = converted(program, Facts({}))
-    assert {node.name: reason for node, reason in found.reasons.items()} == {
-        "add": "args_1 is not quantized",
-        "quantize_per_tensor": "add is not quantized",
-    }
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
