@@ -158,21 +158,6 @@ def test_broadcast_zeros(tmp_path: Path) -> None:
         assert torch.equal(found, Mask()(*inputs))
 
 
-def test_an_outer_product_grows(tmp_path: Path) -> None:
-    """The runtime of 1.4 wrote beyond the memory of an operand, if the first run had one element."""
-    module, shapes = (
-        Function(lambda x: (x[:, None] * x).sin()),
-        ({0: torch.export.Dim("size", min=1, max=9)},),
-    )
-    methods = {"forward": torch.export.export(module, (torch.randn(3),), dynamic_shapes=shapes)}
-    pte, _ = written(tmp_path, methods, backend="xnnpack", external=False)
-    program = RUNTIME.load(str(pte), None, False)
-    for size in (1, 9, 4):
-        x = torch.randn(size)
-        (found,) = program.run("forward", [x])
-        torch.testing.assert_close(found, module(x))
-
-
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 def test_outputs_in_the_memory_of_the_caller(tmp_path: Path, backend: str) -> None:
     methods = {"forward": torch.export.export(Sum(), (torch.ones(3), torch.zeros(3)))}

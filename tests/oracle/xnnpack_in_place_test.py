@@ -68,6 +68,15 @@ def test_operands_that_are_as_large_as_the_result_at_first(name: str, sizes: tup
         torch.testing.assert_close(program.run([x])[0], module(x), rtol=2e-5, atol=2e-6)
 
 
+def test_a_copy_of_an_input() -> None:
+    """The copy that keeps the view out of the memory of the result had this memory itself."""
+    module = _Module(lambda x: (x[:, None] * x).sin())
+    _, program = lowered_program(module, (floats(3),), ({0: Dim("size", min=1, max=9)},))
+    for size in (1, 9, 4):
+        x = floats(size, seed=size)
+        torch.testing.assert_close(program.run([x])[0], module(x), rtol=2e-5, atol=2e-6)
+
+
 def test_several_dynamic_sizes() -> None:
     """In each run another size may be 1."""
 
