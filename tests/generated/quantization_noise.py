@@ -71,6 +71,8 @@ class QuantizationNoise(TorchDispatchMode):
             return result if "invert" in (kwargs or {}) else self._nearly(name, result, *args[:2])
         if "empty" in name:
             return result  # any values, which other calls overwrite
+        if name == "lift_fresh":
+            return self.noisy(result, steps=_ROUNDING)  # a constant that the program writes as numbers
         if is_part:
             width = max(before, _width(result._base))
             result.copy_(self.noisy(result, width, steps=_ROUNDING))
