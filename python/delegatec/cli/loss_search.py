@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from delegatec.quantize.flow import QuantizedModel
-    from delegatec.quantize.objective import Objective
     from delegatec.quantize.samples import Samples
+    from delegatec.quantize.search.objective import Objective
     from delegatec.quantize.settings import Settings
     from delegatec.samples.search import Search
 
@@ -78,7 +78,7 @@ def searched(
             fit.
     """
     from delegatec.quantize.flow import quantize_model
-    from delegatec.quantize.search import check_searchable, search
+    from delegatec.quantize.search.search import check_searchable, search
 
     check_searchable(methods)
     (program,) = methods.values()
@@ -105,7 +105,7 @@ def _objective(arguments: argparse.Namespace, program: ExportedProgram, samples:
     from delegatec.accuracy.user_code import refusal
     from delegatec.frontend.load import seeded
     from delegatec.quantize.inputs import MethodInputs
-    from delegatec.quantize.objective import ErrorObjective
+    from delegatec.quantize.search.objective import ErrorObjective
 
     entry, is_labelled = arguments.dataset_entry, bool(arguments.metric)
     if not entry and not arguments.dataset:

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import did_you_mean
-from delegatec.quantize.decompositions import names_of
+from delegatec.quantize.decompose.decompositions import names_of
 from delegatec.quantize.settings import Settings
 
 _QUANTIZING: Final = ("quantized_decomposed.", "torchao.", "delegatec.quantize_", "delegatec.dequantize_")

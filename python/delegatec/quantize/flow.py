@@ -21,35 +21,35 @@ from delegatec.edge.quantization.scale import Quantization
 from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.quantize.biases import bind_biases, widen_weights
-from delegatec.quantize.bodies import separate_carried_operands
+from delegatec.quantize.annotate.biases import bind_biases, widen_weights
+from delegatec.quantize.annotate.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.boundary import quantize, quantize_boundary
-from delegatec.quantize.calls import mark_calls
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
-from delegatec.quantize.common_ranges import CommonRanges
-from delegatec.quantize.comparisons import round_compared
-from delegatec.quantize.constants import delete_unused_modules, fold_constants, store_quantized
-from delegatec.quantize.decompositions import decompose
-from delegatec.quantize.dense_operands import copy_views_before_quantization
-from delegatec.quantize.domains import keep_in_domains
+from delegatec.quantize.decompose.decompositions import decompose
+from delegatec.quantize.decompose.dense_operands import copy_views_before_quantization
+from delegatec.quantize.decompose.logits import fuse_logits
+from delegatec.quantize.decompose.norms import fold_batch_norms, replace_batch_norms
+from delegatec.quantize.graph.bodies import separate_carried_operands
+from delegatec.quantize.graph.calls import mark_calls
+from delegatec.quantize.graph.constants import delete_unused_modules, fold_constants, store_quantized
+from delegatec.quantize.graph.provenance import port_metadata
+from delegatec.quantize.graph.state import ObservedState, SharedTensors
+from delegatec.quantize.graph.written_inputs import write_to_inputs
 from delegatec.quantize.inputs import MethodInputs, Sample
-from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
-from delegatec.quantize.logits import fuse_logits
-from delegatec.quantize.loop_borders import flatten_loops, gather_loops
-from delegatec.quantize.loops import called
-from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
-from delegatec.quantize.poles import PoleRanges
-from delegatec.quantize.provenance import port_metadata
-from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
-from delegatec.quantize.recurrent import RECURRENT, operators_in_float
+from delegatec.quantize.layers.quantize_layers import graphs_of, layer_problems, quantize_layers
+from delegatec.quantize.layers.recurrent import RECURRENT, operators_in_float
+from delegatec.quantize.loops.borders import flatten_loops, gather_loops
+from delegatec.quantize.loops.order import called
+from delegatec.quantize.ranges.common_ranges import CommonRanges
+from delegatec.quantize.ranges.comparisons import round_compared
+from delegatec.quantize.ranges.domains import keep_in_domains
+from delegatec.quantize.ranges.poles import PoleRanges
+from delegatec.quantize.ranges.softmax_totals import widen_totals
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
-from delegatec.quantize.softmax_totals import widen_totals
-from delegatec.quantize.state import ObservedState, SharedTensors
-from delegatec.quantize.switched import Switched
-from delegatec.quantize.switched_graph import SwitchedGraph
-from delegatec.quantize.switched_layers import SwitchedLayers, copied
-from delegatec.quantize.written_inputs import write_to_inputs
+from delegatec.quantize.switches.switched import Switched
+from delegatec.quantize.switches.switched_graph import SwitchedGraph
+from delegatec.quantize.switches.switched_layers import SwitchedLayers, copied
 
 
 @dataclass(frozen=True)

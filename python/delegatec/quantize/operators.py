@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from delegatec.quantize.loops import BORDERS
+from delegatec.quantize.loops.order import BORDERS
 
 aten = torch.ops.aten
 

@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.files import HEAD_BYTES, kind_of_file
+from delegatec.quantize.constant_samples import range_problems
 from delegatec.quantize.inputs import MethodInputs, Sample
-from delegatec.quantize.ranges import range_problems
 
 _FILES: Final = "a .safetensors file with a tensor per input, or a .npy file for a model with one input"
 _HELP_SAVE: Final = "write it with safetensors.torch.save_file({input: tensor}, path), or numpy.save"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators as simpler ones, before observers see their values."""

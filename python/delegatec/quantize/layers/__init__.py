@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized weights of layers whose activations are not static."""
