@@ -6,7 +6,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from delegatec.edge.rejections import failed_node
 from delegatec.edge.source import location_of
 
 aten = torch.ops.aten
-_HERE = str(Path(__file__).parent)
+_PACKAGE = "delegatec.quantize."
 _MOVES = frozenset({aten.transpose.int, aten.permute.default})
 
 
@@ -67,7 +66,8 @@ def retraced(program: ExportedProgram, table: Mapping[OpOverload, Callable[..., 
                 {**table, aten.copy.default: copied_values()}
             )
     except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
-        if sum(frame.filename.startswith(_HERE) for frame in traceback.extract_tb(error.__traceback__)) > 1:
+        modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if sum(name.startswith(_PACKAGE) for name in modules) > 1:
             raise  # a function of the table fails: our bug
         node = failed_node(error, program.graph)
         raise DelegatecError(

@@ -14,6 +14,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.flow import quantize_model
+from delegatec.quantize.graph.retracing import retraced
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
 
@@ -39,6 +40,18 @@ def test_programs_that_torch_cannot_trace_again(settings: Settings) -> None:
         quantized(Swapped(), (torch.randn(3, 4),), settings)
     (problem,) = error.value.diagnostics
     assert problem.code == "DC134" and "cannot trace the program again" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [("delegatec.quantize.decompose.decompositions", ValueError), ("torch._decomp", DelegatecError)],
+)
+def test_failures_of_our_own_functions_are_not_torchs(module: str, error: type[Exception]) -> None:
+    names: dict[str, Any] = {"__name__": module}
+    exec("def fail(x): raise ValueError('no')", names)  # the module of a frame is that of its globals
+    program = export(Model(nn.ReLU(), (torch.ones(2),)))["forward"]
+    with pytest.raises(error):
+        retraced(program, {torch.ops.aten.relu.default: names["fail"]})
 
 
 class Branches(nn.Module):
