@@ -24,7 +24,7 @@ _RUNS: Final = 5
 # too.
 _STEPS: Final = 2.0
 # The least range of an activation, see `quantize.specs`.
-_LEAST_WIDTH: Final = 255 * 2.0**-16
+_LEAST_WIDTH: Final = 255 * 2.0**-24
 _LARGE: Final = 1e18
 # Noise of copies: a rounding.
 _ROUNDING: Final = 0.5

@@ -74,7 +74,6 @@ _SHARED: Final = (
     *(aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default),
     *(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default),
     *(aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default),
-    *(aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default),
     *(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default),
     *(aten.amax.default, aten.amin.default, aten.max.default, aten.min.default, aten.max.dim, aten.min.dim),
     *(aten.topk.default, aten.sort.default, aten.sort.stable),

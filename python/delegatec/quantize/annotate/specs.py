@@ -19,7 +19,7 @@ from delegatec.quantize.settings import Settings
 
 _INT32: Final = torch.iinfo(torch.int32)
 # The least scale of an activation: products of three of these are normal float32 values.
-_ACTIVATION_EPS: Final = 2.0**-16
+_ACTIVATION_EPS: Final = 2.0**-24
 _WEIGHT_EPS: Final = 2.0**-24
 _LARGEST: Final = {"int8": 127, "int4": 7}
 
