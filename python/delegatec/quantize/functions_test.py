@@ -24,9 +24,31 @@ X = 1.5 * torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
         pytest.param(torch.special.entr, X.sigmoid(), id="entr"),
         pytest.param(torch.special.log_ndtr, X, id="log_ndtr"),
         pytest.param(F.rrelu, X, id="rrelu"),
+        pytest.param(
+            lambda x: F.soft_margin_loss(x, X.flip(0).sign(), reduction="none"),
+            X * 4,
+            id="soft_margin_loss",
+        ),
     ],
 )
 def test_the_result_is_near_to_that_in_float(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     module = Function(lambda x: function(x * 1.0))
     found = quantized(module, (x,), Settings()).methods["forward"].module(check_guards=False)(x)
     assert signal_to_noise(module(x), found) > 30
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize(
+    "module", [torch.nn.LayerNorm(64), torch.nn.RMSNorm(64), torch.nn.GroupNorm(4, 16)], ids=repr
+)
+def test_norms_of_small_values(module: torch.nn.Module, scale: float) -> None:
+    x = scale * torch.randn(4, 16, 64, generator=torch.Generator().manual_seed(0))
+    found = quantized(module, (x,), Settings()).methods["forward"].module(check_guards=False)(x)
+    assert signal_to_noise(module(x), found) > 33
+
+
+def test_a_global_average_has_its_own_range() -> None:
+    pool = torch.nn.AdaptiveAvgPool2d(1)
+    x = torch.randn(8, 8, 8, 64, generator=torch.Generator().manual_seed(0)).relu()
+    found = quantized(pool, (x,), Settings()).methods["forward"].module(check_guards=False)(x)
+    assert signal_to_noise(pool(x), found) > 45

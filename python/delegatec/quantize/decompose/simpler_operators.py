@@ -79,7 +79,17 @@ def _binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = Non
         return NotImplemented
     yes, no = (torch.clamp_min(each, -100) for each in (torch.log(x), torch.log1p(-x)))
     loss = (target - 1) * no - target * yes
-    loss = loss if weight is None else loss * weight
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _soft_margin_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Any:
+    """Keeps the exponential inside of softplus, as no scale represents its range."""
+    if x.dtype != torch.float32:
+        return NotImplemented
+    return _reduced(F.softplus(-(target * x)), reduction)
+
+
+def _reduced(loss: Tensor, reduction: int) -> Tensor:
     return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
 
 
@@ -122,6 +132,7 @@ SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.baddbmm.default: _batch_matmul_add,
     aten.pad.default: _pad,
     aten.binary_cross_entropy.default: _binary_cross_entropy,
+    aten.soft_margin_loss.default: _soft_margin_loss,
     aten.empty.memory_format: _zeros,
     aten.new_empty.default: _new_zeros,
     aten.empty_like.default: torch.zeros_like,

@@ -123,7 +123,19 @@ def _sampling(node: Node, _: object) -> str | None:
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row("max_pool2d_with_indices", tied(CHANNELS), FLOATS, _IMAGES, lower=_max_pool, resizes=()),
-    operator_row("avg_pool2d", tied(CHANNELS), FLOATS, _IMAGES, lower=_avg_pool, resizes=()),
+    operator_row(
+        "avg_pool2d",
+        tied(CHANNELS),
+        FLOATS,
+        _IMAGES,
+        argument(
+            "divisor_override",
+            lambda value: value is None or value > 0,
+            "divisor_override is positive: the runtime ignores others.",
+        ),
+        lower=_avg_pool,
+        resizes=(),
+    ),
     operator_row(
         "upsample_nearest2d.vec",
         tied(CHANNELS),
