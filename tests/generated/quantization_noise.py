@@ -104,7 +104,8 @@ class QuantizationNoise(TorchDispatchMode):
 
         If any equal a number without noise, as those of a mask and 1, quantization keeps that.
         """
-        others = torch.as_tensor(y).flatten() if name == "isin" else y
+        others = torch.as_tensor(y).to(x.dtype)
+        others = others.flatten() if name == "isin" else others
         distances = ((x[..., None] if name == "isin" else x) - others).abs()
         if name == "isin":
             distances = distances.amin(-1) if distances.shape[-1] else torch.full_like(x, math.inf)

@@ -29,6 +29,8 @@ X = 1.5 * torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
             X * 4,
             id="soft_margin_loss",
         ),
+        pytest.param(lambda x: F.huber_loss(x, X.flip(0) * 100, delta=0.1), X * 100, id="huber_loss"),
+        pytest.param(lambda x: F.smooth_l1_loss(x, X.flip(0), beta=1e-3), X, id="smooth_l1_loss"),
     ],
 )
 def test_the_result_is_near_to_that_in_float(function: Callable[[Tensor], Tensor], x: Tensor) -> None:

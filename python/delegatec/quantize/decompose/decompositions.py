@@ -38,7 +38,7 @@ KEPT: Final = frozenset(
 MASKED: Final = -(2.0**127)
 """A masked score, which observers ignore."""
 # Operators whose decompositions by torch cast operands of other dtypes.
-_CASTING: Final = (aten.mse_loss.default, aten.smooth_l1_loss.default)
+_CASTING: Final = (aten.mse_loss.default,)
 # Of 2**-15, 1 LSB of int16: smaller exponentials are not representable, and the range is scarce in int8.
 _LEAST_EXPONENT: Final = -15 * math.log(2)
 

@@ -89,6 +89,24 @@ def _soft_margin_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Any:
     return _reduced(F.softplus(-(target * x)), reduction)
 
 
+def _huber_loss(x: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Any:
+    """Computes the square of bounded differences only: the range of all squares would be too wide."""
+    if x.dtype != torch.float32:
+        return NotImplemented
+    size = torch.abs(x - target)
+    bounded = torch.clamp_max(size, delta)
+    return _reduced(bounded * (size - bounded * 0.5), reduction)
+
+
+def _smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Any:
+    if x.dtype != torch.float32:
+        return NotImplemented
+    if beta == 0:
+        return _reduced(torch.abs(x - target), reduction)
+    loss = _huber_loss(x, target, 0, beta)
+    return _reduced(loss if beta == 1 else loss * (1 / beta), reduction)
+
+
 def _reduced(loss: Tensor, reduction: int) -> Tensor:
     return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
 
@@ -133,6 +151,8 @@ SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.pad.default: _pad,
     aten.binary_cross_entropy.default: _binary_cross_entropy,
     aten.soft_margin_loss.default: _soft_margin_loss,
+    aten.huber_loss.default: _huber_loss,
+    aten.smooth_l1_loss.default: _smooth_l1_loss,
     aten.empty.memory_format: _zeros,
     aten.new_empty.default: _new_zeros,
     aten.empty_like.default: torch.zeros_like,
