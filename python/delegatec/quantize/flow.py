@@ -45,6 +45,7 @@ from delegatec.quantize.ranges.comparisons import round_compared
 from delegatec.quantize.ranges.domains import keep_in_domains
 from delegatec.quantize.ranges.poles import PoleRanges
 from delegatec.quantize.ranges.softmax_totals import widen_totals
+from delegatec.quantize.ranges.whole_numbers import keep_whole_numbers
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
 from delegatec.quantize.switches.switched import Switched
@@ -241,6 +242,7 @@ def _quantize(
         poles.limit()
         widen_totals(prepared)
         keep_in_domains(prepared)
+        keep_whole_numbers(prepared, state)
         bind_biases(prepared)
         widen_weights(prepared)
         if keep is not None:
