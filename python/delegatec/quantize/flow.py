@@ -44,6 +44,7 @@ from delegatec.quantize.ranges.common_ranges import CommonRanges
 from delegatec.quantize.ranges.comparisons import round_compared
 from delegatec.quantize.ranges.domains import keep_in_domains
 from delegatec.quantize.ranges.poles import PoleRanges
+from delegatec.quantize.ranges.selected import SelectedRanges
 from delegatec.quantize.ranges.softmax_totals import widen_totals
 from delegatec.quantize.ranges.whole_numbers import keep_whole_numbers
 from delegatec.quantize.settings import Settings
@@ -222,6 +223,7 @@ def _quantize(
         write_to_inputs(prepared)
         poles = PoleRanges(prepared)
         common = CommonRanges(prepared)
+        selected = SelectedRanges(prepared)
         # a method that only reads state is observed with the last one, and with those before
         for index, (arguments, keywords) in enumerate(samples if restore is None else [*samples, *samples]):
             number = index % len(samples)
@@ -238,6 +240,7 @@ def _quantize(
                 observed.keep(prepared)
         announce(f"converting {method}")
         (observed.leave if restore is None else observed.finish)(prepared, initial)
+        selected.finish()
         common.separate()
         poles.limit()
         widen_totals(prepared)
