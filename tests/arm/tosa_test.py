@@ -65,6 +65,14 @@ def test_images_are_channels_last_at_the_boundary(is_integer: bool) -> None:
     torch.testing.assert_close(found.permute(0, 3, 1, 2), wanted, rtol=1e-5, atol=2e-6)
 
 
+def test_small_results_have_all_digits() -> None:
+    # the model's hyperbolic tangent loses them
+    model, args = torch.nn.Mish(), (torch.tensor([-16.0, -12.9, -7.9, -3.0, 0.5]),)
+    (graph,) = lower(exported((model, args)), "tosa", specification="TOSA-1.0+FP").blobs
+    (found,) = run(graph, args)
+    torch.testing.assert_close(found, model(*args), rtol=2e-6, atol=0)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_control_flow(sign: int) -> None:
     torch.manual_seed(0)
