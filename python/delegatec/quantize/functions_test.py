@@ -24,6 +24,8 @@ X = 1.5 * torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
         pytest.param(torch.special.entr, X.sigmoid(), id="entr"),
         pytest.param(torch.special.log_ndtr, X, id="log_ndtr"),
         pytest.param(F.rrelu, X, id="rrelu"),
+        pytest.param(lambda x: torch.lerp(x, x.flip(0), 0.5), X, id="lerp by a number"),
+        pytest.param(lambda x: torch.quantile(x, 0.25, 1), X[:, :7], id="lerp by a tensor"),
         pytest.param(
             lambda x: F.soft_margin_loss(x, X.flip(0).sign(), reduction="none"),
             X * 4,

@@ -45,6 +45,11 @@ def _conv2d_padding(
     return result
 
 
+def _lerp(x: Tensor, y: Tensor, weight: Any) -> Any:
+    """Interpolates by one formula: torch has two, and quantized weights may choose the one without a range."""
+    return x + (y - x) * weight if x.dtype == torch.float32 else NotImplemented
+
+
 def _batch_matmul_add(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     product = torch.bmm(x, y)
     return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
@@ -147,6 +152,8 @@ SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.conv2d.padding: _conv2d_padding,
     aten.conv3d.padding: _conv2d_padding,
     aten.rrelu.default: _rrelu,
+    aten.lerp.Scalar: _lerp,
+    aten.lerp.Tensor: _lerp,
     aten.baddbmm.default: _batch_matmul_add,
     aten.pad.default: _pad,
     aten.binary_cross_entropy.default: _binary_cross_entropy,
