@@ -62,13 +62,13 @@ def _has_computed_weights(layer: Node) -> bool:
 
 
 def _make_parameters(model: GraphModule, names: Collection[str]) -> None:
-    """Turns buffers into parameters, as which torchao stores folded weights."""
+    """Turns buffers and plain tensors into parameters, as which torchao stores folded weights."""
     for name in names:
         owner, _, last = name.rpartition(".")
         module = model.get_submodule(owner)
-        if last in module._buffers:
-            value = module._buffers.pop(last)
-            assert value is not None
+        if last not in module._parameters:
+            value = getattr(module, last)
+            delattr(module, last)
             module.register_parameter(last, torch.nn.Parameter(value, requires_grad=False))
 
 

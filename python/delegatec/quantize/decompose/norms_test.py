@@ -106,13 +106,16 @@ def test_computed_weights(model: type[Normed], name: str, activation: str) -> No
         assert signal_to_noise(module(x), program.module(check_guards=False)(x)) > 30
 
 
-def test_norms_are_folded_into_weights_that_are_buffers() -> None:
+@pytest.mark.parametrize("is_buffer", [True, False])
+def test_norms_are_folded_into_weights_that_are_no_parameters(is_buffer: bool) -> None:
     class Layer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.register_buffer(
-                "weight", torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0))
-            )
+            weight = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0))
+            if is_buffer:
+                self.register_buffer("weight", weight)
+            else:
+                self.weight = weight
             self.norm = nn.BatchNorm2d(4)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:

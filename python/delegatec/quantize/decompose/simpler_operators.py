@@ -46,7 +46,7 @@ def _conv2d_padding(
 
 
 def _lerp(x: Tensor, y: Tensor, weight: Any) -> Any:
-    """Interpolates by one formula: torch has two, and quantized weights may choose the one without a range."""
+    """Interpolates by one formula: quantized weights may choose that of two which samples gave no range."""
     return x + (y - x) * weight if x.dtype == torch.float32 else NotImplemented
 
 
