@@ -73,6 +73,21 @@ def test_small_results_have_all_digits() -> None:
     torch.testing.assert_close(found, model(*args), rtol=2e-6, atol=0)
 
 
+def test_integers_far_beyond_the_range_of_the_result() -> None:
+    # RESCALE defines results of small values only if the factor is large
+    class Amplified(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            ops, limits = torch.ops.quantized_decomposed, (-32767, 32767, torch.int16)
+            value = ops.dequantize_per_tensor.default(x, 1.0, 0, *limits)
+            result: torch.Tensor = ops.quantize_per_tensor.default(value, 2.0**-17, 0, *limits)
+            return result
+
+    model, args = Amplified(), (torch.tensor([-32767, -4097, -1, 0, 1, 4096, 32767], dtype=torch.int16),)
+    (graph,) = lower(exported((model, args)), "tosa", specification="TOSA-1.0+INT+int16").blobs
+    (found,) = run(graph, args)
+    assert torch.equal(found, model(*args))
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_control_flow(sign: int) -> None:
     torch.manual_seed(0)

@@ -221,7 +221,10 @@ def noisy_results(
             else value
             for name, value in buffers.items()
         }
-        found = plain_results(program, own, calls, mode=QuantizationNoise(activations, widths, seed))
+        try:
+            found = plain_results(program, own, calls, mode=QuantizationNoise(activations, widths, seed))
+        except (IndexError, RuntimeError):  # positions that are computed from values with noise
+            return [[-math.inf] * len(call) for call in exact]
         for floors, values, results in zip(least, exact, found, strict=True):
             for i, (value, result) in enumerate(zip(values, results, strict=True)):
                 if isinstance(value, Tensor):

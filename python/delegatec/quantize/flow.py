@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 from torchao.quantization.pt2e import quantize_pt2e
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
@@ -22,6 +22,7 @@ from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.annotate.biases import bind_biases, widen_weights
+from delegatec.quantize.annotate.prepare import prepare
 from delegatec.quantize.annotate.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.boundary import quantize, quantize_boundary
 from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
@@ -217,7 +218,7 @@ def _quantize(
         replace_batch_norms(graph, state)
         mark_calls(graph.graph.nodes)
         initial = observed.enter(graph)
-        prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
+        prepared = prepare(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise DelegatecError([nothing_to_quantize(method)])
         write_to_inputs(prepared)

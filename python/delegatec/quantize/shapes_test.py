@@ -7,6 +7,7 @@ from torch.export import Dim
 
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
+from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.shapes import dynamic_shapes
 from delegatec.quantize.testing import quantized, signal_to_noise
@@ -48,3 +49,16 @@ def test_a_constant_without_strides() -> None:
     x = torch.linspace(-1, 1, 16)
     found = quantized(Expanded(), (x,), Settings()).methods["forward"].module(check_guards=False)(x)
     assert signal_to_noise(Expanded()(x), found) > 30
+
+
+def test_a_sum_whose_factor_is_a_size_stays_in_float() -> None:
+    class Sum(nn.Module):
+        """A sum of an operand, and of another by its size."""
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.add(x.sin(), x, alpha=x.shape[0])
+
+    x = torch.linspace(-1, 1, 16)
+    methods = export(Model(Sum(), (x,), dynamic_shapes=({0: Dim("n", min=2, max=32)},)))
+    program = quantize_model(methods, {"forward": [((x,), {})]}, Settings()).methods["forward"]
+    assert signal_to_noise(Sum()(x), program.module(check_guards=False)(x)) > 30

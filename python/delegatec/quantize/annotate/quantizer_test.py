@@ -216,3 +216,28 @@ def test_tables_of_positions_are_constants() -> None:
         return add:2
         """,
     )
+
+
+def test_a_constant_and_what_is_chosen_from_it_have_one_range() -> None:
+    class Chosen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.ones(3, 4))
+
+        def forward(self, mask: Tensor) -> tuple[Tensor, ...]:
+            value = self.table.where(mask, 0.1)
+            joined = torch.cat([value, self.table, value], -2).atan()
+            return F.pad(joined, (-1, 1), value=-3.25), value.amax(-1)
+
+    _check(
+        Chosen(),
+        (torch.tensor(True),),
+        """
+        where:0 = where.self(mask, table:0, scalar_tensor_value:0)
+        cat:0 = cat(where:0, table:0)
+        atan:1 = atan(cat:0)
+        constant_pad_nd:1 = constant_pad_nd(atan:1)
+        amax:0 = amax(where:0)
+        return constant_pad_nd:1, amax:0
+        """,
+    )

@@ -34,6 +34,8 @@ class Selection:
         kind = KINDS.get(node.target) if node.op == "call_function" else None
         if kind is None or self.stays(node):
             return None
+        if any(isinstance(each, Node) for each in node.kwargs.values()):
+            return None  # a factor of a sum that is a dynamic size, which torchao does not support
         if kind is Kind.PRODUCED:
             # a conversion from another dtype, or a constant
             return kind if _is_float(node) and not any(map(_is_float, node.all_input_nodes)) else None

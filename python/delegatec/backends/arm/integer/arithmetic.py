@@ -199,8 +199,9 @@ class Arithmetic:
             if value.dtype == INT48:
                 raise UnsupportedError("an accumulator of int48 may exceed the range of RESCALE")
             bound = found.limit - 1
-            if value.dtype == torch.int32:
-                value = Quantized(self._within(value.node, -bound, bound), value.scale, 0, bound, value.axis)
+            if value.dtype in (torch.int16, torch.int32):
+                node = self._within(self._plain(value, torch.int32), -bound, bound)
+                value = Quantized(node, value.scale, 0, bound, value.axis)
             elif bound < 255:
                 raise UnsupportedError(f"a scale of {max(factors):g} is beyond the range of RESCALE")
         return self._scaled(value, found, to, axis)
