@@ -22,7 +22,7 @@ aten = torch.ops.aten
 _Masks = tuple[tuple[Node, bool], ...]
 
 # Operator -> the positions of its mask and of its operands, and whether the mask selects their elements.
-_SELECTIONS: Final = {
+_SELECTIONS: Final[dict[Any, tuple[int, dict[int, bool]]]] = {
     aten.where.self: (0, {1: True, 2: False}),
     aten.masked_fill.Scalar: (1, {0: False}),
 }
@@ -62,6 +62,7 @@ class SelectedRanges:
         Each element of these values is for one element of the result.
         """
         found: dict[_Masks, list[Node]] = {}
+        waiting: list[tuple[Node, Node, _Masks]]
         waiting = [(operand, call, (mask,)) for operand, mask in _selections(call)]
         while waiting:
             value, user, masks = waiting.pop()
