@@ -139,10 +139,11 @@ class _Selected(nn.Module):
 def _selections(call: Node) -> list[tuple[Node, tuple[Node, bool]]]:
     """Returns the operands of which a mask of a call selects elements, and how."""
     mask, operands = _SELECTIONS.get(call.target, (0, {}))
+    chosen = call.args[mask] if operands else None
     return [
-        (call.args[position], (call.args[mask], is_selected))
-        for position, is_selected in operands.items()
-        if isinstance(call.args[position], Node)
+        (operand, (chosen, is_selected))
+        for operand, is_selected in ((call.args[position], each) for position, each in operands.items())
+        if isinstance(operand, Node) and isinstance(chosen, Node)
     ]
 
 
