@@ -55,6 +55,12 @@ def test_a_small_number_next_to_a_large_one_is_coarse() -> None:
     assert _least(lambda: torch.tensor([25.0, 100.0])[:1] * X) > 30
 
 
+def test_integers_next_to_floats_are_rounded() -> None:
+    integers = torch.arange(8)
+    assert _least(lambda: torch.cat([integers, X]).int()) < 30
+    assert _least(lambda: torch.cat([integers, integers]).int()) == torch.inf
+
+
 @pytest.mark.parametrize("name", LOWERINGS)
 def test_a_quantized_target_keeps_what_its_backend_keeps(name: str) -> None:
     target = LOWERINGS[name]

@@ -35,6 +35,7 @@ _FILLS: Final = {
     ),
     "heaviside": (1, _ROUNDING),
 }
+_JOINS: Final = frozenset({"cat", "stack"})
 _EQUALITIES: Final = frozenset({"eq", "ne", "isin"})
 # Writes to a part of a tensor of values that get its scale.
 _WRITES: Final = frozenset({"copy_", "fill_"})
@@ -77,6 +78,8 @@ class QuantizationNoise(TorchDispatchMode):
             width = max(before, _width(result._base))
             result.copy_(self.noisy(result, width, steps=_ROUNDING))
             return result
+        if name in _JOINS and not all(each.is_floating_point() for each in args[0]):
+            return self.noisy(result, steps=_ROUNDING)  # integers have the scale of the floats
         is_copy = name in EXACT or name.rstrip("_") in EXACT or func.is_view
         fill = _FILLS.get(name.rstrip("_"))
         if is_copy and fill is None:
