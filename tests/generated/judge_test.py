@@ -50,6 +50,11 @@ def test_an_instance_norm_is_computed_by_parts() -> None:
     assert found < 30
 
 
+def test_a_norm_is_computed_by_squares() -> None:
+    assert _least(lambda: torch.linalg.vector_norm(X * 1e-6)) < 10
+    assert _least(lambda: torch.linalg.vector_norm(X)) > 30
+
+
 def test_a_small_number_next_to_a_large_one_is_coarse() -> None:
     assert _least(lambda: torch.tensor([0.1, 100.0])[:1] * X) < 0
     assert _least(lambda: torch.tensor([25.0, 100.0])[:1] * X) > 30

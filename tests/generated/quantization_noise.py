@@ -63,7 +63,7 @@ class QuantizationNoise(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         if name in _BOUNDS and self._seed is not None:
             args = (*(each.clamp(*_BOUNDS[name]) for each in args[:2]), *args[2:])
-        if parts := parts_of(func, args):
+        if not kwargs and (parts := parts_of(func, args)):
             return self._by_parts(parts, func, args)
         is_part = name in _WRITES and args[0]._is_view()
         before = _width(args[0]._base) if is_part else 0.0

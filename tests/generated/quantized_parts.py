@@ -34,6 +34,8 @@ def parts_of(func: Any, args: Sequence[Any]) -> Callable[..., Tensor] | None:
         return None
     if found is _quotient and (len(tensors) < 2 or not tensors[1].dim()):
         return None
+    if found is _vector_norm and (*args, 2)[1] not in (2, None):
+        return None
     if found is _batch_norm and not args[5]:
         return None  # a factor and a term for each channel
     return found
@@ -100,9 +102,20 @@ def _batch_norm(
     return _scaled(noise, found, *(part if part is None else part.reshape(shape) for part in (weight, bias)))
 
 
+def _vector_norm(
+    noise: Noise, x: Tensor, order: float = 2, dims: Sequence[int] | None = None, keepdim: bool = False
+) -> Tensor:
+    """Computes the root of a sum of squares, of which those of small values are zero."""
+    squares = noise(x * x, steps=_STEPS)
+    total = noise(squares.sum([*dims] if dims is not None else [*range(x.dim())], keepdim), steps=_STEPS)
+    return noise(total.clamp_min(0).sqrt(), steps=_STEPS)
+
+
 _PARTS: Final[dict[Any, Callable[..., Tensor]]] = {
     aten.div.Tensor: _quotient,
     aten.div_.Tensor: _quotient,
+    aten.linalg_vector_norm.default: _vector_norm,
+    aten.norm.ScalarOpt_dim: _vector_norm,
     aten.native_batch_norm.default: _batch_norm,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_group_norm.default: _group_norm,

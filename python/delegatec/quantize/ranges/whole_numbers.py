@@ -76,12 +76,12 @@ def _whole(prepared: GraphModule, modules: Mapping[str, Any], state: Collection[
         elif node.op == "call_module" and str(node.target) in modules:
             is_whole = node.args[0] in found
         elif node.target in _CASTS:
-            is_whole = not _is_float(node.args[0]) or node.args[0] in found
+            is_whole = _is_integer(node.args[0]) or node.args[0] in found
         elif node.target in _CLOSED:
             numbers = (
                 leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, float)
             )
-            operands = (each for each in node.all_input_nodes if _is_float(each))
+            operands = (each for each in node.all_input_nodes if not _is_integer(each))
             is_whole = all(number.is_integer() for number in numbers) and found.issuperset(operands)
         else:
             is_whole = node.target in _ROUNDED
@@ -98,9 +98,9 @@ def _constant(prepared: GraphModule, name: str, state: Collection[str]) -> Tenso
     return value if is_float and name not in state else None
 
 
-def _is_float(node: Any) -> bool:
+def _is_integer(node: Any) -> bool:
     val = node.meta.get("val")
-    return not isinstance(val, Tensor) or val.is_floating_point()
+    return isinstance(val, Tensor) and not (val.is_floating_point() or val.is_complex())
 
 
 def _exact(observer: Any) -> FixedObserver | None:

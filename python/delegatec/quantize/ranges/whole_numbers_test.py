@@ -44,6 +44,7 @@ def test_integers_of_whole_numbers_are_exact(function: Callable[[Tensor], Tensor
         pytest.param(lambda x: (x * 100).round(), None, id="a range beyond that of int8"),
         pytest.param(lambda x: torch.cat([x.round(), x]), None, id="joined with other values"),
         pytest.param(lambda x: x.round() * 0.5, None, id="halves"),
+        pytest.param(lambda x: torch.complex(x, x).abs().flip(0), None, id="magnitudes of complex numbers"),
         pytest.param(
             lambda x: torch.nn.functional.avg_pool1d(x.round(), 2), None, id="averages of whole numbers"
         ),
