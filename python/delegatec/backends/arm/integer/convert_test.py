@@ -373,6 +373,15 @@ def test_masks_far_beyond_the_range() -> None:
     check(function, quantized_values(8, 4))
 
 
+@pytest.mark.parametrize("factor", [1.0, -1.0])
+def test_a_constant_far_beyond_the_other_term(factor: float) -> None:
+    """The range of the result has room for it, unlike for a mask."""
+    check(
+        lambda x: quantize(dequantize(x, 2.0**-24) * factor + torch.linspace(-5, 5, 40), 0.05),
+        quantized_values(40),
+    )
+
+
 def test_comparisons() -> None:
     """Results are bool."""
 

@@ -76,9 +76,17 @@ def _sum(sign: int) -> Convert:
             value = conversion.of(operand)
             values.append(_times(value, abs(factor)))
             signs.append(factor)
-        return add(conversion, _within_reach(values, conversion.target(node)), signs)
+        to = conversion.target(node)
+        return add(conversion, _within_reach(values, to), signs, _reach(values, to))
 
     return convert
+
+
+def _reach(values: Sequence[Quantity], to: Quantization | None) -> float:
+    """Returns a magnitude of constants beyond which a sum saturates; 0.0 if its parameters are not known."""
+    if to is None or len(to.scales) > 1:
+        return 0.0
+    return to.limit * to.scale + sum(each.bound for each in values if not isinstance(each, Fixed))
 
 
 def _within_reach(values: Sequence[Quantity], to: Quantization | None) -> Sequence[Quantity]:
@@ -94,9 +102,18 @@ def _within_reach(values: Sequence[Quantity], to: Quantization | None) -> Sequen
     return found
 
 
-def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float]) -> Quantized:
-    """Returns the sum or difference of two values."""
-    values = similar(_as_quantized(conversion, values), 1 << 16)
+def add(
+    conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float], reach: float = 0.0
+) -> Quantized:
+    """Returns the sum or difference of two values.
+
+    Args:
+        conversion: of the graph.
+        values: the terms.
+        signs: their signs.
+        reach: constants up to this magnitude are exact.
+    """
+    values = similar(_as_quantized(conversion, values), 1 << 16, reach)
     scale = conversion.common_scale(values, len(values))
     arithmetic = conversion.arithmetic
     first, second = (arithmetic.accumulate(each, scale) for each in values)
@@ -130,9 +147,20 @@ def _as_quantized(conversion: Conversion, values: Sequence[Quantity]) -> list[Qu
     return found
 
 
-def similar(values: Sequence[Quantity], ratio: float, low: bool = True, high: bool = True) -> list[Quantity]:
-    """Clamps constants that are far below or above all other values, such as masks."""
-    most = max((each.bound for each in values if not isinstance(each, Fixed)), default=math.inf) * ratio
+def similar(
+    values: Sequence[Quantity], ratio: float, reach: float = 0.0, low: bool = True, high: bool = True
+) -> list[Quantity]:
+    """Clamps constants that are far below or above all other values, such as masks.
+
+    Args:
+        values: constants and others.
+        ratio: constants are clamped at the largest bound of the others, times this.
+        reach: they are not clamped below this magnitude.
+        low: whether they are clamped at the lower end.
+        high: whether they are clamped at the upper end.
+    """
+    others = max((each.bound for each in values if not isinstance(each, Fixed)), default=math.inf)
+    most = max(others * ratio, reach)
     limits = -most if low else -math.inf, most if high else math.inf
     return [
         Fixed(each.values.to(torch.float64).clamp(*limits)) if isinstance(each, Fixed) and most > 0 else each

@@ -77,7 +77,7 @@ def _of_accumulators(
     if target is aten.log1p.default:
         if value.bound <= _SMALL:
             return multiply(conversion, value, function_of(conversion, value, operand, _relative))
-        value = add(conversion, [value, Fixed(torch.tensor(1.0, dtype=torch.float64))], (1, 1))
+        value = add(conversion, [value, Fixed(torch.tensor(1.0, dtype=torch.float64))], (1, 1), 1.0)
     return floating.logarithm(conversion, value, _BASES.get(target, math.e))
 
 
