@@ -19,6 +19,7 @@ from delegatec.quantize.annotate.observers import (
     MaskedHistogramObserver,
     MaskedMinMaxObserver,
 )
+from delegatec.quantize.loops.order import BORDERS
 from delegatec.quantize.operators import BOUNDS, KINDS, Kind
 
 aten = torch.ops.aten
@@ -37,7 +38,7 @@ _AVERAGES: Final = frozenset(
 # Of whole numbers, their results are whole.
 _CLOSED: Final = frozenset(
     {
-        *(operator for operator, kind in KINDS.items() if kind is Kind.SHARED and operator not in _AVERAGES),
+        *(each for each, kind in KINDS.items() if kind is Kind.SHARED and each not in (*_AVERAGES, *BORDERS)),
         *(aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.rsub.Scalar, *BOUNDS),
         *(aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.neg.default, aten.abs.default),
         *(aten.sum.default, aten.sum.dim_IntList, aten.cumsum.default),
