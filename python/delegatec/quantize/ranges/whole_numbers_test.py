@@ -56,11 +56,3 @@ def test_the_scale_of_the_result(function: Callable[[Tensor], Tensor], scale: fl
     scales = [node.args[1] for node in program.graph.nodes if "quantize_per_tensor" in node.name]
     assert (scales[-1] == 1.0) == (scale == 1.0)
     assert signal_to_noise(module(X), program.module(check_guards=False)(X)) > 15
-
-
-@pytest.mark.parametrize("operators", [(), ("aten.add", "aten.mul", "aten.sigmoid", "aten.tanh")])
-def test_the_state_of_a_loop_is_not_whole_because_it_starts_at_zero(operators: tuple[str, ...]) -> None:
-    module, x = torch.nn.LSTM(8, 8).eval(), X[:, None, :8] / 3
-    program = quantized(module, (x,), Settings(float_operators=operators)).methods["forward"]
-    with torch.no_grad():
-        assert signal_to_noise(module(x)[0], program.module(check_guards=False)(x)[0]) > 25
