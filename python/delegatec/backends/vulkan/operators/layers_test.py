@@ -124,7 +124,11 @@ OTHERS: dict[str, Case] = {
     "avg pool": (nn.AvgPool2d(3, 2, 1), (IMAGE,), "avg_pool2d"),
     "avg pool without padding": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), (IMAGE,), "avg_pool2d"),
     "avg pool by a divisor": (nn.AvgPool2d(2, divisor_override=3), (floats(2, 5, 9, 11),), "avg_pool2d"),
-    "avg pool by a negative divisor": (nn.AvgPool2d(2, divisor_override=-3), (floats(2, 5, 9, 11),), ""),
+    "avg pool by a negative divisor": (
+        nn.AvgPool2d(2, divisor_override=-3),
+        (floats(2, 5, 9, 11),),
+        "avg_pool2d mul.Scalar",
+    ),
     "global avg pool": (nn.AdaptiveAvgPool2d(1), (IMAGE,), "mean.dim"),
     "nearest": (lambda x: functional.interpolate(x, scale_factor=2), (IMAGE,), "upsample_nearest2d.vec"),
     **{
