@@ -127,7 +127,7 @@ OTHERS: dict[str, Case] = {
     "avg pool by a negative divisor": (
         nn.AvgPool2d(2, divisor_override=-3),
         (floats(2, 5, 9, 11),),
-        "avg_pool2d mul.Scalar",
+        "avg_pool2d mul.Tensor",
     ),
     "global avg pool": (nn.AdaptiveAvgPool2d(1), (IMAGE,), "mean.dim"),
     "nearest": (lambda x: functional.interpolate(x, scale_factor=2), (IMAGE,), "upsample_nearest2d.vec"),
