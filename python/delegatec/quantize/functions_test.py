@@ -51,6 +51,14 @@ def test_norms_of_small_values(module: torch.nn.Module, scale: float) -> None:
     assert signal_to_noise(module(x), found) > 33
 
 
+@pytest.mark.parametrize("divisor", [2, 5, 20, -3])
+def test_an_average_with_a_divisor_has_its_own_range(divisor: int) -> None:
+    pool = torch.nn.AvgPool2d(3, 1, 1, divisor_override=divisor)
+    x = torch.randn(2, 4, 9, 9, generator=torch.Generator().manual_seed(0))
+    found = quantized(pool, (x,), Settings()).methods["forward"].module(check_guards=False)(x)
+    assert signal_to_noise(pool(x), found) > 39
+
+
 def test_a_global_average_has_its_own_range() -> None:
     pool = torch.nn.AdaptiveAvgPool2d(1)
     x = torch.randn(8, 8, 8, 64, generator=torch.Generator().manual_seed(0)).relu()

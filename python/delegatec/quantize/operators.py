@@ -7,10 +7,13 @@ They are those of a program that `decompositions.decompose` returns.
 from __future__ import annotations
 
 import enum
+import math
 from typing import Any, Final
 
 import torch
+from torch.fx import Node
 
+from delegatec.edge.arguments import bind
 from delegatec.quantize.loops.order import BORDERS
 
 aten = torch.ops.aten
@@ -118,6 +121,22 @@ _GROUPS: Final = {
 KINDS: Final[dict[Any, Kind]] = {
     operator: kind for kind, operators in _GROUPS.items() for operator in operators
 }
+# Averages of a window, which has the range of their operand.
+_AVERAGES: Final = frozenset({aten.avg_pool2d.default, aten.avg_pool3d.default})
 # Operators after which a bounded activation is fused.
 ACCUMULATES: Final = frozenset({Kind.LAYER, Kind.PRODUCT, Kind.SUM})
 TRANSPOSED: Final = frozenset(_LAYERS[3:6])
+
+
+def kind_of(node: Node) -> Kind | None:
+    """Returns the kind of a call, for any dtypes; None for other nodes and operators."""
+    kind = KINDS.get(node.target) if node.op == "call_function" else None
+    return Kind.OWN if node.target in _AVERAGES and _is_divided(node) else kind
+
+
+def _is_divided(node: Node) -> bool:
+    """Whether an average has a divisor that is not the number of elements: it may be out of their range."""
+    bound = bind(node)
+    kernel, spatial = bound["kernel_size"], 3 if node.target is aten.avg_pool3d.default else 2
+    elements = math.prod(kernel) if len(kernel) == spatial else kernel[0] ** spatial
+    return bound["divisor_override"] not in (None, elements)

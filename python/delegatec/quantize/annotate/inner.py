@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Graph, Node
 
 from delegatec.quantize.decompose.decompositions import composite_of
-from delegatec.quantize.operators import KINDS, Kind
+from delegatec.quantize.operators import Kind, kind_of
 
 aten = torch.ops.aten
 
@@ -25,8 +25,8 @@ def inner_values(graph: Graph) -> frozenset[Node]:
     # Results that products use, directly or after moves.
     multiplied: set[Node] = set()
     for node in reversed(graph.nodes):
-        kinds = {_kind(user) for user in node.users}
-        moved = any(user in multiplied and _kind(user) is Kind.SHARED for user in node.users)
+        kinds = {kind_of(user) for user in node.users}
+        moved = any(user in multiplied and kind_of(user) is Kind.SHARED for user in node.users)
         if kinds & {Kind.PRODUCT, Kind.LAYER} or moved:
             multiplied.add(node)
             if composite_of(node) is not None:
@@ -38,11 +38,6 @@ def inner_values(graph: Graph) -> frozenset[Node]:
         elif node.target in _SUMS and composites - {None}:
             found.add(node)
     for node in graph.nodes:
-        if node in found and _kind(node) is Kind.SHARED and node.all_input_nodes[0] not in found:
+        if node in found and kind_of(node) is Kind.SHARED and node.all_input_nodes[0] not in found:
             found.remove(node)
     return frozenset(found)
-
-
-def _kind(node: Node) -> Kind | None:
-    target: Any = node.target
-    return KINDS.get(target) if node.op == "call_function" else None

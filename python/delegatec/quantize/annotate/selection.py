@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.quantize.decompose.decompositions import names_of
 from delegatec.quantize.graph.calls import call_of
-from delegatec.quantize.operators import KINDS, Kind
+from delegatec.quantize.operators import Kind, kind_of
 from delegatec.quantize.settings import Settings
 
 
@@ -31,7 +31,7 @@ class Selection:
         """Returns the kind of a quantized call; None for other nodes."""
         if node.target is python.getitem:
             return self._of_part(node)
-        kind = KINDS.get(node.target) if node.op == "call_function" else None
+        kind = kind_of(node)
         if kind is None or self.stays(node):
             return None
         if any(isinstance(each, Node) for each in node.kwargs.values()):

@@ -25,7 +25,7 @@ from delegatec.quantize.annotate.observers import (
 )
 from delegatec.quantize.annotate.quantizer import annotation_of
 from delegatec.quantize.loops.order import BORDERS
-from delegatec.quantize.operators import KINDS, Kind
+from delegatec.quantize.operators import Kind, kind_of
 
 aten = torch.ops.aten
 
@@ -180,8 +180,7 @@ class _Watched(nn.Module):
 
 
 def _has_one_range(call: Node) -> bool:
-    target: Any = call.target
-    return KINDS.get(target) in (Kind.SHARED, Kind.COMPARED) and annotation_of(call) is not None
+    return kind_of(call) in (Kind.SHARED, Kind.COMPARED) and annotation_of(call) is not None
 
 
 def _call_of(observer: Node) -> Node:

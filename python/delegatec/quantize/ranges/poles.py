@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from delegatec.quantize.annotate.observers import MaskedHistogramObserver, MaskedMinMaxObserver, narrowed
-from delegatec.quantize.operators import KINDS, Kind
+from delegatec.quantize.operators import Kind, kind_of
 
 aten = torch.ops.aten
 
@@ -74,9 +74,7 @@ class PoleRanges:
 
     def _origin(self, node: Any) -> Node:
         """Returns the call whose values a node has, perhaps in another shape."""
-        while node.op == "call_module" or (
-            KINDS.get(node.target) is Kind.SHARED and len(node.all_input_nodes) == 1
-        ):
+        while node.op == "call_module" or (kind_of(node) is Kind.SHARED and len(node.all_input_nodes) == 1):
             node = node.all_input_nodes[0]
         found: Node = node
         return found

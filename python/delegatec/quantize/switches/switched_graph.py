@@ -18,7 +18,7 @@ from torchao.quantization.pt2e import DerivedObserverOrFakeQuantize
 from delegatec.quantize.annotate.quantizer import annotation_of
 from delegatec.quantize.graph.constants import getattr_of
 from delegatec.quantize.loops.order import EXITS, Loop, carry_of, run_loop, scheduled, state
-from delegatec.quantize.operators import ACCUMULATES, KINDS, Kind
+from delegatec.quantize.operators import ACCUMULATES, Kind, kind_of
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.switches.switched import Leaves, Source
 from delegatec.quantize.switches.units import Unit, Weight, grouped, operations_of, unit_of
@@ -116,20 +116,21 @@ class SwitchedGraph:
                 continue
             operands = [self._raw(each) for each in node.all_input_nodes]
             floats = [each for each in operands if _is_float(each) and annotation_of(each)]
-            is_moved = _kind(node) is Kind.SHARED or not _kind(node)  # a part of a call with several results
+            # a part of a call with several results has no kind
+            is_moved = kind_of(node) in (Kind.SHARED, None)
             if len(operands) == 1 and floats and (is_moved or _is_fused(floats[0])):
                 found[node] = floats[0]
         return found
 
     def _weights(self, group: Sequence[Node], settings: Settings) -> Iterator[Weight]:
         for node in group:
-            for observer in node.all_input_nodes if _kind(node) in (Kind.LAYER, Kind.SHARED) else ():
+            for observer in node.all_input_nodes if kind_of(node) in (Kind.LAYER, Kind.SHARED) else ():
                 raw = self._raw(observer)
                 value = self._constants.get(raw)
                 found = self._ranges.get(observer)
                 if found is None or not isinstance(value, Tensor):
                     continue
-                dtype = settings.weight if _kind(node) is Kind.LAYER else "int8"
+                dtype = settings.weight if kind_of(node) is Kind.LAYER else "int8"
                 yield Weight.of(str(raw.target), value.numel(), dtype, found.scale.numel())
 
     def _at_boundary(self) -> frozenset[int]:
@@ -174,7 +175,7 @@ class SwitchedGraph:
 
     def _origin(self, node: Node) -> Node:
         """Returns the call whose result a chain of moves in its layer passes on."""
-        while _kind(node) is Kind.SHARED and len(node.all_input_nodes) == 1:
+        while kind_of(node) is Kind.SHARED and len(node.all_input_nodes) == 1:
             operand = self._raw(node.all_input_nodes[0])
             if self._unit_of.get(operand) != self._unit_of.get(node):
                 break
@@ -330,14 +331,9 @@ def _is_bias(observer: Any) -> bool:
 
 def _is_fused(node: Node) -> bool:
     annotation = annotation_of(node)
-    return _kind(node) in ACCUMULATES and annotation is not None and annotation.output_qspec is None
+    return kind_of(node) in ACCUMULATES and annotation is not None and annotation.output_qspec is None
 
 
 def _is_float(node: Node) -> bool:
     value = node.meta.get("val")
     return (isinstance(value, Tensor) and value.dtype is torch.float32) or isinstance(value, (tuple, list))
-
-
-def _kind(node: Node) -> Kind | None:
-    target: Any = node.target
-    return KINDS.get(target) if node.op == "call_function" else None

@@ -15,7 +15,7 @@ from delegatec.quantize.decompose.decompositions import composite_of
 from delegatec.quantize.graph.bodies import runs_of
 from delegatec.quantize.graph.calls import call_of
 from delegatec.quantize.loops.order import BORDERS
-from delegatec.quantize.operators import KINDS, Kind
+from delegatec.quantize.operators import Kind, kind_of
 
 # The operator that names a layer of several calls, the first kind first.
 _NAMING: Final = (Kind.LAYER, Kind.PRODUCT, Kind.SUM, Kind.OWN)
@@ -122,8 +122,7 @@ def operations_of(node: Node) -> int:
 
     Moves, and the choice of values, do not count.
     """
-    target: Any = node.target
-    kind = KINDS.get(target) if node.op == "call_function" else None
+    kind = kind_of(node)
     value = node.meta.get("val")
     if node.op != "call_function" or not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return 0
@@ -137,6 +136,5 @@ def _name(node: Node) -> str:
 
 
 def _rank(node: Node) -> int:
-    target: Any = node.target
-    kind = KINDS.get(target)
+    kind = kind_of(node)
     return _NAMING.index(kind) if kind in _NAMING else len(_NAMING)

@@ -207,6 +207,13 @@ def test_pools_of_whole_images_are_sums(scale: float, counted: bool) -> None:
         assert wanted.min() < wanted.max()
 
 
+def test_an_average_with_a_divisor_has_the_digits_of_the_sum() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return quantize(f.avg_pool2d(dequantize(x, 0.01, -7), 3, 1, 1, divisor_override=2), 0.01, -7)
+
+    check(function, quantized_values(1, 6, 7, 5))
+
+
 @pytest.mark.parametrize("shape", [(2, 16, 12, 12), (1, 8, 8, 24), (1, 12, 9, 8)])
 def test_sums_of_groups_are_convolutions(shape: tuple[int, ...]) -> None:
     """Groups of channels are rows, whose images are added first."""

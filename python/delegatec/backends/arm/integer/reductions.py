@@ -196,12 +196,13 @@ def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
         quantized.scale,
         quantized.zero,
     )
+    is_average = divisor in (None, area)
     is_even = not is_padded or bound["count_include_pad"] or bool(divisor)
     alone = replace(quantized, node=first.node)
     if all(axis.counts(False).tolist() == [axis.size] for axis in windows) and _is_image(alone, [2, 3]):
         summed = _image_sums(conversion, alone, keepdim=True)
         area = math.prod(int(axis.counts(bound["count_include_pad"])) for axis in windows)
-    elif is_even and not is_same:
+    elif is_even and not (is_same and is_average):
         summed = _window_sums(conversion, quantized, first, node)
     else:
         x = channels_last(first)
