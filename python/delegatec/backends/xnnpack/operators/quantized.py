@@ -13,12 +13,13 @@ from torch.fx import Node
 from delegatec.backends.common import row
 from delegatec.backends.xnnpack.building.quantized_builder import QuantizedBuilder
 from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.dtypes import FLOATS
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
 from delegatec.backends.xnnpack.quantized.scales import scale_of
 from delegatec.backends.xnnpack.quantized.weights import CALLS
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, short_name
 from delegatec.edge.legalize import constraint
 from delegatec.edge.quantization.constant import quantized_constant
 from delegatec.edge.quantization.operators import DEQUANTIZE, QUANTIZE
@@ -43,6 +44,19 @@ def _constant(b: QuantizedBuilder, node: Node) -> None:
 def _dynamically_quantized(b: QuantizedBuilder, node: Node) -> None:
     """Emits nothing: the layers that read the call quantize its operand."""
     b.alias(node, b.of(bind(node)["x"]))
+
+
+def _other_float(node: Node, _: object) -> str | None:
+    dtype = dtype_of(bind(node)["input"] if node.target is QUANTIZE else node)
+    return None if dtype in FLOATS else short_name(dtype)
+
+
+_FLOATS: Final = Constraint(
+    "dtype",
+    "Values before quantization and after dequantization are float32 or float16.",
+    _other_float,
+    "convert the model to float32",
+)
 
 
 def _no_scale(node: Node, _: object) -> str | None:
@@ -75,11 +89,13 @@ def _weight(target: OpOverload) -> OperatorRow:
     )
 
 
-_scaled: Final = functools.partial(operator_row, resizes=True, dtypes=_SCALE, preserved=True)
+_scaled: Final = functools.partial(operator_row, resizes=True, dtypes=_FLOATS, preserved=True)
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    _scaled(QUANTIZE, _quantize),
-    _scaled(DEQUANTIZE, _dequantize, note="no operation where its users compute with quantized values"),
+    _scaled(QUANTIZE, _quantize, _SCALE),
+    _scaled(
+        DEQUANTIZE, _dequantize, _SCALE, note="no operation where its users compute with quantized values"
+    ),
     *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
     operator_row(
         XNNPACK.quantize_dynamically.default,

@@ -119,6 +119,17 @@ def test_what_is_left() -> None:
     assert {rule for _, rule, _ in found} >= {"dynamic-quantization"}
 
 
+def test_other_floats_are_left() -> None:
+    dequantize = torch.ops.quantized_decomposed.dequantize_per_tensor
+    x = torch.zeros(3, dtype=torch.int8)
+    found = rejected(
+        Layer(lambda _, x: dequantize(x, 0.1, 0, -128, 127, torch.int8, out_dtype=torch.bfloat16)), (x,)
+    )
+    assert found and "bfloat16" in str(found)
+    found = rejected(Layer(lambda _, x: q(x)), (X.bfloat16(),))
+    assert found and "bfloat16" in str(found)
+
+
 def test_clamps_are_limits_of_operations_of_one_scale() -> None:
     def layer(own: Layer, x: Tensor, step: float) -> Tensor:
         return qdq(qdq(f.linear(qdq(x), own.weight()), 0.3, 0).clamp(-1.5, 1.5), step, 0)
