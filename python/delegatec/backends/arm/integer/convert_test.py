@@ -387,14 +387,3 @@ def test_a_constant_far_beyond_the_other_term(factor: float) -> None:
         lambda x: quantize(dequantize(x, 2.0**-24) * factor + torch.linspace(-5, 5, 40), 0.05),
         quantized_values(40),
     )
-
-
-def test_comparisons() -> None:
-    """Results are bool."""
-
-    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return dequantize(x, 0.01) > dequantize(y, 0.01, 2)
-
-    x, y = quantized_values(40), quantized_values(40, seed=2)
-    (result,) = interpret(integers(function, (x, y)), (x, y))
-    assert torch.equal(result, function(x, y))

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import torch
 from torch import Tensor
@@ -51,9 +52,18 @@ def in_one_scale(conversion: Conversion, node: Node) -> tuple[Node, Node]:
     operands = [conversion.of(bound[name]) for name in ("self", "other")]
     if any(isinstance(each, Fixed) and bool(each.values.isnan().any()) for each in operands):
         raise UnsupportedError("a comparison with NaN")
+    rank = len(shape_of(node))
+    source = next((each for each in operands if _is_dequantized(each)), None)
+    if source is not None and any(isinstance(each, Fixed) for each in operands):
+        first, second = (
+            conversion.arithmetic.constant(_doubled(each, source), rank)
+            if isinstance(each, Fixed)
+            else conversion.arithmetic.accumulate(each, source.scale[0] / 2)
+            for each in operands
+        )
+        return first, second
     values = similar(operands, 2.0)
     scale = conversion.common_scale(values)
-    rank = len(shape_of(node))
     first, second = (
         conversion.arithmetic.constant(_rounded(each, scale), rank)
         if isinstance(each, Fixed)
@@ -61,6 +71,25 @@ def in_one_scale(conversion: Conversion, node: Node) -> tuple[Node, Node]:
         for each in values
     )
     return first, second
+
+
+def _is_dequantized(value: Quantity) -> TypeGuard[Quantized]:
+    """Whether a value is that of int8 or int16, without limits."""
+    return isinstance(value, Quantized) and value.is_narrow and value.low == -math.inf == -value.high
+
+
+def _doubled(value: Fixed, source: Quantized) -> Tensor:
+    """Returns constants as integers, less the zero point, times two. Odd ones are between two integers.
+
+    They have the digits of float32, so that a constant that stands for a quantized value is equal to it.
+    """
+    limits = torch.iinfo(source.dtype)
+    values = source.of(torch.arange(limits.min, limits.max + 1))
+    constants = value.values.to(torch.float64)
+    index = torch.searchsorted(values, constants)
+    is_equal = values[index.clamp(max=len(values) - 1)] == constants
+    found = 2 * (index + limits.min - source.zero) - is_equal.logical_not().to(torch.int64)
+    return found.to(torch.int32)
 
 
 def _rounded(value: Fixed, scale: float) -> Tensor:
