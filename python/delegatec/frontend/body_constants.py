@@ -7,7 +7,6 @@ created outside bodies, they become constants of the program, and operands of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -43,11 +42,17 @@ def _calls(module: GraphModule) -> list[Node]:
     return [node for node in module.graph.nodes if node.target in FORMS]
 
 
-def _tensors(module: GraphModule) -> Iterator[Node]:
-    """Returns the nodes of a graph that refer to a tensor of its module."""
+def _tensors(module: GraphModule) -> list[Node]:
+    """Returns a node for each tensor of a module that its graph refers to; other references become it."""
+    found: dict[str, Node] = {}
     for node in module.graph.find_nodes(op="get_attr"):
-        if isinstance(getattr(module, node.target), torch.Tensor):
-            yield node
+        if not isinstance(getattr(module, node.target), torch.Tensor):
+            continue
+        first = found.setdefault(node.target, node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            module.graph.erase_node(node)
+    return list(found.values())
 
 
 def _lift(owner: GraphModule, call: Node) -> None:
@@ -58,7 +63,7 @@ def _lift(owner: GraphModule, call: Node) -> None:
         for inner in _calls(body):
             _lift(body, inner)
     for number, body in enumerate(bodies):
-        for attribute in list(_tensors(body)):
+        for attribute in _tensors(body):
             _pass_to_bodies(owner, call, bodies, number, attribute)
         body.recompile()
 

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
+from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.frontend.workspace import Workspace
@@ -105,6 +106,24 @@ def test_bodies_without_operands_have_their_constants(tmp_path: Path) -> None:
     program = export(Model(Chooses(), ()), Workspace.at(str(tmp_path)))["forward"]
     assert program.module()().item() == 2
     assert sorted(int(tensor) for tensor in program.constants.values()) == [1, 2]
+
+
+class Scales(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x * torch.tensor(2.0), lambda x: x + 1, (x,))
+
+
+def test_constants_that_a_body_reads_twice() -> None:
+    program = torch.export.export(Scales(), (torch.ones(3),))
+    body = program.graph_module.true_graph_0
+    (product,) = body.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)
+    with body.graph.inserting_before(product):
+        again = body.graph.node_copy(product.args[1])
+        square = body.graph.call_function(product.target, (product.args[1], again))
+    square.meta = dict(product.args[1].meta)
+    product.args = (product.args[0], square)
+    lift_body_constants(program)
+    assert program.module()(torch.ones(3)).tolist() == [4.0, 4.0, 4.0]
 
 
 def test_nodes_in_bodies_have_the_users_lines(folder: Path) -> None:
