@@ -147,17 +147,32 @@ class Arithmetic:
         # The precision of a result with more bits is that of the quantized operands.
         low, high = (to.value(end) for end in (to.low, to.high))
         undefined = to.value(to.nan)
-        value = TableFunction(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
+        shape, values = value.shape, value.values.nan_to_num(undefined, high, low)
+        if source.dtype == to.dtype == torch.int16:
+            return self._wide_table(source, values, to)
+        value = TableFunction(source, values.clamp(low, high))
         entries = self.builder.constant(to.quantize(value.values))
-        shape = value.shape
         if source.dtype == torch.int8:
             if to.dtype != torch.int8:
                 return self.quantize(self.evaluated(value), to)
             return self.once(TOSA.table.default, (source.node, entries), torch.int8, shape)
-        if to.dtype == torch.int8:
-            return self.quantize(self.evaluated(value), to)
-        node = self.once(TOSA.table.default, (source.node, entries), torch.int32, shape)
-        return self.quantize(Quantized(node, (to.scale / 128,), 0, 32768 * 128), to)
+        return self.quantize(self.evaluated(value), to)
+
+    def _wide_table(self, source: Quantized, values: Tensor, to: Quantization) -> Node:
+        """Returns a function of int16 as int16.
+
+        The scale of entries has room for knots beyond the range, to which lines lead from inside of it.
+        """
+        low, high = to.value(to.low), to.value(to.high)
+        near = values.clamp(2 * low, 2 * high)
+        first, second = near[:-1], near[1:]
+        touches = (first.minimum(second) < high) & (first.maximum(second) > low)
+        ends = torch.cat([first[touches], second[touches]]).abs()
+        bound = float(ends.max()) if ends.numel() else 0.0
+        scale = to.scale if bound <= -low else bound / ((1 << 15) - 1)
+        entries = self.builder.constant(Quantization.full_range(torch.int16, scale).quantize(values))
+        node = self.once(TOSA.table.default, (source.node, entries), torch.int32, source.shape)
+        return self.quantize(Quantized(node, (scale / 128,), 0, 32768 * 128), to)
 
     def _rescale(self, value: Quantized, to: Quantization) -> Node:
         """Rescales a value to other parameters, saturated to the dtype, without its limits."""

@@ -13,6 +13,7 @@ from torch.fx.node import map_arg
 from delegatec.backends.arm.integer.arithmetic import Arithmetic
 from delegatec.backends.arm.integer.choices import WITHOUT_BOOLS
 from delegatec.backends.arm.integer.composites import COMPOSITES
+from delegatec.backends.arm.integer.compositions import Compositions
 from delegatec.backends.arm.integer.constants import evaluated, is_constant
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
@@ -86,11 +87,13 @@ class Converter:
         """Creates the integer arithmetic."""
         nodes = [node for node in self._program.graph.nodes if node.op in ("placeholder", "call_function")]
         conversion = self.conversion
+        compositions = Compositions(conversion)
         for node in nodes:
             if node.op == "placeholder":
                 _add_constant(conversion, node)
             elif node not in self._skipped:
                 self._replace(node, _convert)
+                compositions.add(node)
         read: set[Node] = set()
         for node in reversed(conversion.conditions):
             if not all(_is_table(conversion, user) and user not in read for user in node.users):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor
@@ -30,7 +30,6 @@ _EXACT: Final = frozenset(
         *("floor", "ceil", "round", "trunc", "sign"),
     )
 )
-"""Arithmetic, or a table of the mantissa, is more precise than interpolation of these."""
 _JUMPS: Final = frozenset(
     overload(name)
     for name in (
@@ -45,11 +44,7 @@ _OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten
 
 def table_function(conversion: Conversion, node: Node) -> TableFunction | None:
     """Returns a call as a function of the quantized values of one value; None if it is not one."""
-    target: Any = node.target
-    if torch.Tag.pointwise not in getattr(target, "tags", ()) and target not in _OTHERS:
-        return None
-    dtype = node.meta["val"].dtype
-    if not dtype.is_floating_point and dtype != torch.bool:
+    if not is_tabulated(node):
         return None
     operands = [
         conversion.quantities.get(each) or conversion.conditions.get(each) for each in node.all_input_nodes
@@ -63,8 +58,7 @@ def table_function(conversion: Conversion, node: Node) -> TableFunction | None:
             found = replace(found, low=-math.inf, high=math.inf)
             if not found.is_narrow or (source is not None and found != source):
                 return None
-            is_exact = target in _EXACT or dtype == torch.bool
-            if found.dtype == torch.int16 and (is_exact or not conversion.arithmetic.wide_tables):
+            if found.dtype == torch.int16 and (is_exact(node) or not conversion.arithmetic.wide_tables):
                 return None
             source = found
         elif not isinstance(each, Fixed) or each.uniform is None:
@@ -76,15 +70,45 @@ def table_function(conversion: Conversion, node: Node) -> TableFunction | None:
         found = conversion.conditions.get(operand) or conversion.of(operand)
         values = found.uniform if isinstance(found, Fixed) else found.values
         assert values is not None
-        if dtype_of(operand) == torch.bool:
-            return values.to(torch.bool)
-        # Comparisons are those of eager mode, also where values are almost equal.
-        return values.to(torch.float32) if dtype == torch.bool and values.is_floating_point() else values
+        return values
 
-    args: Any = map_arg(node.args, values)
-    kwargs: Any = map_arg(_without_dtype(node.kwargs), values)
+    return TableFunction(source, result_of(node, values))
+
+
+def is_tabulated(node: Node) -> bool:
+    """Whether a call is an elementwise function, of floating point or bool."""
+    target: Any = node.target
+    if torch.Tag.pointwise not in getattr(target, "tags", ()) and target not in _OTHERS:
+        return False
+    dtype = dtype_of(node)
+    return dtype.is_floating_point or dtype == torch.bool
+
+
+def is_exact(node: Node) -> bool:
+    """Whether arithmetic, or a table of the mantissa, is more precise than interpolation."""
+    return node.target in _EXACT or dtype_of(node) == torch.bool
+
+
+def result_of(node: Node, values: Callable[[Node], Tensor]) -> Tensor:
+    """Returns the results of an elementwise function: float64, or bool.
+
+    Args:
+        node: the call.
+        values: operand -> its elements, in one dimension.
+    """
+    dtype, target = dtype_of(node), cast(Any, node.target)
+
+    def converted(operand: Node) -> Tensor:
+        found = values(operand)
+        if dtype_of(operand) == torch.bool:
+            return found.to(torch.bool)
+        # Comparisons are those of eager mode, also where values are almost equal.
+        return found.to(torch.float32) if dtype == torch.bool and found.is_floating_point() else found
+
+    args: Any = map_arg(node.args, converted)
+    kwargs: Any = map_arg(_without_dtype(node.kwargs), converted)
     result = args[0] if target is aten._to_copy.default else target(*args, **kwargs)
-    return TableFunction(source, result.to(torch.bool if dtype == torch.bool else torch.float64))
+    return cast(Tensor, result.to(torch.bool if dtype == torch.bool else torch.float64))
 
 
 def function_of(

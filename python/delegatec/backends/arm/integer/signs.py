@@ -37,6 +37,7 @@ _OF_ONE: Final = MOVES | {
     *(aten.sum.dim_IntList, aten.sum.default, aten.mean.dim, aten.mean.default, aten.amax.default),
     *(aten.amin.default, aten.reciprocal.default, aten._to_copy.default),
 }
+_PRODUCTS: Final = frozenset({aten.mul.Scalar, aten.mul.Tensor})
 _DEPTH: Final = 12
 
 
@@ -62,10 +63,25 @@ def is_positive(node: Any, constant: Callable[[Node], Tensor | None], depth: int
         return (low is not None and each(low)) or each(node.args[0])
     if node.target is aten.maximum.default:
         return any(map(each, node.args))
+    if node.target is aten.where.self:
+        return all(map(each, node.args[1:]))
     if node.target in _OF_ALL:
         operands = node.args[0] if node.target is aten.cat.default else node.args[:2]
         return float(bind(node).get("alpha", 1)) >= 0 and all(map(each, operands))  # type: ignore[arg-type]
     return node.target in _OF_ONE and each(node.args[0])
+
+
+def is_negative(node: Node, constant: Callable[[Node], Tensor | None]) -> bool:
+    """Whether a value is known to be the negation of one that is not negative."""
+    factor = -1.0 if node.target is aten.neg.default else node.args[1] if node.target in _PRODUCTS else 0.0
+    return isinstance(factor, (int, float)) and factor < 0 and is_positive(node.args[0], constant)
+
+
+def is_positive_term(value: Node, total: Node, constant: Callable[[Node], Tensor | None]) -> bool:
+    """Whether a value is a term of a sum of values that are known not to be negative."""
+    if total.target is not aten.add.Tensor or value not in total.args or total.kwargs:
+        return False
+    return all(is_positive(each, constant) for each in total.args)
 
 
 def is_below_largest(node: Node) -> bool:

@@ -16,7 +16,13 @@ from delegatec.backends.arm.integer import floating
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import add, multiply
 from delegatec.backends.arm.integer.functions import function_of
-from delegatec.backends.arm.integer.signs import is_below_largest, is_positive, product_bound
+from delegatec.backends.arm.integer.signs import (
+    is_below_largest,
+    is_negative,
+    is_positive,
+    is_positive_term,
+    product_bound,
+)
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Floating,
@@ -71,7 +77,8 @@ def _of_accumulators(
         least = value.bound * _LEAST if result is None else 1 / result
         return floating.reciprocal(conversion, value, not is_positive(operand, conversion.constant), least)
     if target is aten.exp.default:
-        most = 0.0 if is_below_largest(operand) else value.bound
+        is_small = is_below_largest(operand) or is_negative(operand, conversion.constant)
+        most = 0.0 if is_small else value.bound
         most = most if result is None else min(most, math.log(result))
         return floating.exponential(conversion, value, most)
     if target is aten.log1p.default:
@@ -112,10 +119,10 @@ def _quotient(conversion: Conversion, node: Node) -> Quantity:
         return multiply(conversion, conversion.of(bound["self"]), other)
     signed = not is_positive(bound["other"], conversion.constant)
     dividend = conversion.of(bound["self"])
-    reach = _reach(conversion, node) or _bound(bound["self"], bound["other"], is_quotient=True)
+    reach = _reach(conversion, node) or _bound(conversion, bound["self"], bound["other"], True)
     least = dividend.bound / reach / _PRECISION if reach else divisor.bound * _LEAST
     found = floating.times(conversion, floating.reciprocal(conversion, divisor, signed, least), dividend)
-    return _limited(found, bound["self"], bound["other"], is_quotient=True)
+    return _limited(conversion, found, bound["self"], bound["other"], is_quotient=True)
 
 
 def _product(conversion: Conversion, node: Node) -> Quantity:
@@ -124,19 +131,23 @@ def _product(conversion: Conversion, node: Node) -> Quantity:
         factor = conversion.factor(bound[name])
         if isinstance(factor, Floating):
             found = floating.times(conversion, factor, conversion.of(bound[other]))
-            return _limited(found, bound[other], bound[name], is_quotient=False)
+            return _limited(conversion, found, bound[other], bound[name], is_quotient=False)
     return multiply(conversion, conversion.of(bound["self"]), conversion.of(bound["other"]))
 
 
-def _limited(found: Quantized, value: Any, factor: Any, is_quotient: bool) -> Quantized:
-    """Narrows the range of a value that is divided by its norm."""
-    bound = _bound(value, factor, is_quotient)
+def _limited(
+    conversion: Conversion, found: Quantized, value: Any, factor: Any, is_quotient: bool
+) -> Quantized:
+    """Narrows the range of a value that is divided by its norm, or by a sum that it is a term of."""
+    bound = _bound(conversion, value, factor, is_quotient)
     return found if bound is None else replace(found, low=-bound, high=bound)
 
 
-def _bound(value: Any, factor: Any, is_quotient: bool) -> float | None:
+def _bound(conversion: Conversion, value: Any, factor: Any, is_quotient: bool) -> float | None:
     if not isinstance(value, Node) or not isinstance(factor, Node):
         return None
+    if is_quotient and is_positive_term(value, factor, conversion.constant):
+        return 1.0
     return product_bound(value, factor, is_quotient)
 
 
