@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +22,7 @@ from delegatec.edge.state import written_state
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.annotate.biases import bind_biases, widen_weights
+from delegatec.quantize.annotate.missing_values import calls_of_missing_values
 from delegatec.quantize.annotate.prepare import prepare
 from delegatec.quantize.annotate.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.boundary import quantize, quantize_boundary
@@ -33,6 +34,7 @@ from delegatec.quantize.decompose.norms import fold_batch_norms, replace_batch_n
 from delegatec.quantize.graph.bodies import separate_carried_operands
 from delegatec.quantize.graph.calls import mark_calls
 from delegatec.quantize.graph.constants import delete_unused_modules, fold_constants, store_quantized
+from delegatec.quantize.graph.method_order import in_order_of_state, readers
 from delegatec.quantize.graph.provenance import port_metadata
 from delegatec.quantize.graph.state import ObservedState, SharedTensors
 from delegatec.quantize.graph.written_inputs import write_to_inputs
@@ -152,48 +154,15 @@ def _observed(
         with torch.no_grad():
             decomposed[method] = decompose(program, operators_in_float(program, settings), RECURRENT)
     check_model(methods, decomposed, settings)
-    readers = _readers(methods)
-    observed = ObservedState(state, frozenset().union(*readers.values()))
-    for method in _in_order_of_state(methods):
+    reading = readers(methods)
+    observed = ObservedState(state, frozenset().union(*reading.values()))
+    for method in in_order_of_state(methods):
         program = decomposed.pop(method)
-        restore = observed.restore if method in readers else None
+        restore = observed.restore if method in reading else None
         graph = _quantize(
             program, samples[method], settings, state, observed, restore, method, announce, keep
         )
         yield method, graph
-
-
-def _readers(methods: Mapping[str, ExportedProgram]) -> dict[str, frozenset[str]]:
-    """Returns the methods that only read state, with its names."""
-    state = frozenset(written_state(methods.values()))
-    found = {
-        method: state & {*program.graph_signature.inputs_to_buffers.values()}
-        for method, program in methods.items()
-        if not written_state([program])
-    }
-    return {method: read for method, read in found.items() if read}
-
-
-def _in_order_of_state(methods: Mapping[str, ExportedProgram]) -> list[str]:
-    """Returns the methods in the order in which they are observed.
-
-    It is the order of the model, but a method that only reads state follows the first one that writes to it:
-    the range of its results comes from values of real use, not from the initial ones.
-    """
-    written = {method: written_state([program]) for method, program in methods.items()}
-    state = frozenset().union(*written.values())
-    order, waiting, known = list[str](), list(methods), set[str]()
-    while waiting:
-        for method in waiting:
-            read = state & {*methods[method].graph_signature.inputs_to_buffers.values()}
-            if written[method] or not read or read & known:
-                break
-        else:
-            method = waiting[0]
-        waiting.remove(method)
-        order.append(method)
-        known |= written[method]
-    return order
 
 
 def _quantize(
@@ -217,6 +186,7 @@ def _quantize(
         fold_batch_norms(graph, state)
         replace_batch_norms(graph, state)
         mark_calls(graph.graph.nodes)
+        settings = _with_calls_in_float(graph, samples, settings)
         initial = observed.enter(graph)
         prepared = prepare(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
@@ -259,6 +229,14 @@ def _quantize(
         separate_carried_operands(converted)
     result: GraphModule = converted
     return result
+
+
+def _with_calls_in_float(graph: GraphModule, samples: Sequence[Sample], settings: Settings) -> Settings:
+    try:
+        found = calls_of_missing_values(graph, samples)
+    except Exception:  # noqa: BLE001 - the model's own, which is reported when the sample is observed
+        return settings
+    return replace(settings, float_calls=settings.float_calls | found)
 
 
 def _example(program: ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]:

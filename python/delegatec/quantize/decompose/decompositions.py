@@ -144,7 +144,7 @@ def _in_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(x: Tensor, *arguments: Any, dtype: torch.dtype | None = None) -> Tensor:
         given = x if dtype is None or x.dtype == torch.float32 else x.to(dtype)
         result = function(given, *arguments)
-        return result if dtype is None else result.to(dtype)
+        return result if dtype is None or result is NotImplemented else result.to(dtype)
 
     return call
 

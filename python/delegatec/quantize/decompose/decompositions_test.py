@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -41,6 +42,21 @@ def test_results_of_another_dtype(function: Any, dtype: torch.dtype) -> None:
     assert found.dtype == dtype and signal_to_noise(wanted.float(), found.float()) > 25
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     assert [each for each in calls if each.meta["val"].dtype == dtype] == calls[-1:]
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 3, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_norms_of_other_orders_with_a_dtype(order: float, dtype: torch.dtype) -> None:
+    """They are not decomposed."""
+
+    class Norm(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.linalg.vector_norm(x @ x.T, order, dim=-1, dtype=dtype)
+
+    x = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
+    (program,) = quantized(Norm(), (x,), Settings()).methods.values()
+    found = program.module(check_guards=False)(x)
+    assert found.dtype == dtype and signal_to_noise(Norm()(x).float(), found.float()) > 20
 
 
 def test_attention_of_empty_queries() -> None:

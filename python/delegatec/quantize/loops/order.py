@@ -170,11 +170,20 @@ def _operand(node: Node) -> Node:
     return operand
 
 
-def called(model: GraphModule, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Calls a graph, and runs its loops; returns its outputs."""
-    if not any(node.target in BORDERS for node in model.graph.nodes):
+def called(
+    model: GraphModule, arguments: Sequence[Any], keywords: Mapping[str, Any], run: Interpreter | None = None
+) -> Any:
+    """Calls a graph, and runs its loops; returns its outputs.
+
+    Args:
+        model: the graph.
+        arguments: positional arguments.
+        keywords: keyword arguments.
+        run: runs the nodes.
+    """
+    if run is None and not any(node.target in BORDERS for node in model.graph.nodes):
         return model(*arguments, **keywords)
-    run = Interpreter(model)
+    run = run or Interpreter(model)
     run.args_iter = iter(pytree.tree_leaves((tuple(arguments), dict(keywords))))
     for each in scheduled(model.graph.nodes):
         if isinstance(each, Loop):

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that compute with NaN or infinities of inputs, such as missing values: they stay in float.
+
+No quantized value stands for NaN: `torch.nan_to_num(x)` of quantized values would replace nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils import _pytree as pytree
+
+from delegatec.quantize.graph.calls import call_of
+from delegatec.quantize.inputs import Sample
+from delegatec.quantize.loops.order import called
+
+aten = torch.ops.aten
+
+_COMPARISONS: Final = frozenset({aten.eq.Scalar, aten.ne.Scalar})
+
+
+def calls_of_missing_values(graph: GraphModule, samples: Sequence[Sample]) -> frozenset[int]:
+    """Returns the marks of the calls that read or return NaN in a sample with NaN or infinities.
+
+    So do those of infinities that the graph compares with infinity. Others saturate, such as masks.
+
+    Args:
+        graph: a graph without observers, whose calls are marked; its buffers are as before.
+        samples: the arguments of its calls.
+
+    Raises:
+        Exception: one of the model, which it raises for a sample.
+    """
+    several = [sample for sample in samples if not _is_finite(pytree.tree_leaves(sample))]
+    if not several:
+        return frozenset()
+    buffers = [(buffer, buffer.clone()) for buffer in graph.buffers()]
+    run = _Run(graph)
+    try:
+        for sample in several:
+            arguments, keywords = pytree.tree_map_only(Tensor, Tensor.clone, sample)
+            called(graph, arguments, keywords, run)
+    finally:
+        for buffer, value in buffers:
+            buffer.copy_(value)
+    nodes = run.with_nan | _compared(run.with_infinities)
+    calls = nodes.union(*(node.users for node in nodes))
+    return frozenset(mark for node in calls if (mark := call_of(node)) is not None)
+
+
+class _Run(Interpreter):
+    """Runs a graph, and keeps the nodes with values that are not finite."""
+
+    def __init__(self, graph: GraphModule) -> None:
+        super().__init__(graph)
+        self.with_nan: set[Node] = set()
+        self.with_infinities: set[Node] = set()
+
+    def run_node(self, n: Node) -> Any:
+        """See `Interpreter.run_node`."""
+        result = super().run_node(n)
+        if n.op != "output":
+            values = [each for each in pytree.tree_leaves(result) if _is_float(each)]
+            if any(bool(each.isnan().any()) for each in values):
+                self.with_nan.add(n)
+            if any(bool(each.isinf().any()) for each in values):
+                self.with_infinities.add(n)
+        return result
+
+
+def _compared(nodes: Collection[Node]) -> set[Node]:
+    """Returns the values that are compared with infinity, and those next to them, up to finite ones."""
+    pending = [node for node in nodes if any(map(_is_comparison, node.users))]
+    found = set(pending)
+    while pending:
+        node = pending.pop()
+        for each in (*node.all_input_nodes, *node.users):
+            if each in nodes and each not in found:
+                found.add(each)
+                pending.append(each)
+    return found
+
+
+def _is_comparison(node: Node) -> bool:
+    if node.target is aten.isinf.default:
+        return True
+    return node.target in _COMPARISONS and math.isinf(node.args[1])  # type: ignore[arg-type]
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _is_finite(values: Iterable[Any]) -> bool:
+    return all(bool(each.isfinite().all()) for each in values if _is_float(each))
