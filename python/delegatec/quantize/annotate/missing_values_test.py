@@ -48,7 +48,7 @@ class Model(nn.Module):
 def test_missing_values_are_those_of_the_model(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     torch.manual_seed(0)
     model = Model(function)
-    (program,) = quantized(model, (x,), Settings(), [((X,), {})]).methods.values()
+    (program,) = quantized(model, (x,), Settings(), [((x,), {})]).methods.values()
     called = program.module(check_guards=False)
     for _ in range(2):
         assert signal_to_noise(model(x), called(x)) > 30
