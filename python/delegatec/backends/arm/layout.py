@@ -9,12 +9,12 @@ from typing import Final
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.backends.arm.dialect import TOSA
+from delegatec.backends.arm.dialect import INT48, TOSA
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common import layout
 from delegatec.backends.common.legality import TableTarget
 from delegatec.delegation import PartitionView
-from delegatec.edge.arguments import bind, operand_nodes
+from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.channels_last.dimension_rules import along, on_first, pointwise
 from delegatec.edge.channels_last.einsum_rules import einsum
 from delegatec.edge.channels_last.merge_dimensions import merge_dimensions
@@ -54,7 +54,9 @@ def merge_integer_dimensions(program: EdgeProgram) -> bool:
 def _broadcast(node: Node) -> Sequence[Node]:
     """Returns the operands of a pointwise call, which broadcast."""
     if node.target is TOSA.rescale.default:
-        return () if bind(node)["per_channel"] else operand_nodes(node)
+        # TOSA has no RESHAPE of int48
+        is_fixed = bind(node)["per_channel"] or dtype_of(bind(node)["x"]) == INT48
+        return () if is_fixed else operand_nodes(node)
     rule = _RULES.get(node.target) if isinstance(node.target, OpOverload) else None
     if rule is on_first:
         return operand_nodes(node)[:1]

@@ -59,3 +59,24 @@ def test_channels_last_images_cross_as_they_are() -> None:
 def test_a_channels_last_image_whose_elements_are_a_row() -> None:
     image = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
     run_case(lambda x: x.flatten(1) + 1, (image,), "TRANSPOSE RESHAPE ADD")
+
+
+def test_int48_keeps_its_dimensions() -> None:
+    """TOSA has no RESHAPE of it: that of a volume follows its RESCALE."""
+    int16 = (0, -32768, 32767, torch.int16)
+    ops = torch.ops.quantized_decomposed
+
+    class Volume(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.ones(2, 2, 2, 3, 3, dtype=torch.int8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weight = ops.dequantize_per_tensor(self.weight, 0.01, 0, -127, 127, torch.int8)
+            y = f.conv3d(ops.dequantize_per_tensor(x, 0.001, *int16), weight, padding=2)
+            result: torch.Tensor = ops.quantize_per_tensor(y, 0.002, *int16)
+            return result
+
+    x = torch.arange(16, dtype=torch.int16).view(1, 2, 2, 2, 2)
+    compiled = run_case(Volume(), (x,), specification="TOSA-1.0+INT+int16")
+    assert "CONV3D" in operators(compiled)
