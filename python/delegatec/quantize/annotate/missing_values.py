@@ -22,12 +22,17 @@ from delegatec.quantize.loops.order import called
 aten = torch.ops.aten
 
 _COMPARISONS: Final = frozenset({aten.eq.Scalar, aten.ne.Scalar})
+_OF_ITSELF: Final = frozenset({aten.eq.Tensor, aten.ne.Tensor})
+# Every eighth element is missing in a sample of which none is.
+_MISSING: Final = 8
 
 
 def calls_of_missing_values(graph: GraphModule, samples: Sequence[Sample]) -> frozenset[int]:
     """Returns the marks of the calls that read or return NaN in a sample with NaN or infinities.
 
-    So do those of infinities that the graph compares with infinity. Others saturate, such as masks.
+    So do those of infinities that the graph compares with infinity; others saturate, such as masks. If all
+    samples are finite, the first is run with NaN among the elements of inputs that the graph compares with
+    NaN; a graph that returns NaN then does not replace it, and keeps nothing in float.
 
     Args:
         graph: a graph without observers, whose calls are marked; its buffers are as before.
@@ -37,20 +42,49 @@ def calls_of_missing_values(graph: GraphModule, samples: Sequence[Sample]) -> fr
         Exception: one of the model, which it raises for a sample.
     """
     several = [sample for sample in samples if not _is_finite(pytree.tree_leaves(sample))]
+    is_tested = not several and (tested := _tested_inputs(graph))
+    if is_tested:
+        several = [_with_nan(samples[0], tested)]
     if not several:
         return frozenset()
-    buffers = [(buffer, buffer.clone()) for buffer in graph.buffers()]
     run = _Run(graph)
+    buffers = [(buffer, buffer.clone()) for buffer in graph.buffers()]
     try:
         for sample in several:
             arguments, keywords = pytree.tree_map_only(Tensor, Tensor.clone, sample)
-            called(graph, arguments, keywords, run)
+            results = pytree.tree_leaves(called(graph, arguments, keywords, run))
+            if is_tested and not _is_finite(results):
+                return frozenset()
     finally:
         for buffer, value in buffers:
             buffer.copy_(value)
     nodes = run.with_nan | _compared(run.with_infinities)
     calls = nodes.union(*(node.users for node in nodes))
     return frozenset(mark for node in calls if (mark := call_of(node)) is not None)
+
+
+def _tested_inputs(graph: GraphModule) -> list[int]:
+    """Returns the positions of inputs that are compared with NaN, perhaps after calls of one value."""
+    found = set[Node]()
+    for node in graph.graph.nodes:
+        if node.target is aten.isnan.default or (node.target in _OF_ITSELF and node.args[0] is node.args[1]):
+            while len(node.all_input_nodes) == 1:
+                (node,) = node.all_input_nodes
+            found.add(node)
+    return [
+        position for position, node in enumerate(graph.graph.find_nodes(op="placeholder")) if node in found
+    ]
+
+
+def _with_nan(sample: Sample, positions: Collection[int]) -> Sample:
+    leaves, spec = pytree.tree_flatten(sample)
+    for position in positions:
+        if _is_float(leaves[position]):
+            values = leaves[position].clone(memory_format=torch.contiguous_format)
+            values.view(-1)[::_MISSING] = math.nan
+            leaves[position] = values
+    found: Sample = pytree.tree_unflatten(leaves, spec)
+    return found
 
 
 class _Run(Interpreter):

@@ -17,6 +17,7 @@ RANDOM = torch.Generator().manual_seed(0)
 X = torch.randn(4, 16, generator=RANDOM) + 2
 MISSING = X.masked_fill(torch.rand(4, 16, generator=RANDOM) < 0.3, math.nan)
 INFINITE = torch.cat([X[:2].masked_fill(X[:2] > 3, math.inf), X[2:].masked_fill(X[2:] < 1, -math.inf)])
+PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.matmul.default)
 
 
 class Model(nn.Module):
@@ -52,6 +53,32 @@ def test_missing_values_are_those_of_the_model(function: Callable[[Tensor], Tens
     called = program.module(check_guards=False)
     for _ in range(2):
         assert signal_to_noise(model(x), called(x)) > 30
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x.nan_to_num(0.0), id="nan_to_num"),
+        pytest.param(lambda x: torch.where(x.view(2, 2, 16).isnan().view(4, 16), 0.5, x), id="a view"),
+        pytest.param(lambda x: ((x - 1) / 0.5).nan_to_num(0.0), id="computed"),
+    ],
+)
+def test_inputs_that_the_model_tests_may_have_missing_values(function: Callable[[Tensor], Tensor]) -> None:
+    """Although none of the samples has one."""
+    torch.manual_seed(0)
+    model = Model(function)
+    (program,) = quantized(model, (X,), Settings()).methods.values()
+    assert signal_to_noise(model(MISSING), program.module(check_guards=False)(MISSING)) > 30
+
+
+def test_inputs_are_quantized_if_nan_is_not_replaced() -> None:
+    class Tested(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x @ x.T, x.isnan().any()
+
+    (program,) = quantized(Tested(), (X,), Settings()).methods.values()
+    (product,) = (node for node in program.graph.nodes if node.target in PRODUCTS)
+    assert all("dequantize" in str(each.target) for each in product.all_input_nodes)
 
 
 def test_infinite_masks_are_quantized() -> None:
