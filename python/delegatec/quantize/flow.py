@@ -186,7 +186,8 @@ def _quantize(
         fold_batch_norms(graph, state)
         replace_batch_norms(graph, state)
         mark_calls(graph.graph.nodes)
-        settings = _with_calls_in_float(graph, samples, settings)
+        in_float = settings.float_calls | calls_of_missing_values(graph, samples)
+        settings = replace(settings, float_calls=in_float)
         initial = observed.enter(graph)
         prepared = prepare(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
@@ -229,14 +230,6 @@ def _quantize(
         separate_carried_operands(converted)
     result: GraphModule = converted
     return result
-
-
-def _with_calls_in_float(graph: GraphModule, samples: Sequence[Sample], settings: Settings) -> Settings:
-    try:
-        found = calls_of_missing_values(graph, samples)
-    except Exception:  # noqa: BLE001 - the model's own, which is reported when the sample is observed
-        return settings
-    return replace(settings, float_calls=settings.float_calls | found)
 
 
 def _example(program: ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
+from delegatec.edge.arguments import bind
 from delegatec.quantize.graph.calls import call_of
 from delegatec.quantize.inputs import Sample
 from delegatec.quantize.loops.order import called
@@ -38,8 +39,7 @@ def calls_of_missing_values(graph: GraphModule, samples: Sequence[Sample]) -> fr
         graph: a graph without observers, whose calls are marked; its buffers are as before.
         samples: the arguments of its calls.
 
-    Raises:
-        Exception: one of the model, which it raises for a sample.
+    A sample that the model fails on is skipped here: observation reports it.
     """
     several = [sample for sample in samples if not _is_finite(pytree.tree_leaves(sample))]
     is_tested = not several and (tested := _tested_inputs(graph))
@@ -52,8 +52,11 @@ def calls_of_missing_values(graph: GraphModule, samples: Sequence[Sample]) -> fr
     try:
         for sample in several:
             arguments, keywords = pytree.tree_map_only(Tensor, Tensor.clone, sample)
-            results = pytree.tree_leaves(called(graph, arguments, keywords, run))
-            if is_tested and not _is_finite(results):
+            try:
+                results = called(graph, arguments, keywords, run)
+            except Exception:  # noqa: BLE001 - the model's own; a model may also reject NaN
+                continue
+            if is_tested and not _is_finite(pytree.tree_leaves(results)):
                 return frozenset()
     finally:
         for buffer, value in buffers:
@@ -123,7 +126,7 @@ def _compared(nodes: Collection[Node]) -> set[Node]:
 def _is_comparison(node: Node) -> bool:
     if node.target is aten.isinf.default:
         return True
-    return node.target in _COMPARISONS and math.isinf(node.args[1])  # type: ignore[arg-type]
+    return node.target in _COMPARISONS and math.isinf(bind(node)["other"])
 
 
 def _is_float(value: Any) -> bool:

@@ -23,21 +23,22 @@ def test_comparisons() -> None:
     assert torch.equal(result, function(x, y))
 
 
+@pytest.mark.parametrize("scale", [1 / 255, 0.007839307188987732, 0.03292613476514816, 2.5e-5])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
-def test_comparisons_with_the_number_of_a_quantized_value(name: str, dtype: torch.dtype) -> None:
+def test_comparisons_with_the_number_of_a_quantized_value(
+    name: str, dtype: torch.dtype, scale: float
+) -> None:
     """It has only the digits of float32."""
     compare = getattr(torch, name)
     x = quantized_values(4, 60, dtype=dtype)
-    for scale in (1 / 255, 0.007839307188987732, 0.03292613476514816, 2.5e-5):
-        value = dequantize(x[0, 7], scale, 3)
-        number, between = float(value), float(value) + 0.4 * scale
-        row = dequantize(x[1], scale, 3)
+    number = float(dequantize(x[0, 7], scale, 3))
+    row = dequantize(x[1], scale, 3)
 
-        def function(x: torch.Tensor) -> Any:
-            y = dequantize(x, scale, 3)  # noqa: B023 - called in this iteration
-            return compare(y, number), compare(y, between), compare(y, row)  # noqa: B023
+    def function(x: torch.Tensor) -> Any:
+        y = dequantize(x, scale, 3)
+        return compare(y, number), compare(y, number + 0.4 * scale), compare(y, row)
 
-        found = interpret(integers(function, (x,)), (x,))
-        for result, wanted in zip(found, function(x), strict=True):
-            assert torch.equal(result, wanted)
+    found = interpret(integers(function, (x,)), (x,))
+    for result, wanted in zip(found, function(x), strict=True):
+        assert torch.equal(result, wanted)
