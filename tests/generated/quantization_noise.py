@@ -19,7 +19,6 @@ from tests.generated.program import Program, is_constant, module
 from tests.generated.quantized_parts import parts_of
 from tests.generated.rounding import EXACT
 
-_RUNS: Final = 5
 # Noise is uniform, in quantization steps of either sign: operators inside of others, as in a norm, quantize,
 # too.
 _STEPS: Final = 2.0
@@ -200,6 +199,7 @@ def noisy_results(
     calls: Sequence[Call],
     activations: float,
     weights: float,
+    runs: int,
 ) -> list[list[float]]:
     """Returns for each value of `plain_results` the least ratio in dB that runs with noise have.
 
@@ -209,6 +209,7 @@ def noisy_results(
         calls: its calls.
         activations: number of quantized values of activations.
         weights: number of quantized values of constants.
+        runs: number of runs.
     """
     widths: dict[int, float] = {}
     mode = QuantizationNoise(activations, widths, None)
@@ -216,7 +217,7 @@ def noisy_results(
     if mode.is_large:
         return [[-math.inf] * len(call) for call in exact]
     least = _of_copies(exact, [call.method for call in calls], min(activations, weights))
-    for seed in range(_RUNS):
+    for seed in range(runs):
         random = torch.Generator().manual_seed(seed)
         own = {
             name: value + _noise(value, weights, random)

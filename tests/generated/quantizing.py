@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -44,6 +45,10 @@ PEER_DYNAMIC: Final = "the peer's dynamic int8"
 _MARGIN: Final = 6.0
 # Runs with less than that say nothing.
 _LEAST: Final = 12.0
+# Runs with noise: a difference from a few is a suspicion. Conditions and comparisons have rare results, which
+# only many find.
+_RUNS: Final = 5
+_MANY_RUNS: Final = 100
 
 
 class NotQuantizedError(Exception):
@@ -80,6 +85,18 @@ QUANTIZATIONS: Final = {
 }
 
 
+class Floors(NamedTuple):
+    """The least ratios in dB of each result; minus infinity if any may be right.
+
+    Attributes:
+        to_exact: to the module that the user passes to the compiler.
+        to_eager: to the quantized graphs.
+    """
+
+    to_exact: list[list[float]]
+    to_eager: list[list[float]]
+
+
 @dataclass(frozen=True)
 class Quantized:
     """A quantized program, and the references of its results.
@@ -89,25 +106,31 @@ class Quantized:
         exact: for each call, results and inputs after it, of the module that the user passes to the compiler:
             in float, or as the peer quantizes it.
         eager: likewise, of the quantized graphs in eager mode.
-        to_exact: for each result, the least ratio in dB to that in float; minus infinity if any may be right.
-        to_eager: likewise, to those of the quantized graphs.
+        floors: number of runs with noise -> the least ratios.
     """
 
     methods: dict[str, ExportedProgram]
     exact: list[list[Any]]
     eager: list[list[Any]]
-    to_exact: list[list[float]]
-    to_eager: list[list[float]]
+    floors: Callable[[int], Floors]
 
     def lost(self) -> str:
         """Returns how the quantized graphs differ from the module; "" if they do not."""
-        return _far(self.eager, self.exact, self.to_exact, "the quantized graph has")
+        return self._confirmed(
+            lambda floors: _far(self.eager, self.exact, floors.to_exact, "the quantized graph has")
+        )
 
     def __call__(self, found: Sequence[Sequence[Any]], calls: Sequence[Call], where: str = "") -> str:
         """Returns how results differ from the quantized graphs, or the module; "" if they do not."""
-        return _far(found, self.eager, self.to_eager, f"{where}to the quantized graph:") or _far(
-            found, self.exact, self.to_exact, f"{where}to the module:"
+        return self._confirmed(
+            lambda floors: (
+                _far(found, self.eager, floors.to_eager, f"{where}to the quantized graph:")
+                or _far(found, self.exact, floors.to_exact, f"{where}to the module:")
+            )
         )
+
+    def _confirmed(self, compare: Callable[[Floors], str]) -> str:
+        return compare(self.floors(_RUNS)) and compare(self.floors(_MANY_RUNS))
 
 
 def quantized(
@@ -140,19 +163,31 @@ def quantized(
         exact = plain_results(program, buffers, calls)
     else:
         made, exact = _by_peer(program, samples, chosen.settings, calls)
-    floors = [
-        noisy_results(program, buffers, calls, activations, weights)
+    floors = cache(partial(_floors, chosen, program, buffers, calls, written_state(made.values())))
+    return Quantized(made, exact, _eager(made, calls), floors)
+
+
+def _floors(
+    chosen: Quantization,
+    program: Program,
+    buffers: Mapping[str, Tensor],
+    calls: Sequence[Call],
+    written: Collection[str],
+    runs: int,
+) -> Floors:
+    found = [
+        noisy_results(program, buffers, calls, activations, weights, runs)
         for activations, weights in ((chosen.activations, chosen.weights), (chosen.exact, chosen.exact))
     ]
     coarsest = min(chosen.activations, chosen.weights), chosen.exact
     to_exact, to_eager = (
         [[_floor(value, quantized_values) for value in call] for call in least]
-        for least, quantized_values in zip(floors, coarsest, strict=True)
+        for least, quantized_values in zip(found, coarsest, strict=True)
     )
-    if program.step and written_state(methods.values()):
+    if program.step and written:
         # samples of one method do not have the state that the other leaves
         to_exact = [[-math.inf] * len(call) for call in to_exact]
-    return Quantized(made, exact, _eager(made, calls), to_exact, to_eager)
+    return Floors(to_exact, to_eager)
 
 
 def _floor(found: float, quantized_values: float) -> float:

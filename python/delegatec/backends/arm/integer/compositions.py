@@ -18,7 +18,7 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.functions import is_exact, is_tabulated, result_of
 from delegatec.backends.arm.integer.values import Fixed, Quantized, TableFunction
-from delegatec.edge.arguments import shape_of
+from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.quantization.scale import Quantization
 
 _STEP: Final = 128
@@ -26,6 +26,8 @@ _INTEGERS: Final = torch.arange(-(1 << 15), (1 << 15) + 1)
 """Those of int16, and the last knot of a table."""
 _PRECISION: Final = 2
 """The largest error of interpolation, in quantization steps of the result."""
+_COARSE: Final = 1 / 32
+"""The largest error of one call, relative to its largest result; a line across a pole has more."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,45 @@ class Compositions:
             found = self._composition(node)
             if found is not None:
                 self._found[node] = found
-                is_first = not any(each in self._found for each in node.all_input_nodes)
-                to = None if found.is_exact or is_first else self._conversion.target(node, exact=False)
-                if to is not None and (table := _table(found, to)) is not None:
-                    self._conversion.quantities[node] = table
-                    self._conversion.reasons.pop(node, None)
+            to = self._conversion.target(node, exact=False)
+            if to is not None and dtype_of(node).is_floating_point:
+                self._tabulate(node, found, to)
         for each in node.all_input_nodes:
             self._reads[each] = self._reads.get(each, 0) + 1
             if self._reads[each] == len(each.users):
                 self._found.pop(each, None)
+
+    def _tabulate(self, node: Node, found: _Composition | None, to: Quantization) -> None:
+        quantities, reasons = self._conversion.quantities, self._conversion.reasons
+        if (
+            found is not None
+            and not found.is_exact
+            and any(each in self._found for each in node.all_input_nodes)
+        ):
+            table = _table(found, to)
+            if table is not None:
+                quantities[node] = table
+                reasons.pop(node, None)
+                return
+        single = None if is_exact(node) else self._single(node)
+        if single is not None and _error(single, to) > _COARSE * _largest(single, to):
+            del quantities[node]
+            reasons[node] = "a function that lines between 513 values do not follow, such as one with poles"
+
+    def _single(self, node: Node) -> _Composition | None:
+        """Returns the function that the table of a call alone interpolates."""
+        table, values = self._conversion.quantities.get(node), dict[Node, Tensor]()
+        if not isinstance(table, TableFunction) or table.source.dtype != torch.int16:
+            return None
+        for each in node.all_input_nodes:
+            value = self._conversion.quantities.get(each)
+            if isinstance(value, TableFunction):
+                return None
+            uniform = value.uniform if isinstance(value, Fixed) else table.source.of(_INTEGERS)
+            if uniform is None:
+                return None
+            values[each] = uniform
+        return _Composition(table.source, result_of(node, values.__getitem__))
 
     def _composition(self, node: Node) -> _Composition | None:
         functions: dict[Node, _Composition] = {}
@@ -102,15 +134,27 @@ class Compositions:
 
 def _table(function: _Composition, to: Quantization) -> TableFunction | None:
     """Returns the knots of a function; None if it is not nearly linear between them."""
-    if function.results.dtype == torch.bool or bool(function.results.isnan().any()):
+    if bool(function.results.isnan().any()) or _error(function, to) > _PRECISION * to.scale:
         return None
-    low, high = to.value(to.low), to.value(to.high)
-    results = function.results.clamp(2 * low, 2 * high)  # as in `Arithmetic.quantize`
-    knots = results[::_STEP]
+    return TableFunction(function.source, _clamped(function, to)[::_STEP])
+
+
+def _error(function: _Composition, to: Quantization) -> float:
+    """Returns the largest error of lines between the knots."""
+    knots = _clamped(function, to)[::_STEP]
     weights = torch.arange(_STEP, dtype=torch.float64) / _STEP
     lines = knots[:-1, None] + (knots[1:] - knots[:-1])[:, None] * weights
-    is_close = (lines.flatten() - results[:-1]).abs() <= _PRECISION * to.scale
-    is_represented = (results[:-1] >= low) & (results[:-1] <= high)
-    if not bool((is_close | ~is_represented).all()):
-        return None
-    return TableFunction(function.source, knots)
+    low, high = to.value(to.low), to.value(to.high)
+    errors = (lines.flatten().clamp(low, high) - function.results[:-1].clamp(low, high)).abs()
+    errors = errors[~errors.isnan()]  # next to values where it is not defined
+    return float(errors.max()) if errors.numel() else 0.0
+
+
+def _largest(function: _Composition, to: Quantization) -> float:
+    """Returns the largest absolute value that is represented."""
+    return float(function.results.clamp(to.value(to.low), to.value(to.high)).nan_to_num(0.0).abs().max())
+
+
+def _clamped(function: _Composition, to: Quantization) -> Tensor:
+    low, high = to.value(to.low), to.value(to.high)
+    return function.results.clamp(2 * low, 2 * high)  # as in `Arithmetic.quantize`

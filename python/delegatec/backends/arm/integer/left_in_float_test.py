@@ -59,3 +59,21 @@ def test_comparisons_with_nan_stay_in_float(compare: Any) -> None:
         return compare(dequantize(x, 0.01).sum() * 0.5, math.nan)
 
     assert "a comparison with NaN" in _reasons(function, quantized_values(20))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(torch.tan, id="poles"),
+        pytest.param(lambda x: torch.fmod(x, 0.5), id="jumps"),
+        pytest.param(lambda x: torch.sin(x * 100), id="many periods"),
+    ],
+)
+def test_what_lines_between_int16_do_not_follow_stays_in_float(function: Function) -> None:
+    """A line that leads across a pole is far from the function on both sides."""
+
+    def quantized(x: torch.Tensor) -> Any:
+        return quantize(function(dequantize(x, 1e-4)), 2e-4, dtype=torch.int16)
+
+    x = quantized_values(4, 50, dtype=torch.int16)
+    assert any("lines between 513 values" in reason for reason in _reasons(quantized, x))
