@@ -55,6 +55,11 @@ def test_a_norm_is_computed_by_squares() -> None:
     assert _least(lambda: torch.linalg.vector_norm(X)) > 30
 
 
+def test_a_deviation_is_the_root_of_a_variance() -> None:
+    quiet, wide = torch.randn(64) / 50, torch.randn(64) * 2
+    assert _least(lambda: torch.stack([quiet, wide]).std(1)[:1]) < 20
+
+
 def test_a_small_number_next_to_a_large_one_is_coarse() -> None:
     assert _least(lambda: torch.tensor([0.1, 100.0])[:1] * X) < 0
     assert _least(lambda: torch.tensor([25.0, 100.0])[:1] * X) > 30

@@ -62,8 +62,8 @@ class QuantizationNoise(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         if name in _BOUNDS and self._seed is not None:
             args = (*(each.clamp(*_BOUNDS[name]) for each in args[:2]), *args[2:])
-        if not kwargs and (parts := parts_of(func, args)):
-            return self._by_parts(parts, func, args)
+        if parts := parts_of(func, args, kwargs or {}):
+            return self._by_parts(parts, func, args, kwargs or {})
         is_part = name in _WRITES and args[0]._is_view()
         before = _width(args[0]._base) if is_part else 0.0
         result = func(*args, **(kwargs or {}))
@@ -91,12 +91,14 @@ class QuantizationNoise(TorchDispatchMode):
         width = max((_width(each) for each in args[first:] if isinstance(each, Tensor)), default=0.0)
         return pytree.tree_map(lambda value: self.noisy(value, width, steps=steps), result)
 
-    def _by_parts(self, parts: Callable[..., Tensor], func: Any, args: Sequence[Any]) -> Any:
+    def _by_parts(
+        self, parts: Callable[..., Tensor], func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         """Returns the result of a call with noise in values inside; without noise, fills their widths."""
         found = parts(self.noisy, *args)
         if func._schema.is_mutable:
             return func(*args) if self._seed is None else args[0].copy_(found)
-        result = func(*args)
+        result = func(*args, **kwargs)
         if self._seed is None:
             return result
         return found if isinstance(result, Tensor) else (found, *result[1:])
@@ -220,8 +222,8 @@ def noisy_results(
     for seed in range(runs):
         random = torch.Generator().manual_seed(seed)
         own = {
-            name: value + _noise(value, weights, random)
-            if is_constant(name) and value.is_floating_point() and value.numel()
+            name: value + _noise(value, weights if is_constant(name) else activations, random)
+            if value.is_floating_point() and value.numel()
             else value
             for name, value in buffers.items()
         }

@@ -8,7 +8,8 @@ the range of all calls, in which that of a quiet one has few steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import torch
@@ -26,9 +27,13 @@ class Noise(Protocol):
     def __call__(self, value: Tensor, *, steps: float = ..., is_bounded: bool = ...) -> Tensor: ...
 
 
-def parts_of(func: Any, args: Sequence[Any]) -> Callable[..., Tensor] | None:
+def parts_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Tensor] | None:
     """Returns a function that computes the first result of a call by parts; None if the call is one part."""
     found = _PARTS.get(func)
+    if found is _deviation:
+        found = partial(_deviation, **kwargs)
+    elif kwargs:
+        return None
     tensors = [each for each in args if isinstance(each, Tensor)]
     if found is None or any(each.dtype != torch.float32 or not each.numel() for each in tensors):
         return None
@@ -111,6 +116,19 @@ def _vector_norm(
     return noise(total.clamp_min(0).sqrt(), steps=_STEPS)
 
 
+def _deviation(
+    noise: Noise,
+    x: Tensor,
+    dims: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Computes the root of a variance, in which small deviations are zero."""
+    variance = noise(torch.var(x, dims, correction=correction, keepdim=keepdim), steps=_STEPS)
+    return noise(variance.clamp_min(0).sqrt(), steps=_STEPS)
+
+
 _PARTS: Final[dict[Any, Callable[..., Tensor]]] = {
     aten.div.Tensor: _quotient,
     aten.div_.Tensor: _quotient,
@@ -119,4 +137,6 @@ _PARTS: Final[dict[Any, Callable[..., Tensor]]] = {
     aten.native_batch_norm.default: _batch_norm,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_group_norm.default: _group_norm,
+    aten.std.correction: _deviation,
+    aten.std_mean.correction: _deviation,
 }

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Final
 
 import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import DerivedObserverOrFakeQuantize
 
+from delegatec.quantize.annotate.observers import insert_observer
 from delegatec.quantize.annotate.selection import Selection
 from delegatec.quantize.graph.constants import store, tensor_of, unused_name
 from delegatec.quantize.operators import Kind
@@ -116,21 +118,33 @@ def bind_biases(prepared: GraphModule) -> None:
 
 
 def widen_weights(prepared: GraphModule) -> None:
-    """Raises the least scale of each weight with whose scale its bias would overflow, in place."""
+    """Raises the least scale of each weight with whose scale its bias would overflow, in place.
+
+    Values that others read, too, keep their scale: a layer gets an observer of its weight alone.
+    """
     modules = dict(prepared.named_modules())
-    for node in prepared.graph.nodes:
+    for node in list(prepared.graph.nodes):
         observer = modules.get(str(node.target)) if node.op == "call_module" else None
-        if isinstance(observer, DerivedObserverOrFakeQuantize):
-            source = node.args[0]
-            if isinstance(source, Node) and source.op == "get_attr":
-                _widen(observer.obs_or_fqs, tensor_of(prepared, source).detach())
+        source = node.args[0] if isinstance(observer, DerivedObserverOrFakeQuantize) else None
+        if not isinstance(source, Node) or source.op != "get_attr":
+            continue
+        activation, weight = observer.obs_or_fqs
+        least = _least_scale(activation, weight, tensor_of(prepared, source).detach())
+        if not bool((least > weight.calculate_qparams()[0]).any()):
+            continue
+        layers = list(node.users)
+        operand = operands_of(layers[0])[1]
+        if operand.args[0].op != "get_attr" or any(user not in layers for user in operand.users):
+            weight = deepcopy(weight)
+            observer.obs_or_fqs = [activation, weight]
+            for layer in layers:
+                if operands_of(layer)[1] is operand:
+                    insert_observer(prepared, operand, layer, weight)
+        # the range stays as it is: a weight that is an input or a result has a histogram of it
+        weight.eps = torch.maximum(weight.eps, least)
 
 
-def _widen(observers: list[Any], bias: torch.Tensor) -> None:
-    activation, weight = observers
+def _least_scale(activation: Any, weight: Any, bias: torch.Tensor) -> torch.Tensor:
     scale = activation.calculate_qparams()[0]
     least = bias.abs() / (scale * _MOST)
-    if not weight.max_val.dim():
-        least = least.max()
-    # the range stays as it is: a weight that is an input or a result has a histogram of it
-    weight.eps = torch.maximum(weight.eps, least)
+    return least if weight.max_val.dim() else least.max()

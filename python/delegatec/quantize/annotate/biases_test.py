@@ -27,6 +27,32 @@ def test_biases_of_tiny_weights_do_not_overflow() -> None:
     torch.testing.assert_close(found, layer(x), rtol=0, atol=0.02)
 
 
+class SharedWeight(nn.Module):
+    """A product of small values with a weight that others read."""
+
+    def __init__(self, is_constant: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 4)) if is_constant else None
+        self.bias = nn.Parameter(torch.randn(6))
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        weight = y if self.weight is None else self.weight
+        return F.linear(x, weight, self.bias), weight.abs() * 2
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_a_weight_of_a_layer_of_zeros_keeps_its_values_for_others(is_constant: bool) -> None:
+    """As for a state that is zero in all samples: the bias needs another scale of the weight."""
+    torch.manual_seed(0)
+    module = SharedWeight(is_constant).eval()
+    inputs = torch.zeros(3, 4), torch.randn(6, 4)
+    (program,) = quantized(module, inputs, Settings(activation="int16")).methods.values()
+    with torch.no_grad():
+        found = program.module(check_guards=False)(*inputs)
+    for wanted, result in zip(module(*inputs), found, strict=True):
+        assert signal_to_noise(wanted, result) > 60
+
+
 def test_the_bias_of_an_empty_weight_keeps_its_values() -> None:
     """It would be rounded to integers, as the scale of a value that has no elements is 1."""
     bias = torch.tensor([-0.14, 0.82, -2.62])
