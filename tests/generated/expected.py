@@ -93,8 +93,8 @@ def expected(
         least: relative error of each operation, if it is more than that of the dtypes.
     """
     attention = Attention()
-    plain = _run(program, buffers, calls, wide=False, attention=attention)
-    wide = _run(program, buffers, calls, wide=True)
+    plain = eager_results(program, buffers, calls, wide=False, attention=attention)
+    wide = eager_results(program, buffers, calls, wide=True)
     coarse = least
     noisy, modes = [], []
     for seed in range(_RUNS):
@@ -103,7 +103,7 @@ def expected(
             rounded = partial(mode.rounded, least=least) if least else torch.clone
             own = {name: rounded(tensor) for name, tensor in buffers.items()}
             given = [call._replace(inputs=[rounded(tensor) for tensor in call.inputs]) for call in calls]
-            noisy.append(_run(program, own, given, wide=False))
+            noisy.append(eager_results(program, own, given, wide=False))
         coarse = max(coarse, EPSILON32 if mode.is_coarse else 0.0)
         # sums of dynamic sizes are computed in float32
         if any(each.dynamic for each in program.inputs):
@@ -133,7 +133,7 @@ def expected(
     )
 
 
-def _run(
+def eager_results(
     program: Program,
     buffers: Mapping[str, Tensor],
     calls: list[Call],
@@ -167,7 +167,7 @@ def accepted(program: Program, buffers: Mapping[str, Tensor], calls: list[Call])
     kept: list[Call] = []
     for call in calls:
         try:
-            _run(program, buffers, [*kept, call], wide=False)
+            eager_results(program, buffers, [*kept, call], wide=False)
         except EAGER_ERRORS:
             continue
         kept.append(call)
@@ -180,7 +180,7 @@ def copied(leaf: Any) -> Any:
 
 
 def _widened(value: Tensor) -> Tensor:
-    return value.double() if value.is_floating_point() else value.clone()
+    return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
 
 
 def _value(value: Any, exact: Any, noisy: list[Any], least: float) -> Value:

@@ -294,3 +294,11 @@ def _outcomes(program: Program, _targets: object) -> list[Outcome]:
     if job == "hang":
         time.sleep(1000)
     return [Outcome(PORTABLE, RIGHT)]
+
+
+def test_the_run_in_float64_does_not_write_to_the_inputs() -> None:
+    written = Input("x0", torch.float64, (3, 4))
+    program = Program((written,), (Node("v0", "{t}.mul_(2)", {"t": "x0"}),), ("v0",))
+    call = Call("forward", [make(written)])
+    expected(program, {}, [call])
+    assert torch.equal(call.inputs[0], make(written))

@@ -111,7 +111,7 @@ def _drop_other_names(program: EdgeProgram) -> None:
     torch's functionalization does not know that of dropout.
     """
     for node in list(program.graph.nodes):
-        if not _returns_operand(node):
+        if not returns_operand(node):
             continue
         if any(user.op == "output" for user in node.users):
             node.target, node.args, node.kwargs = torch.ops.aten.alias.default, node.args[:1], {}
@@ -120,7 +120,7 @@ def _drop_other_names(program: EdgeProgram) -> None:
             program.graph.erase_node(node)
 
 
-def _returns_operand(node: Node) -> bool:
+def returns_operand(node: Node) -> bool:
     """Whether a node is a dtype conversion or a dropout that has no effect."""
     if node.target is torch.ops.aten.dropout.default:
         bound = bind(node)

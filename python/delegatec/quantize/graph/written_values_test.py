@@ -67,3 +67,24 @@ def test_constants_that_the_model_writes_to_while_it_computes() -> None:
     with torch.no_grad():
         for shift in (0, 5, 0):
             assert signal_to_noise(module(tokens + shift), run(tokens + shift)) > 30
+
+
+def test_a_write_to_the_result_of_a_dropout_is_one_to_its_operand() -> None:
+    class Written(nn.Module):
+        """At inference, a dropout returns its operand."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.dropout, self.layer = nn.Dropout(0.5), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * 2
+            self.dropout(self.dropout(y)).view(-1).mul_(3)
+            result: Tensor = self.layer(y)
+            return result
+
+    x = torch.randn(2, 8, generator=torch.Generator().manual_seed(1))
+    module = Written().eval()
+    with torch.no_grad():
+        assert signal_to_noise(module(x), _quantized(module, x).module(check_guards=False)(x)) > 35
