@@ -68,6 +68,14 @@ def test_functions_of_two_values(name: str, shape: tuple[int, ...]) -> None:
     assert_quantized_close(results, wanted, 0.08, 0.35)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (256,), (1, 256)])
+def test_a_chain_of_functions_that_meets_the_first_input(shape: tuple[int, ...]) -> None:
+    """The runtime's graph of the chain has no data of that input: the process ends when it is loaded."""
+    found, results, wanted = run(Layer(lambda _, x: qdq(qdq(x) + 1.25, 0.0625, -10) > x), floats(*shape))
+    assert found[:3] == ["Convert", "Add", "Convert"]
+    assert torch.equal(results, wanted)
+
+
 def test_moves_keep_quantized_values() -> None:
     def function(_: Layer, x: Tensor) -> Tensor:
         x = qdq(qdq(x).view(3, 64, 5))

@@ -131,7 +131,7 @@ class Draft:
         self.steps, used = self._live()
         self.steps = fuse_clamps(drop_positions(self.steps, used), self.outputs, self._have_one_scale)
         self.steps = keep_ranks(self.steps, self.tensor, self._like, self._twice)
-        self.steps = split_chains(self.steps, self.outputs, self.tensor, self._like)
+        self.steps = split_chains(self.steps, self.inputs, self.outputs, self.tensor, self._like)
         self._separate()
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))

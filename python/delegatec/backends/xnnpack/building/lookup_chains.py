@@ -5,6 +5,10 @@ The runtime replaces operations from one 8-bit value to another by a table of 25
 ten of them into a graph on the stack, and runs that graph. XNNPACK of May to July 2026, as in the runtime
 1.5.1, reserves memory for one operation more in each graph that it optimizes: for a chain of ten, it calls
 `realloc` with memory of the stack, and the process ends when the program is loaded.
+
+The copy of a binary operation has two results, as it has two operands, and the second is the first input of
+the program. So a later operation that reads this input is part of the chain for the runtime, which computes
+the table without the input's data: with one element or 256, the process ends.
 """
 
 from __future__ import annotations
@@ -47,15 +51,18 @@ class _Chain:
         start: the value.
         steps: indices of the operations.
         values: the start, all results and all scalars.
+        is_binary: whether an operation is binary.
     """
 
     start: int
     steps: tuple[int, ...]
     values: frozenset[int]
+    is_binary: bool = False
 
 
 def split_chains(
     steps: Sequence[Step],
+    inputs: Sequence[int],
     outputs: Collection[int],
     tensor: Callable[[int], schema.TensorT],
     like: Callable[[int], int],
@@ -66,6 +73,7 @@ def split_chains(
 
     Args:
         steps: in execution order.
+        inputs: of the program.
         outputs: values that others read.
         tensor: returns the tensor of a value.
         like: adds a value with the type and the shape of another.
@@ -77,6 +85,7 @@ def split_chains(
     for index, step in enumerate(steps):
         found = _chain(step.node, chains, readers, tensor)
         if found is None:
+            split.update(_ends_before(step.node, inputs[:1], chains, readers))
             continue
         chain = _extended(found, index, step.node)
         if sum(_count(steps[each].node) for each in chain.steps) > _MOST:
@@ -114,7 +123,21 @@ def _chain(
 
 def _extended(chain: _Chain, index: int, node: schema.NodeT) -> _Chain:
     values = chain.values.union(operand_ids(node), result_ids(node))
-    return replace(chain, steps=(*chain.steps, index), values=values)
+    is_binary = chain.is_binary or node.operationType in BINARY
+    return replace(chain, steps=(*chain.steps, index), values=values, is_binary=is_binary)
+
+
+def _ends_before(
+    node: schema.NodeT, first: Sequence[int], chains: Mapping[int, _Chain], readers: Mapping[int, int]
+) -> list[int]:
+    """Returns the last operation of a chain that would go on with one that reads the first input."""
+    operands = set(operand_ids(node))
+    if node.operationType not in BINARY or not operands.intersection(first):
+        return []
+    found = [chains[id] for id in operands if id in chains and readers[id] == 1]
+    return [
+        each.steps[-1] for each in found if each.is_binary and each.values.issuperset(operands - {*first})
+    ]
 
 
 def _count(node: schema.NodeT) -> int:

@@ -21,6 +21,7 @@ _ABBREVIATIONS: Final = {
     "a": Operation.Add,
     "l": Operation.Add,
     "x": Operation.Multiply,
+    "r": Operation.Subtract,
     "s": Operation.Softmax,
 }
 
@@ -34,13 +35,16 @@ def _simplified(text: str, shape: list[int], outputs: tuple[int, ...] = ()) -> D
             return draft.value(DataType.INT8, sizes, schema.ScaleOfTensorT(0.1, 0))
         return draft.value(DataType.FLOAT32, sizes, constant_id=constant)
 
+    other_input = value(False)
     first = last = value(True)
-    draft.inputs = [first]
+    draft.inputs = [other_input, first]
     for letter in text:
         result = value(letter.isupper())
         kind = letter.lower()
-        if kind in ("a", "l", "x"):
-            other = first if kind == "x" else value(False, [1], draft.constant(bytes(4)))
+        if kind in ("a", "l", "r", "x"):
+            other = {"x": first, "r": other_input}.get(kind)
+            if other is None:
+                other = value(False, [1], draft.constant(bytes(4)))
             table = schema.BinaryT(last, other, result, 0)
         else:
             table = schema.UnaryT(last, result, 0)
@@ -107,3 +111,13 @@ def test_a_move_keeps_type_scale_and_sizes() -> None:
 
 def test_scalars_are_reshaped() -> None:
     assert _names(_simplified("T" * 10, []))[9] == "Reshape"
+
+
+@pytest.mark.parametrize(
+    ("text", "splits"), [("TCr", []), ("ACr", [2]), ("Ar", [1]), ("Trt", []), ("Arta", [1])]
+)
+def test_a_chain_with_a_binary_operation_ends_before_one_that_reads_the_first_input(
+    text: str, splits: list[int]
+) -> None:
+    found = _names(_simplified(text, [1]))
+    assert [index for index, name in enumerate(found) if name == "Transpose"] == splits
