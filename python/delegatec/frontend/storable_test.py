@@ -163,6 +163,16 @@ def test_vmap_beside_a_write_that_a_view_sees(tmp_path: Path) -> None:
     torch.testing.assert_close(found, X * 2 + 2)
 
 
+def test_vmap_beside_a_write_to_the_result_of_a_dropout(tmp_path: Path) -> None:
+    def function(self: Any, x: Tensor) -> Any:
+        y = x * 2
+        self.dropout(y).mul_(3)
+        return torch.vmap(lambda each: each * 2)(x) + y
+
+    found = read(Model(Function(function, dropout=nn.Dropout()).eval(), (X,)), tmp_path)
+    torch.testing.assert_close(found, X * 8)
+
+
 def test_vmap_next_to_a_copy_of_another_shape(tmp_path: Path) -> None:
     def function(self: Any, x: Tensor) -> Any:
         self.t.copy_(x.max().long())

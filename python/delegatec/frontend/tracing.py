@@ -20,6 +20,7 @@ from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.edge.copied_values import copied_values
+from delegatec.edge.dropouts import without_dropouts
 from delegatec.edge.functionalize import undeclared_views
 from delegatec.frontend.composite_functions import composite_functions_replaced
 from delegatec.frontend.eager.calls import same_bits
@@ -75,7 +76,8 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         _remove_unused_tensors(program)
         decomposed = undeclared_views(node for graph in _graphs(program) for node in graph.nodes)
         decomposed[torch.ops.aten.copy.default] = copied_values()
-        retraced: ExportedProgram = program.run_decompositions(decomposed)
+        with without_dropouts(program):
+            retraced: ExportedProgram = program.run_decompositions(decomposed)
         _scalars_to_tensors(retraced)
         return retraced
 

@@ -11,43 +11,18 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
 from delegatec.edge.copied_values import copied_values
-from delegatec.edge.functionalize import returns_operand
+from delegatec.edge.dropouts import without_dropouts
 from delegatec.edge.rejections import failed_node
 from delegatec.edge.source import location_of
 
 aten = torch.ops.aten
 _PACKAGE = "delegatec.quantize."
 _MOVES = frozenset({aten.transpose.int, aten.permute.default})
-
-
-@contextmanager
-def _without_dropouts(program: ExportedProgram) -> Iterator[None]:
-    """Lets calls read the operand of a dropout that returns it: they may write to it."""
-    graphs = [each.graph for each in program.graph_module.modules() if isinstance(each, GraphModule)]
-    reads = [
-        (node, user)
-        for graph in graphs
-        for node in graph.find_nodes(op="call_function", target=aten.dropout.default)
-        for user in node.users
-        if returns_operand(node) and user.op != "output"
-    ]
-    operands = {node: node.all_input_nodes[0] for node, _ in reads}
-    before = {user: (user.args, user.kwargs) for _, user in reads}
-    try:
-        for node, user in reads:
-            source = operands[node]
-            while source in operands:
-                source = operands[source]
-            user.replace_input_with(node, source)
-        yield
-    finally:
-        for user, (args, kwargs) in before.items():
-            user.args, user.kwargs = args, kwargs
 
 
 @contextmanager
@@ -87,7 +62,7 @@ def retraced(program: ExportedProgram, table: Mapping[OpOverload, Callable[..., 
         DelegatecError: DC134, torch fails, as for a loop that starts with one tensor twice.
     """
     try:
-        with _reshaped_attention(program), _without_dropouts(program):
+        with _reshaped_attention(program), without_dropouts(program):
             result: ExportedProgram = program.run_decompositions(
                 {**table, aten.copy.default: copied_values()}
             )
