@@ -29,6 +29,7 @@ from delegatec.quantize.flow import quantize_model
 from delegatec.quantize.inputs import Sample
 from delegatec.quantize.settings import Settings
 from tests.generated.examples import Call, model_of, tensor_of
+from tests.generated.peer_patterns import patterns_traced_once
 from tests.generated.program import FORWARD, Program
 from tests.generated.quantization_noise import noisy_results, plain_results, signal_to_noise
 
@@ -214,7 +215,8 @@ def _by_peer(
             ).module(check_guards=False)
             config = peer.get_symmetric_quantization_config(**options)
             state = {name: buffer.clone() for name, buffer in graph.named_buffers()}
-            prepared = prepare_pt2e(graph, peer.XNNPACKQuantizer().set_global(config))
+            with patterns_traced_once():
+                prepared = prepare_pt2e(graph, peer.XNNPACKQuantizer().set_global(config))
             for arguments, _ in samples[FORWARD]:
                 prepared(*arguments)
             for name, buffer in prepared.named_buffers():
