@@ -9,11 +9,12 @@ inputs, need torch's functionalization of the complete program, which is the cal
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch._ops import OpOverload
@@ -214,8 +215,13 @@ def storage_roots(graph: Graph) -> dict[Node, Node]:
     roots: dict[Node, Node] = {}
     for node in graph.nodes:
         source = node.args[0] if node.args else None
-        passes_on = isinstance(source, Node) and (may_be_view(node) or writes(node))
-        roots[node] = roots[source] if passes_on and isinstance(source, Node) else node
+        if node.target is operator.getitem and isinstance(source, Node) and may_view_several(source):
+            roots[node] = roots[_tensors_of(source)[node.args[1]]]
+        elif may_view_several(node) and len(_tensors_of(node)) == 1:
+            roots[node] = roots[_tensors_of(node)[0]]
+        else:
+            passes_on = isinstance(source, Node) and (may_be_view(node) or writes(node))
+            roots[node] = roots[source] if passes_on and isinstance(source, Node) else node
     return roots
 
 
@@ -253,9 +259,15 @@ def may_view_several(node: Node) -> bool:
     """Returns whether the results of `node` may be views of the tensors of a list."""
     if not isinstance(node.target, OpOverload) or node.target._opname not in _MAYBE_VIEWS_OF_SEVERAL:
         return False
-    *_, tensors = node.args[: 2 if node.target._opname == "einsum" else 1]
+    tensors = _tensors_of(node)
     # einsum of several operands is a product
     return isinstance(tensors, (tuple, list)) and (node.target._opname != "einsum" or len(tensors) == 1)
+
+
+def _tensors_of(node: Node) -> Any:
+    """Returns the list of tensors of a node of `_MAYBE_VIEWS_OF_SEVERAL`; one tensor in some overloads."""
+    *_, tensors = node.args[: 2 if cast(OpOverload, node.target)._opname == "einsum" else 1]
+    return tensors
 
 
 _MAYBE_VIEWS: Final = frozenset(

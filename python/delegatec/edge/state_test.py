@@ -42,6 +42,26 @@ def test_buffers_that_are_written_to_are_state() -> None:
     assert written_state([export(Reader(), X)]) == frozenset()
 
 
+class Averages(torch.nn.Module):
+    """A loss broadcasts a buffer, and torch.export lets a later write name the result of that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(2, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        loss = torch.nn.functional.l1_loss(self.get_buffer("mean"), x, reduction="none")
+        self.get_buffer("mean").mul_(0.5).add_(x)
+        return loss
+
+
+def test_a_write_to_one_of_several_views_is_one_to_its_tensor() -> None:
+    program = export(Averages(), torch.rand(2, 3))
+    targets = [node.target for node in program.graph.nodes]
+    assert torch.ops.aten.broadcast_tensors.default in targets
+    assert written_state([program]) == {"mean"}
+
+
 def test_who_reads_state_keeps_it_and_folds_nothing_of_it() -> None:
     program = to_edge(export(Reader(), X), state={"rows", "count", "other"})
     names = program.names_in_model()

@@ -80,6 +80,8 @@ def is_tabulated(node: Node) -> bool:
     target: Any = node.target
     if torch.Tag.pointwise not in getattr(target, "tags", ()) and target not in _OTHERS:
         return False
+    if not isinstance(node.meta["val"], Tensor):
+        return False  # frexp
     dtype = dtype_of(node)
     return dtype.is_floating_point or dtype == torch.bool
 
@@ -149,5 +151,6 @@ def _without_dtype(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def unary(node: Node) -> Convert | None:
     """Returns the conversion of other functions."""
     target: Any = node.target
+    value = node.meta["val"]
     is_function = isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags
-    return _unary if is_function and node.meta["val"].dtype.is_floating_point else None
+    return _unary if is_function and isinstance(value, Tensor) and value.is_floating_point() else None

@@ -77,3 +77,10 @@ def test_what_lines_between_int16_do_not_follow_stays_in_float(function: Functio
 
     x = quantized_values(4, 50, dtype=torch.int16)
     assert any("lines between 513 values" in reason for reason in _reasons(quantized, x))
+
+
+def test_a_function_with_two_results_is_no_table() -> None:
+    def quantized(x: torch.Tensor) -> Any:
+        return quantize(torch.frexp(dequantize(x, 1e-4))[0], 2e-4, dtype=torch.int16)
+
+    assert _reasons(quantized, quantized_values(4, 50, dtype=torch.int16))

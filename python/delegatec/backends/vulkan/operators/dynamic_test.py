@@ -157,6 +157,15 @@ def test_positions_of_integers_of_several_sizes() -> None:
     assert compiled(x)[0].equal(x[rows, columns])
 
 
+def test_a_position_that_is_zero_for_the_example_is_no_constant() -> None:
+    length = Dim("length", min=2, max=9)
+    run_sizes(
+        lambda x: x.tril(x.shape[-1] // 2 - 1) * 2,
+        [{1: length, 2: length}],
+        [(floats(2, 3, 3),), (floats(2, 9, 9),), (floats(2, 2, 2),)],
+    )
+
+
 def test_scalars_are_computed_inside() -> None:
     compiled = run_sizes(
         lambda x, y: x[:, : y.shape[0]] * 2,

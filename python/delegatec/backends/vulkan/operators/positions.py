@@ -31,7 +31,7 @@ def sliced(node: Node) -> tuple[Size, Size]:
         # ATen's bounds may be None, negative or out of range.
         first, last, _ = slice(start, end).indices(size)
         return first, max(first, last)
-    begin = _from_start(start or 0, size)
+    begin = _from_start(0 if start is None else start, size)
     if step == 1:
         return begin, begin + count
     is_open = end is None or (isinstance(end, int) and end >= _END)
