@@ -122,11 +122,11 @@ def widen_weights(prepared: GraphModule) -> None:
 
     Values that others read, too, keep their scale: a layer gets an observer of its weight alone.
     """
-    modules = dict(prepared.named_modules())
+    modules: dict[str, Any] = dict(prepared.named_modules())
     for node in list(prepared.graph.nodes):
         observer = modules.get(str(node.target)) if node.op == "call_module" else None
         source = node.args[0] if isinstance(observer, DerivedObserverOrFakeQuantize) else None
-        if not isinstance(source, Node) or source.op != "get_attr":
+        if observer is None or not isinstance(source, Node) or source.op != "get_attr":
             continue
         activation, weight = observer.obs_or_fqs
         least = _least_scale(activation, weight, tensor_of(prepared, source).detach())
@@ -134,7 +134,8 @@ def widen_weights(prepared: GraphModule) -> None:
             continue
         layers = list(node.users)
         operand = operands_of(layers[0])[1]
-        if operand.args[0].op != "get_attr" or any(user not in layers for user in operand.users):
+        is_constant = operand.all_input_nodes[0].op == "get_attr"
+        if not is_constant or any(user not in layers for user in operand.users):
             weight = deepcopy(weight)
             observer.obs_or_fqs = [activation, weight]
             for layer in layers:
@@ -145,6 +146,6 @@ def widen_weights(prepared: GraphModule) -> None:
 
 
 def _least_scale(activation: Any, weight: Any, bias: torch.Tensor) -> torch.Tensor:
-    scale = activation.calculate_qparams()[0]
+    scale: torch.Tensor = activation.calculate_qparams()[0]
     least = bias.abs() / (scale * _MOST)
     return least if weight.max_val.dim() else least.max()
