@@ -138,5 +138,4 @@ _PARTS: Final[dict[Any, Callable[..., Tensor]]] = {
     aten.native_layer_norm.default: _layer_norm,
     aten.native_group_norm.default: _group_norm,
     aten.std.correction: _deviation,
-    aten.std_mean.correction: _deviation,
 }

@@ -164,7 +164,7 @@ def quantized(
         exact = plain_results(program, buffers, calls)
     else:
         made, exact = _by_peer(program, samples, chosen.settings, calls)
-    floors = cache(partial(_floors, chosen, program, buffers, calls, written_state(made.values())))
+    floors = cache(partial(_floors, chosen, program, buffers, calls, written_state(methods.values())))
     return Quantized(made, exact, _eager(made, calls), floors)
 
 

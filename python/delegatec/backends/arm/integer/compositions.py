@@ -75,6 +75,7 @@ class Compositions:
                 self._found.pop(each, None)
 
     def _tabulate(self, node: Node, found: _Composition | None, to: Quantization) -> None:
+        """Replaces the representation of a call by one table, or by a reason if its own is too coarse."""
         quantities, reasons = self._conversion.quantities, self._conversion.reasons
         if (
             found is not None
